@@ -1,0 +1,16 @@
+"""The one place that reads the wall clock."""
+
+import time
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def epoch_microseconds() -> int:
+    return time.time_ns() // 1000
+
+
+def epoch_seconds() -> int:
+    return time.time_ns() // 1_000_000_000

@@ -1,0 +1,83 @@
+"""What radiusd's module writes into the journal and the agent ships to PostgreSQL.
+
+Fields are only ever appended, with a default: an agent must read what an older module wrote. Times are epoch microseconds.
+"""
+
+import msgspec
+
+
+class JournalRecord(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    pass
+
+
+class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
+    """One answered Access-Request (or conversation, for EAP)."""
+
+    at: int
+    slot: int
+    tenant_id: str
+    # "" where no site, NAS, rule and so on is involved.
+    site_id: str
+    nas_id: str
+    nas_address: str
+    nas_identifier: str
+    nas_port: str
+    # 12 hex digits or "".
+    mac: str
+    identity: str
+    # mab | eap-tls | pap | chap | eap (no method agreed) | unknown
+    method: str
+    permitted: bool
+    # A code of nac.reasons.
+    reason: str
+    detail: str
+    rule_id: str
+    rule_name: str
+    policy_id: str
+    policy_version: int
+    vlan: str
+    # (attribute, operator, value) as returned to radiusd.
+    reply: tuple[tuple[str, str, str], ...]
+    certificate_serial: str
+    tls_version: str
+    resumed: bool
+    # Names this conversation where its server certificate was sent (CertificateSentRecord.conversation).
+    conversation: str
+    # Engine attributes that the decision read, for replay: {name: [values]}.
+    request: dict[str, tuple[str | int | bool, ...]]
+    # Time in the module, both callbacks, microseconds.
+    module_microseconds: int
+    # Rejects of the same cause that the failure limiter did not log one by one before this one.
+    suppressed: int = 0
+
+
+class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="cert-sent"):
+    """The server's certificate went out; without an AuthRecord of this conversation within 30 s it was abandoned."""
+
+    at: int
+    slot: int
+    tenant_id: str
+    conversation: str
+    site_id: str
+    nas_id: str
+    nas_address: str
+    nas_identifier: str
+    nas_port: str
+    mac: str
+    identity: str
+
+
+class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
+    """One Accounting-Request, as it came (RFC 2866)."""
+
+    at: int
+    slot: int
+    tenant_id: str
+    site_id: str
+    nas_id: str
+    nas_address: str
+    # Every attribute in order, as radiusd prints it: (name, value).
+    attributes: tuple[tuple[str, str], ...]
+
+
+AnyRecord = AuthRecord | CertificateSentRecord | AccountingRecord

@@ -1,0 +1,38 @@
+"""MAC addresses in every form that switches and access points send (IEEE 802, RFC 3580 3.21)."""
+
+# Cisco 0011.2233.4455, IEEE 00-11-22-33-44-55, UNIX 00:11:..., HP 001122-334455, Juniper 001122334455, and blanks.
+_SEPARATORS = str.maketrans("", "", ":-. ")
+_HEX = frozenset("0123456789abcdef")
+
+
+def normalise_mac(text: str) -> str:
+    """12 lower-case hex digits, or "" where `text` is not one MAC address.
+
+    Called-Station-Id carries an SSID after the address (RFC 3580 3.20): split that off first.
+    """
+    length = len(text)
+    if length < 12 or length > 17:
+        return ""
+    digits = text.translate(_SEPARATORS).lower()
+    if len(digits) != 12 or not _HEX.issuperset(digits):
+        return ""
+    return digits
+
+
+def display_mac(digits: str) -> str:
+    """The form people read: aa:bb:cc:dd:ee:ff."""
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+
+
+def is_random_mac(digits: str) -> bool:
+    """Whether the locally administered bit is set (IEEE 802c): phones and laptops that hide their own address."""
+    return digits[1:2] in ("2", "6", "a", "e")
+
+
+def split_called_station(text: str) -> tuple[str, str]:
+    """("MAC digits or ''", "SSID or ''") of a Called-Station-Id (RFC 3580 3.20: "00-10-A4-23-19-C0:AP1")."""
+    if len(text) > 17 and text[17] == ":":
+        return normalise_mac(text[:17]), text[18:]
+    if len(text) > 12 and text[12] == ":":
+        return normalise_mac(text[:12]), text[13:]
+    return normalise_mac(text), ""

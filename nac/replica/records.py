@@ -1,0 +1,117 @@
+"""What a cell knows: the records of its LMDB replica, defined once for writer (agent) and reader (module).
+
+A record is the msgpack of one of these structs. Fields are only ever appended, with a default, so that a module may read
+what a newer agent wrote; any other change raises `FORMAT`, on which the agent rebuilds the file.
+
+Databases (LMDB named databases) and their keys; integers are big-endian, `tenant` is the tenant's number:
+
+=============  =========================================  ======================
+database       key                                        record
+=============  =========================================  ======================
+meta           b"format" b"cell" b"position" b"complete"  text
+slots          u16 slot                                   SlotRecord
+sites          u32 tenant, 16 bytes site id               SiteRecord
+policies       u32 tenant, 16 bytes policy id             PolicyRecord
+nases          u32 tenant, b"i" identifier                NasRecord
+               u32 tenant, b"a" 4 or 16 bytes address     NasRecord
+endpoints      u32 tenant, 6 bytes MAC                    EndpointRecord
+users          u32 tenant, case-folded name               UserRecord
+certificates   u32 tenant, serial without leading zeros   CertificateRecord
+authorities    16 bytes: `authority_key` of the name      AuthorityRecord
+=============  =========================================  ======================
+"""
+
+import hashlib
+
+import msgspec
+
+FORMAT = 1
+DATABASES = ("meta", "slots", "sites", "policies", "nases", "endpoints", "users", "certificates", "authorities")
+# LMDB refuses keys beyond 511 bytes; names longer than this are no key, so they are looked up as unknown.
+MAX_NAME_BYTES = 480
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    pass
+
+
+class SlotRecord(Record, frozen=True, array_like=True):
+    tenant: int
+    tenant_id: str
+    slug: str
+    # active | suspended
+    status: str
+    # Site of a NAS that is not registered; "" where the tenant has none: such requests are denied.
+    default_site_id: str
+    # Serial (hex) of the EAP server certificate to present; "" where none is live.
+    server_certificate: str
+    # Failures per (NAS, MAC) within the window after which requests are rejected unheard.
+    failure_limit: int
+    failure_window_seconds: int
+
+
+class SiteRecord(Record, frozen=True, array_like=True):
+    site_id: str
+    name: str
+    # "" where the site has no policy: deny.
+    policy_id: str
+    # JSON of the site's own fallback outcome, b"" to use the policy's.
+    fallback: bytes = b""
+
+
+class PolicyRecord(Record, frozen=True, array_like=True):
+    policy_id: str
+    name: str
+    version: int
+    # JSON of the published document, as `nac.engine.compile_policy` takes it.
+    document: bytes
+
+
+class NasRecord(Record, frozen=True, array_like=True):
+    nas_id: str
+    name: str
+    site_id: str
+    vendor: str
+
+
+class EndpointRecord(Record, frozen=True, array_like=True):
+    endpoint_id: str
+    name: str
+    # active | blocked
+    status: str
+    groups: tuple[str, ...]
+    # Approval ends, epoch seconds; 0 means never.
+    valid_until: int
+    attributes: dict[str, str]
+
+
+class UserRecord(Record, frozen=True, array_like=True):
+    user_id: str
+    name: str
+    disabled: bool
+    groups: tuple[str, ...]
+    # rlm_pap's PBKDF2-Password: "HMACSHA2+512:<b64 u32 iterations>:<b64 salt>:<b64 hash>".
+    password_hash: str
+    # For CHAP alone: the password sealed with the cell's key, b"" where the user may not use CHAP.
+    sealed_password: bytes
+    valid_until: int
+
+
+class CertificateRecord(Record, frozen=True, array_like=True):
+    certificate_id: str
+    # valid | suspended | revoked
+    status: str
+    profile: str
+    common_name: str
+    # RFC 5280 5.3.1 reason, "" while valid.
+    revocation_reason: str
+
+
+class AuthorityRecord(Record, frozen=True, array_like=True):
+    # Every tenant of this cell that trusts an authority of this name: (tenant number, we issue its certificates).
+    trusted_by: tuple[tuple[int, bool], ...]
+
+
+def authority_key(issuer: str) -> bytes:
+    """Key of an authority by its name in OpenSSL's one-line form ("/O=Alpha/CN=Alpha Issuing CA"), as radiusd reports it."""
+    return hashlib.sha256(issuer.encode("utf-8", "surrogateescape")).digest()[:16]
