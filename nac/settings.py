@@ -1,0 +1,156 @@
+"""Settings of every process: ADMIT_* environment variables, parsed once, every mistake reported at once.
+
+Processes are given their environment by the supervisor (or the container); `./admit` commands read the same values from
+`var/admit.env`. A process names the settings it cannot work without; the others may be absent, so that a cell, say,
+need not be given the migration role's address.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+PREFIX = "ADMIT_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    var_dir: Path
+    # Empty where not given; a process that needs one names it in `load_settings(required=...)`.
+    database_url: str
+    database_owner_url: str
+    database_cell_url: str
+    database_worker_url: str
+    redis_url: str
+    master_key_file: Path
+    listen_address: str
+    cell_name: str
+    cell_slots: int
+    cell_first_port: int
+    cell_dir: Path
+    journal_sync: Literal["50ms", "always"]
+    journal_max_bytes: int
+    reject_delay_seconds: float
+    api_port: int
+
+    @property
+    def cell_ports(self) -> range:
+        """UDP ports of the cell: slot n authenticates on the 2n-th and accounts on the one after it."""
+        return range(self.cell_first_port, self.cell_first_port + 2 * self.cell_slots)
+
+
+class SettingsError(Exception):
+    """The environment does not make valid settings; `mistakes` names each variable and what it must be."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(self.mistakes))
+
+
+class _Reader:
+    """Reads one variable after the other and keeps what was wrong; a bad value yields the default so that reading goes on."""
+
+    def __init__(self, environment: Mapping[str, str], required: Collection[str]) -> None:
+        self._environment = environment
+        self._required = required
+        self.mistakes: list[str] = []
+
+    def _raw(self, name: str) -> str | None:
+        value = self._environment.get(PREFIX + name)
+        if value is None and name in self._required:
+            self._refuse(name, "is not set and this process needs it")
+        return value
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.mistakes.append(f"{PREFIX}{name} {why}")
+
+    def text(self, name: str, default: str, pattern: str, what: str) -> str:
+        value = self._raw(name)
+        if value is None:
+            return default
+        if not re.fullmatch(pattern, value):
+            self._refuse(name, f"is {value!r} but must be {what}")
+            return default
+        return value
+
+    def url(self, name: str, *schemes: str) -> str:
+        return self.text(name, "", rf"({'|'.join(schemes)})://\S+", f"a {schemes[0]}:// address")
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        return int(self.decimal(name, default, low, high, whole=True))
+
+    def decimal(self, name: str, default: float, low: float, high: float, *, whole: bool = False) -> float:
+        value = self._raw(name)
+        if value is None:
+            return default
+        if (
+            not re.fullmatch(r"\d{1,18}" if whole else r"\d{1,18}(\.\d{1,6})?", value)
+            or not low <= float(value) <= high
+        ):
+            kind = "a whole number" if whole else "a number"
+            self._refuse(name, f"is {value!r} but must be {kind} from {low} to {high}")
+            return default
+        return int(value) if whole else float(value)
+
+    def folder(self, name: str, default: Path) -> Path:
+        value = self._raw(name)
+        if value is None:
+            return default
+        if not Path(value).is_absolute():
+            self._refuse(name, f"is {value!r} but must be an absolute path")
+            return default
+        return Path(value)
+
+    def address(self, name: str, default: str) -> str:
+        value = self._raw(name)
+        if value is None:
+            return default
+        try:
+            return str(ipaddress.ip_address(value))
+        except ValueError:
+            self._refuse(name, f"is {value!r} but must be an IPv4 or IPv6 address")
+            return default
+
+
+def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
+    """Settings from `environment` (the process's own by default).
+
+    `required` names variables without their prefix ("DATABASE_CELL_URL"); VAR_DIR always is.
+    Raises SettingsError with every mistake.
+    """
+    reader = _Reader(os.environ if environment is None else environment, {"VAR_DIR", *required})
+    var_dir = reader.folder("VAR_DIR", Path("/nonexistent"))
+    cell_name = reader.text("CELL_NAME", "cell-1", r"[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
+    settings = Settings(
+        var_dir=var_dir,
+        database_url=reader.url("DATABASE_URL", "postgresql"),
+        database_owner_url=reader.url("DATABASE_OWNER_URL", "postgresql"),
+        database_cell_url=reader.url("DATABASE_CELL_URL", "postgresql"),
+        database_worker_url=reader.url("DATABASE_WORKER_URL", "postgresql"),
+        redis_url=reader.url("REDIS_URL", "redis", "rediss", "unix", "redis+socket"),
+        master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
+        listen_address=reader.address("LISTEN_ADDRESS", "127.0.0.1"),
+        cell_name=cell_name,
+        # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
+        cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),
+        cell_first_port=reader.number("CELL_FIRST_PORT", 18120, 1024, 65535),
+        cell_dir=reader.folder("CELL_DIR", var_dir / "cells" / cell_name),
+        journal_sync=cast(
+            Literal["50ms", "always"], reader.text("JOURNAL_SYNC", "50ms", "50ms|always", "'50ms' or 'always'")
+        ),
+        journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 64 << 20, 1 << 50),
+        # radiusd's own limit for reject_delay is 10 s.
+        reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
+        api_port=reader.number("API_PORT", 8460, 1, 65535),
+    )
+    if settings.cell_ports.stop > 65536:
+        reader.mistakes.append(
+            f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.cell_ports.stop - 1},"
+            " but the last port is 65535"
+        )
+    if reader.mistakes:
+        raise SettingsError(reader.mistakes)
+    return settings
