@@ -1,6 +1,7 @@
 """What radiusd's module writes into the journal and the agent ships to PostgreSQL.
 
-Fields are only ever appended, with a default: an agent must read what an older module wrote. Times are epoch microseconds.
+Fields are only ever appended, with a default: an agent must read what an older module wrote. Times are epoch
+microseconds.
 """
 
 import msgspec

@@ -1,7 +1,7 @@
 """What a cell knows: the records of its LMDB replica, defined once for writer (agent) and reader (module).
 
-A record is the msgpack of one of these structs. Fields are only ever appended, with a default, so that a module may read
-what a newer agent wrote; any other change raises `FORMAT`, on which the agent rebuilds the file.
+A record is the msgpack of one of these structs. Fields are only ever appended, with a default, so that a module may
+read what a newer agent wrote; any other change raises `FORMAT`, on which the agent rebuilds the file.
 
 Databases (LMDB named databases) and their keys; integers are big-endian, `tenant` is the tenant's number:
 
@@ -113,5 +113,5 @@ class AuthorityRecord(Record, frozen=True, array_like=True):
 
 
 def authority_key(issuer: str) -> bytes:
-    """Key of an authority by its name in OpenSSL's one-line form ("/O=Alpha/CN=Alpha Issuing CA"), as radiusd reports it."""
+    """Key of an authority by its name in OpenSSL's one-line form ("/O=Alpha/CN=Alpha CA"), as radiusd reports it."""
     return hashlib.sha256(issuer.encode("utf-8", "surrogateescape")).digest()[:16]

@@ -1,0 +1,41 @@
+"""Keys of the replica's databases; `records` has the table."""
+
+import struct
+
+from nac.replica.records import MAX_NAME_BYTES
+from nac.replica.records import authority_key as authority_key
+
+pack_slot = struct.Struct(">H").pack
+pack_tenant = struct.Struct(">I").pack
+
+
+def by_id(tenant: int, record_id: str) -> bytes:
+    """Key of a site or policy by its UUID as text."""
+    return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
+
+
+def by_identifier(tenant: int, identifier: str) -> bytes:
+    return pack_tenant(tenant) + b"i" + _name(identifier)
+
+
+def by_address(tenant: int, packed: bytes) -> bytes:
+    return pack_tenant(tenant) + b"a" + packed
+
+
+def endpoint(tenant: int, mac: str) -> bytes:
+    """`mac` is what nac.mac.normalise_mac returns."""
+    return pack_tenant(tenant) + bytes.fromhex(mac)
+
+
+def user(tenant: int, name: str) -> bytes:
+    return pack_tenant(tenant) + _name(name.casefold())
+
+
+def certificate(tenant: int, serial_hex: str) -> bytes:
+    return pack_tenant(tenant) + bytes.fromhex(serial_hex).lstrip(b"\0")[:MAX_NAME_BYTES]
+
+
+def _name(text: str) -> bytes:
+    """Longer names than LMDB can hold become one key that no record has (names in the database are shorter)."""
+    encoded = text.encode("utf-8", "surrogateescape")
+    return encoded if len(encoded) <= MAX_NAME_BYTES else b"\0"

@@ -1,0 +1,187 @@
+"""The replica: the agent writes it, radiusd's module reads it, and neither waits for the other.
+
+A rebuild fills a new generation of the file and then replaces `current` by rename, so that a reader sees the whole old
+data or the whole new data, and a writer killed on the way leaves the old one in use.
+"""
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import lmdb
+import msgspec
+
+from nac.replica import files, keys
+from nac.replica.files import ReplicaDamaged, ReplicaError, ReplicaMissing
+from nac.replica.records import (
+    AuthorityRecord,
+    CertificateRecord,
+    EndpointRecord,
+    NasRecord,
+    PolicyRecord,
+    SiteRecord,
+    SlotRecord,
+    UserRecord,
+)
+from nac.replica.writer import ReplicaFull, ReplicaWriter, WriteBatch
+
+__all__ = [
+    "ReplicaDamaged",
+    "ReplicaError",
+    "ReplicaFull",
+    "ReplicaMissing",
+    "ReplicaReader",
+    "ReplicaView",
+    "ReplicaWriter",
+    "WriteBatch",
+]
+
+# How long a reader may go on with a generation that was replaced.
+_LOOK_SECONDS = 0.2
+
+_decode_slot = msgspec.msgpack.Decoder(SlotRecord).decode
+_decode_site = msgspec.msgpack.Decoder(SiteRecord).decode
+_decode_policy = msgspec.msgpack.Decoder(PolicyRecord).decode
+_decode_nas = msgspec.msgpack.Decoder(NasRecord).decode
+_decode_endpoint = msgspec.msgpack.Decoder(EndpointRecord).decode
+_decode_user = msgspec.msgpack.Decoder(UserRecord).decode
+_decode_certificate = msgspec.msgpack.Decoder(CertificateRecord).decode
+_decode_authority = msgspec.msgpack.Decoder(AuthorityRecord).decode
+
+
+class ReplicaReader:
+    """Open once per process, after the fork (LMDB refuses a second one); any number of threads may begin views."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = Path(directory)
+        self._lock = threading.Lock()
+        self._opened: _Generation | None = None
+        self._look_at = 0.0
+
+    def begin(self) -> "ReplicaView":
+        """A view of the newest commit, to be used in a `with` block and given back soon.
+
+        Raises ReplicaMissing where no replica was written yet, ReplicaDamaged where it cannot be read.
+        """
+        if time.monotonic() >= self._look_at:
+            self._look()
+        opened = self._opened
+        if opened is None:
+            raise ReplicaMissing(f"no replica in {self._directory}")
+        try:
+            return ReplicaView(opened, opened.environment.begin(buffers=True))
+        except lmdb.Error as exc:
+            raise ReplicaDamaged(f"the replica in {self._directory} does not read: {exc}") from exc
+
+    def close(self) -> None:
+        """Views must have ended."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.environment.close()
+            self._opened = None
+            self._look_at = 0.0
+
+    def _look(self) -> None:
+        """Change over to the generation in use; a new one that cannot be read leaves the old one in service."""
+        with self._lock:
+            if time.monotonic() < self._look_at:
+                return
+            self._look_at = time.monotonic() + _LOOK_SECONDS
+            name = files.current_generation(self._directory)
+            if not name or (self._opened is not None and self._opened.name == name):
+                return
+            try:
+                # Views of the old generation keep it alive until they end.
+                self._opened = _Generation(self._directory, name)
+            except ReplicaError:
+                if self._opened is None:
+                    raise
+
+
+class _Generation:
+    def __init__(self, directory: Path, name: str) -> None:
+        self.name = name
+        path = directory / name
+        self.environment = files.open_environment(path, readonly=True)
+        try:
+            databases = files.open_databases(self.environment, path)
+        except ReplicaError:
+            self.environment.close()
+            raise
+        self.meta = databases["meta"]
+        self.slots = databases["slots"]
+        self.sites = databases["sites"]
+        self.policies = databases["policies"]
+        self.nases = databases["nases"]
+        self.endpoints = databases["endpoints"]
+        self.users = databases["users"]
+        self.certificates = databases["certificates"]
+        self.authorities = databases["authorities"]
+
+
+class ReplicaView:
+    """One read transaction. Every getter returns the record or None; a record that does not decode raises
+    msgspec.DecodeError, damage that LMDB notices lmdb.Error."""
+
+    __slots__ = ("_from", "_get", "_transaction")
+
+    def __init__(self, generation: _Generation, transaction: lmdb.Transaction) -> None:
+        self._from = generation
+        self._transaction = transaction
+        self._get = transaction.get
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Given back to the environment's spare ones, not ended.
+        self._transaction.abort()
+
+    def slot(self, number: int) -> SlotRecord | None:
+        value = self._get(keys.pack_slot(number), db=self._from.slots)
+        return None if value is None else _decode_slot(value)
+
+    def site(self, tenant: int, site_id: str) -> SiteRecord | None:
+        value = self._get(keys.by_id(tenant, site_id), db=self._from.sites)
+        return None if value is None else _decode_site(value)
+
+    def policy(self, tenant: int, policy_id: str) -> PolicyRecord | None:
+        value = self._get(keys.by_id(tenant, policy_id), db=self._from.policies)
+        return None if value is None else _decode_policy(value)
+
+    def policy_raw(self, tenant: int, policy_id: str) -> bytes | None:
+        """The undecoded record, to see cheaply whether a compiled policy is still the one."""
+        value = self._get(keys.by_id(tenant, policy_id), db=self._from.policies)
+        return None if value is None else bytes(value)
+
+    def nas_by_identifier(self, tenant: int, identifier: str) -> NasRecord | None:
+        value = self._get(keys.by_identifier(tenant, identifier), db=self._from.nases)
+        return None if value is None else _decode_nas(value)
+
+    def nas_by_address(self, tenant: int, packed: bytes) -> NasRecord | None:
+        value = self._get(keys.by_address(tenant, packed), db=self._from.nases)
+        return None if value is None else _decode_nas(value)
+
+    def endpoint(self, tenant: int, mac: str) -> EndpointRecord | None:
+        value = self._get(keys.endpoint(tenant, mac), db=self._from.endpoints)
+        return None if value is None else _decode_endpoint(value)
+
+    def user(self, tenant: int, name: str) -> UserRecord | None:
+        value = self._get(keys.user(tenant, name), db=self._from.users)
+        return None if value is None else _decode_user(value)
+
+    def certificate(self, tenant: int, serial_hex: str) -> CertificateRecord | None:
+        value = self._get(keys.certificate(tenant, serial_hex), db=self._from.certificates)
+        return None if value is None else _decode_certificate(value)
+
+    def authority(self, issuer_oneline: str) -> AuthorityRecord | None:
+        value = self._get(keys.authority_key(issuer_oneline), db=self._from.authorities)
+        return None if value is None else _decode_authority(value)
+
+    def meta(self, name: str) -> str | None:
+        value = self._get(name.encode(), db=self._from.meta)
+        return None if value is None else str(value, "utf-8")

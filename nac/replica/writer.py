@@ -1,0 +1,227 @@
+"""The agent's side of the replica: batches of puts and deletes, each one LMDB transaction."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import lmdb
+import msgspec
+
+from nac.replica import files, keys
+from nac.replica.records import (
+    DATABASES,
+    FORMAT,
+    AuthorityRecord,
+    CertificateRecord,
+    EndpointRecord,
+    NasRecord,
+    PolicyRecord,
+    Record,
+    SiteRecord,
+    SlotRecord,
+    UserRecord,
+)
+
+_TENANT_DATABASES = ("sites", "policies", "nases", "endpoints", "users", "certificates")
+
+
+class ReplicaFull(files.ReplicaError):
+    """Disk or map are too small for the replica; the batch was not applied."""
+
+
+class ReplicaWriter:
+    """The only writer of a replica directory.
+
+    `fresh` starts a new generation beside the one in use, which stays in use until the new one's first batch commits.
+    Raises ReplicaMissing (other format) or ReplicaDamaged where the file in use is of no use: open again with `fresh`.
+    """
+
+    def __init__(self, directory: str | Path, *, fresh: bool = False, map_size_bytes: int = files.MAP_BYTES) -> None:
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._map_bytes = map_size_bytes
+        self._owner = _own(self._directory)
+        try:
+            self._generation = files.current_generation(self._directory) if not fresh else ""
+            files.remove_generations(self._directory, keep=files.current_generation(self._directory))
+            self._published = bool(self._generation)
+            if not self._generation:
+                self._generation = files.new_generation(self._directory)
+            self._open()
+        except BaseException:
+            os.close(self._owner)
+            raise
+
+    def begin(self) -> "WriteBatch":
+        # A reader that was killed holds its snapshot's pages until its slot is cleared.
+        self._environment.reader_check()
+        return WriteBatch(self, self._environment, self._databases)
+
+    def rebuild(self) -> None:
+        """Go on with a fresh, empty generation; readers change over at its first commit."""
+        self._environment.close()
+        self._generation, self._published = files.new_generation(self._directory), False
+        self._open()
+
+    def meta(self, name: str) -> str:
+        """Empty where it was never set."""
+        with self._environment.begin() as transaction:
+            value = transaction.get(name.encode(), db=self._databases["meta"])
+        return "" if value is None else value.decode()
+
+    def close(self) -> None:
+        self._environment.close()
+        os.close(self._owner)
+
+    def committed(self) -> None:
+        """Called by a batch once its changes are on disk."""
+        if not self._published:
+            files.publish_generation(self._directory, self._generation)
+            self._published = True
+
+    def _open(self) -> None:
+        path = self._directory / self._generation
+        if self._published and not (path / "data.mdb").exists():
+            raise files.ReplicaDamaged(f"{path / 'data.mdb'} is gone")
+        self._environment = files.open_environment(path, readonly=False, map_bytes=self._map_bytes)
+        try:
+            self._databases = files.open_databases(self._environment, path, create=not self._published)
+        except files.ReplicaError:
+            self._environment.close()
+            raise
+
+
+class WriteBatch:
+    """One transaction: all of it becomes visible at the end of the `with` block, or nothing where that raises."""
+
+    def __init__(self, writer: ReplicaWriter, environment: lmdb.Environment, databases: files.Databases) -> None:
+        self._writer = writer
+        self._environment = environment
+        self._databases = databases
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def __enter__(self) -> Self:
+        self._transaction = self._environment.begin(write=True)
+        self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._transaction.abort()
+            if isinstance(error, lmdb.Error):
+                raise _translated(error) from error
+            return
+        try:
+            self._transaction.commit()
+        except lmdb.Error as exc:
+            raise _translated(exc) from exc
+        self._writer.committed()
+
+    def put_slot(self, number: int, record: SlotRecord) -> None:
+        self._put("slots", keys.pack_slot(number), record)
+
+    def delete_slot(self, number: int) -> None:
+        self._delete("slots", keys.pack_slot(number))
+
+    def put_site(self, tenant: int, record: SiteRecord) -> None:
+        self._put("sites", keys.by_id(tenant, record.site_id), record)
+
+    def delete_site(self, tenant: int, site_id: str) -> None:
+        self._delete("sites", keys.by_id(tenant, site_id))
+
+    def put_policy(self, tenant: int, record: PolicyRecord) -> None:
+        self._put("policies", keys.by_id(tenant, record.policy_id), record)
+
+    def delete_policy(self, tenant: int, policy_id: str) -> None:
+        self._delete("policies", keys.by_id(tenant, policy_id))
+
+    def put_nas(self, key: bytes, record: NasRecord) -> None:
+        """`key` is keys.by_identifier(...) or keys.by_address(...)."""
+        self._put("nases", key, record)
+
+    def delete_nas(self, key: bytes) -> None:
+        self._delete("nases", key)
+
+    def put_endpoint(self, tenant: int, mac: str, record: EndpointRecord) -> None:
+        self._put("endpoints", keys.endpoint(tenant, mac), record)
+
+    def delete_endpoint(self, tenant: int, mac: str) -> None:
+        self._delete("endpoints", keys.endpoint(tenant, mac))
+
+    def put_user(self, tenant: int, record: UserRecord) -> None:
+        self._put("users", keys.user(tenant, record.name), record)
+
+    def delete_user(self, tenant: int, name: str) -> None:
+        self._delete("users", keys.user(tenant, name))
+
+    def put_certificate(self, tenant: int, serial_hex: str, record: CertificateRecord) -> None:
+        self._put("certificates", keys.certificate(tenant, serial_hex), record)
+
+    def delete_certificate(self, tenant: int, serial_hex: str) -> None:
+        self._delete("certificates", keys.certificate(tenant, serial_hex))
+
+    def put_authority(self, issuer: str, record: AuthorityRecord) -> None:
+        self._put("authorities", keys.authority_key(issuer), record)
+
+    def set_meta(self, name: str, value: str) -> None:
+        self._transaction.put(name.encode(), value.encode(), db=self._databases["meta"])
+
+    def clear(self) -> None:
+        """Remove every record and everything in meta."""
+        for name in DATABASES:
+            self._transaction.drop(self._databases[name], delete=False)
+        self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
+
+    def clear_authorities(self) -> None:
+        self._transaction.drop(self._databases["authorities"], delete=False)
+
+    def clear_tenant(self, tenant: int) -> None:
+        """Remove everything under this tenant's number; its slot and the authorities it trusts stay."""
+        prefix = keys.pack_tenant(tenant)
+        for name in _TENANT_DATABASES:
+            cursor = self._transaction.cursor(db=self._databases[name])
+            found = cursor.set_range(prefix)
+            while found and cursor.key()[:4] == prefix:
+                cursor.delete()
+                found = bool(cursor.key())
+            cursor.close()
+
+    def clear_nas(self, tenant: int, nas_id: str) -> None:
+        """Remove both keys of a NAS: its old identifier or address is known to nobody any more."""
+        prefix = keys.pack_tenant(tenant)
+        decode = msgspec.msgpack.Decoder(NasRecord).decode
+        cursor = self._transaction.cursor(db=self._databases["nases"])
+        found = cursor.set_range(prefix)
+        while found and cursor.key()[:4] == prefix:
+            if decode(cursor.value()).nas_id == nas_id:
+                cursor.delete()
+                found = bool(cursor.key())
+            else:
+                found = cursor.next()
+        cursor.close()
+
+    def _put(self, database: str, key: bytes, record: Record) -> None:
+        self._transaction.put(key, self._encode(record), db=self._databases[database])
+
+    def _delete(self, database: str, key: bytes) -> None:
+        self._transaction.delete(key, db=self._databases[database])
+
+
+def _own(directory: Path) -> int:
+    descriptor = os.open(directory / "writer.lock", os.O_RDWR | os.O_CREAT, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        os.close(descriptor)
+        raise files.ReplicaError(f"another agent writes the replica in {directory}: stop it first") from exc
+    return descriptor
+
+
+def _translated(error: lmdb.Error) -> files.ReplicaError:
+    if isinstance(error, lmdb.MapFullError | lmdb.DiskError):
+        return ReplicaFull(f"no room for the replica: {error}")
+    return files.ReplicaDamaged(f"the replica cannot be written: {error}")
