@@ -1,0 +1,21 @@
+"""Access to PostgreSQL: engines, scopes, the transaction, the schema's version."""
+
+from nac.db.engine import make_engine, process_engine, use_engine
+from nac.db.schema import require_current_schema, upgrade_schema
+from nac.db.scope import CellScope, MspScope, PlatformScope, Scope, TenantScope
+from nac.db.session import enter_tenant, session_scope
+
+__all__ = [
+    "CellScope",
+    "MspScope",
+    "PlatformScope",
+    "Scope",
+    "TenantScope",
+    "enter_tenant",
+    "make_engine",
+    "process_engine",
+    "require_current_schema",
+    "session_scope",
+    "upgrade_schema",
+    "use_engine",
+]

@@ -1,0 +1,35 @@
+"""Engines: one for each process and role."""
+
+from sqlalchemy import Engine, create_engine, make_url
+
+from nac.errors import InvalidInput
+
+_default: Engine | None = None
+
+
+def make_engine(url: str, *, pool_size: int = 5, application_name: str = "admit") -> Engine:
+    """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        raise InvalidInput(f"{parsed.get_backend_name()} is no supported database.", place="database URL", remedy="Use postgresql://")
+    return create_engine(
+        parsed.set(drivername="postgresql+psycopg"),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        # A restarted PostgreSQL costs the pool one failed ping each, not one failed request each.
+        pool_pre_ping=True,
+        native_inet_types=False,
+        connect_args={"application_name": application_name, "connect_timeout": 5},
+    )
+
+
+def use_engine(engine: Engine | None) -> None:
+    """Make `engine` the process's own: the one that `session_scope` takes where none is given."""
+    global _default
+    _default = engine
+
+
+def process_engine() -> Engine:
+    if _default is None:
+        raise RuntimeError("this process has no database engine: call nac.db.use_engine(make_engine(url)) at start")
+    return _default

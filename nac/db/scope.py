@@ -1,0 +1,38 @@
+"""Scopes: whose rows a transaction may see. The settings are what the policies of migration 0001 read."""
+
+from dataclasses import dataclass
+
+from nac.ids import CellId, MspId, TenantId
+
+
+@dataclass(frozen=True, slots=True)
+class TenantScope:
+    tenant_id: TenantId
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.tenant_id": str(self.tenant_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class MspScope:
+    msp_id: MspId
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.msp_id": str(self.msp_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformScope:
+    def settings(self) -> dict[str, str]:
+        return {"admit.platform": "on"}
+
+
+@dataclass(frozen=True, slots=True)
+class CellScope:
+    cell_id: CellId
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.cell_id": str(self.cell_id)}
+
+
+Scope = TenantScope | MspScope | PlatformScope | CellScope

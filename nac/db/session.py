@@ -1,0 +1,56 @@
+"""The one place that commits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from sqlalchemy import Connection, Engine, column, event, func, select, table
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session, SessionTransaction
+
+from nac.db.engine import process_engine
+from nac.db.failures import translate
+from nac.db.scope import MspScope, PlatformScope, Scope
+from nac.errors import NotFound, ScopeViolation
+from nac.ids import TenantId
+
+_SETTINGS = "admit.settings"
+_TENANTS = table("tenants", column("id"))
+
+
+def _apply(connection: Connection, settings: dict[str, str]) -> None:
+    connection.execute(select(*(func.set_config(name, value, True) for name, value in settings.items())))
+
+
+@event.listens_for(Session, "after_begin")
+def _scope_transaction(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
+    settings = session.info.get(_SETTINGS)
+    if settings:
+        _apply(connection, cast("dict[str, str]", settings))
+
+
+@contextmanager
+def session_scope(scope: Scope, *, engine: Engine | None = None) -> Iterator[Session]:
+    """A session whose transactions see the rows of `scope`; commits at exit, rolls back on any error.
+
+    Driver errors leave as errors of `nac.errors`.
+    """
+    with Session(engine or process_engine(), expire_on_commit=False, info={"scope": scope}) as session:
+        session.info[_SETTINGS] = scope.settings()
+        try:
+            yield session
+            session.commit()
+        except DBAPIError as exc:
+            raise translate(exc) from exc
+
+
+def enter_tenant(session: Session, tenant_id: TenantId) -> None:
+    """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends."""
+    if not isinstance(session.info.get("scope"), PlatformScope | MspScope):
+        raise ScopeViolation("Only a platform or MSP scope can enter a tenant.")
+    session.flush()
+    # Row-level security answers whether this scope may see the tenant at all.
+    if session.scalar(select(_TENANTS.c.id).where(_TENANTS.c.id == tenant_id)) is None:
+        raise NotFound("There is no such tenant.")
+    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.tenant_id": str(tenant_id)}
+    _apply(session.connection(), session.info[_SETTINGS])

@@ -1,0 +1,43 @@
+"""Column types whose Python form is what the rest of the product uses."""
+
+from typing import Any
+
+from sqlalchemy import Dialect
+from sqlalchemy.dialects.postgresql import INET, MACADDR
+from sqlalchemy.dialects.postgresql.base import ischema_names
+from sqlalchemy.types import TypeDecorator, UserDefinedType
+
+from nac.mac import normalise_mac
+
+
+class Mac(TypeDecorator[str]):
+    """macaddr; 12 lower-case hex digits in Python, as everywhere in the product."""
+
+    impl = MACADDR
+    cache_ok = True
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:
+        return None if value is None else normalise_mac(str(value))
+
+
+class HostAddress(TypeDecorator[str]):
+    """inet of a single host; its text without a prefix length in Python."""
+
+    impl = INET
+    cache_ok = True
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:
+        return None if value is None else str(value)
+
+
+class Xid8(UserDefinedType[str]):
+    """A 64-bit transaction id that never wraps; its decimal digits in Python."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **kw: Any) -> str:
+        return "xid8"
+
+
+# Reflection (`alembic check`) warns about a type that it does not know.
+ischema_names["xid8"] = Xid8

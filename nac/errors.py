@@ -1,0 +1,103 @@
+"""The error tree. A class name is the machine code, its docstring the title, `status` the HTTP status at the edge.
+
+Packages derive their own errors from these; only the edge (CLI, API) renders them.
+"""
+
+import re
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+class AdmitError(Exception):
+    """Something went wrong."""
+
+    status = 500
+
+    def __init__(self, detail: str = "", *, place: str = "", remedy: str = "") -> None:
+        """`detail` says what is wrong, `place` where (a field, a row, a file), `remedy` what to do about it."""
+        self.detail = detail or self.title
+        self.place = place
+        self.remedy = remedy
+        super().__init__(detail)
+
+    @property
+    def code(self) -> str:
+        return _WORD_START.sub("-", type(self).__name__).lower()
+
+    @property
+    def title(self) -> str:
+        return (type(self).__doc__ or "").strip().splitlines()[0]
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        return f"{where}{self.detail}{' ' + self.remedy if self.remedy else ''}"
+
+
+class InvalidInput(AdmitError):
+    """The input is not valid."""
+
+    status = 422
+
+
+class NotFound(AdmitError):
+    """There is no such thing."""
+
+    status = 404
+
+
+class Conflict(AdmitError):
+    """This does not go with what is there already."""
+
+    status = 409
+
+
+class AlreadyExists(Conflict):
+    """This exists already."""
+
+
+class InUse(Conflict):
+    """Something else still refers to this."""
+
+
+class NoFreeSlot(Conflict):
+    """No cell has a free slot."""
+
+
+class TenantHasNoCell(Conflict):
+    """This tenant holds no slot of any cell."""
+
+
+class Forbidden(AdmitError):
+    """This is not allowed here."""
+
+    status = 403
+
+
+class ScopeViolation(Forbidden):
+    """A transaction reached for rows outside its scope."""
+
+
+class Unavailable(AdmitError):
+    """A part that this needs does not answer."""
+
+    status = 503
+
+
+class DatabaseUnavailable(Unavailable):
+    """The database does not answer."""
+
+
+class NotLiveYet(Unavailable):
+    """The change is stored, but its cell has not confirmed it in time."""
+
+
+class SchemaMismatch(Unavailable):
+    """The database does not have the schema that this version needs."""
+
+
+class SchemaTooNew(SchemaMismatch):
+    """The database is newer than this version."""
+
+
+class SchemaTooOld(SchemaMismatch):
+    """The database has not been migrated to this version."""

@@ -1,0 +1,42 @@
+"""Every table, one file per aggregate. Importing this package completes the metadata."""
+
+from nac.models.audit import AuditEntry
+from nac.models.cell import Cell, Dictionary, JournalPosition, Slot
+from nac.models.certificate import Certificate, CertificateAuthority
+from nac.models.endpoint import Endpoint, EndpointGroup, EndpointGroupMember, EndpointSighting
+from nac.models.log import AccountingLog, AuthLog
+from nac.models.msp import Msp
+from nac.models.nas import Nas
+from nac.models.policy import Policy, PolicyVersion
+from nac.models.replica_change import ReplicaChange
+from nac.models.session import RadiusSession
+from nac.models.site import Site
+from nac.models.tenant import Tenant
+from nac.models.user import User, UserGroup, UserGroupMember
+
+__all__ = [
+    "AccountingLog",
+    "AuditEntry",
+    "AuthLog",
+    "Cell",
+    "Certificate",
+    "CertificateAuthority",
+    "Dictionary",
+    "Endpoint",
+    "EndpointGroup",
+    "EndpointGroupMember",
+    "EndpointSighting",
+    "JournalPosition",
+    "Msp",
+    "Nas",
+    "Policy",
+    "PolicyVersion",
+    "RadiusSession",
+    "ReplicaChange",
+    "Site",
+    "Slot",
+    "Tenant",
+    "User",
+    "UserGroup",
+    "UserGroupMember",
+]

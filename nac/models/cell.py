@@ -1,0 +1,71 @@
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Identity, UniqueConstraint, func
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, UuidKey
+from nac.ids import CellId, SlotNumber, TenantId
+
+
+class Dictionary(CreatedAt, Base):
+    """The RADIUS dictionaries of one radiusd build, uploaded by agents; replies of policies are checked against it."""
+
+    __tablename__ = "dictionaries"
+
+    sha256: Mapped[bytes] = mapped_column(primary_key=True)
+    # zlib-compressed JSON of nac.dictionary.
+    content: Mapped[bytes]
+    server_version: Mapped[str]
+
+
+class Cell(Base):
+    """One radiusd and the agent that owns it."""
+
+    __tablename__ = "cells"
+
+    id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    host: Mapped[str]
+    # active | draining | retired
+    status: Mapped[str] = mapped_column(default="active")
+    dictionary_sha256: Mapped[bytes | None] = mapped_column(ForeignKey("dictionaries.sha256"))
+    # pg_snapshot: every transaction visible in it decides in this cell.
+    replica_position: Mapped[str | None]
+    replica_position_at: Mapped[datetime | None]
+    agent_seen_at: Mapped[datetime | None]
+    radiusd_started_at: Mapped[datetime | None]
+    counters: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    alarms: Mapped[list[Any]] = mapped_column(default=list)
+
+
+class Slot(UuidKey, Base):
+    """A place for one tenant in a cell: a virtual server that listens already."""
+
+    __tablename__ = "slots"
+    __table_args__ = (UniqueConstraint("cell_id", "number"),)
+
+    cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id"))
+    number: Mapped[SlotNumber]
+    auth_port: Mapped[int]
+    acct_port: Mapped[int]
+    # Sealed with context "slot:<id>".
+    secret_sealed: Mapped[bytes]
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
+    # free | assigned | retired (waits for a new secret)
+    status: Mapped[str] = mapped_column(default="free")
+
+
+class JournalPosition(Base):
+    """How far a cell's journal is in the log tables; written in the transaction that writes the rows: exactly once."""
+
+    __tablename__ = "journal_positions"
+
+    cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id", ondelete="CASCADE"), primary_key=True)
+    # auth | acct
+    stream: Mapped[str] = mapped_column(primary_key=True)
+    segment: Mapped[str]
+    offset: Mapped[int] = mapped_column(BigInteger())
+    # Conversations whose server certificate was sent and that have not ended yet.
+    open_conversations: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())

@@ -1,0 +1,85 @@
+"""Append-only, partitioned by day. Without foreign keys: rows arrive late, in bulk, and outlive what they name."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Index, Sequence, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base
+from nac.db.types import HostAddress, Mac
+from nac.ids import CellId, TenantId
+
+AUTH_LOG_ID = Sequence("auth_log_id_seq", metadata=Base.metadata)
+ACCOUNTING_LOG_ID = Sequence("accounting_log_id_seq", metadata=Base.metadata)
+
+
+class AuthLog(Base):
+    """One answered request or EAP conversation: columns as `nac.journal.records.AuthRecord`."""
+
+    __tablename__ = "auth_log"
+    __table_args__ = (
+        Index("ix_auth_log_tenant_id_at_id", "tenant_id", text("at DESC"), text("id DESC")),
+        Index("ix_auth_log_tenant_id_mac_at", "tenant_id", "mac", text("at DESC")),
+        {"postgresql_partition_by": "RANGE (at)"},
+    )
+
+    at: Mapped[datetime] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(BigInteger(), AUTH_LOG_ID, server_default=AUTH_LOG_ID.next_value(), primary_key=True)
+    tenant_id: Mapped[TenantId]
+    cell_id: Mapped[CellId]
+    site_id: Mapped[UUID | None]
+    nas_id: Mapped[UUID | None]
+    nas_address: Mapped[str | None] = mapped_column(HostAddress())
+    nas_identifier: Mapped[str]
+    nas_port: Mapped[str]
+    mac: Mapped[str | None] = mapped_column(Mac())
+    identity: Mapped[str]
+    method: Mapped[str]
+    permitted: Mapped[bool]
+    reason: Mapped[str]
+    detail: Mapped[str]
+    rule_id: Mapped[str]
+    rule_name: Mapped[str]
+    policy_id: Mapped[UUID | None]
+    policy_version: Mapped[int]
+    vlan: Mapped[str]
+    # [[attribute, operator, value], ...]
+    reply: Mapped[list[Any]]
+    certificate_serial: Mapped[str]
+    tls_version: Mapped[str]
+    resumed: Mapped[bool]
+    request: Mapped[dict[str, Any]]
+    module_microseconds: Mapped[int]
+    suppressed: Mapped[int]
+
+
+class AccountingLog(Base):
+    """One acknowledged Accounting-Request."""
+
+    __tablename__ = "accounting_log"
+    __table_args__ = (
+        Index("ix_accounting_log_tenant_id_at_id", "tenant_id", text("at DESC"), text("id DESC")),
+        {"postgresql_partition_by": "RANGE (at)"},
+    )
+
+    at: Mapped[datetime] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(
+        BigInteger(), ACCOUNTING_LOG_ID, server_default=ACCOUNTING_LOG_ID.next_value(), primary_key=True
+    )
+    tenant_id: Mapped[TenantId]
+    cell_id: Mapped[CellId]
+    site_id: Mapped[UUID | None]
+    nas_id: Mapped[UUID | None]
+    nas_address: Mapped[str | None] = mapped_column(HostAddress())
+    status_type: Mapped[str]
+    session_id: Mapped[str]
+    mac: Mapped[str | None] = mapped_column(Mac())
+    identity: Mapped[str]
+    session_seconds: Mapped[int | None] = mapped_column(BigInteger())
+    input_octets: Mapped[int | None] = mapped_column(BigInteger())
+    output_octets: Mapped[int | None] = mapped_column(BigInteger())
+    terminate_cause: Mapped[str]
+    # [[name, value], ...] in order, as received.
+    attributes: Mapped[list[Any]]

@@ -1,0 +1,29 @@
+from uuid import UUID
+
+from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, TenantOwned, UuidKey
+from nac.db.types import HostAddress
+
+
+class Nas(UuidKey, TenantOwned, Base):
+    """A switch, access point or controller that sends RADIUS."""
+
+    __tablename__ = "nases"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "id"),
+        UniqueConstraint("tenant_id", "identifier"),
+        UniqueConstraint("tenant_id", "address"),
+        ForeignKeyConstraint(["tenant_id", "site_id"], ["sites.tenant_id", "sites.id"]),
+    )
+
+    site_id: Mapped[UUID] = mapped_column(index=True)
+    name: Mapped[str]
+    # NAS-Identifier (RFC 2865 5.32).
+    identifier: Mapped[str | None]
+    # Source address; a NAS behind NAT is known by its identifier alone.
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    vendor: Mapped[str] = mapped_column(default="")
+    secret_sealed: Mapped[bytes | None]
+    require_message_authenticator: Mapped[bool] = mapped_column(default=True)

@@ -1,0 +1,24 @@
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import BigInteger, Identity, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base
+from nac.db.types import Xid8
+from nac.ids import CellId
+
+
+class ReplicaChange(Base):
+    """A row that a replica mirrors has changed: written by triggers, followed by agents."""
+
+    __tablename__ = "replica_changes"
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"), index=True)
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    tenant_id: Mapped[UUID | None]
+    # Set for slots alone: a slot's number means nothing without its cell.
+    cell_id: Mapped[CellId | None]
+    noun: Mapped[str]
+    key: Mapped[str]

@@ -1,0 +1,24 @@
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, TenantOwned, UuidKey
+
+
+class Site(UuidKey, TenantOwned, Base):
+    __tablename__ = "sites"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "slug"),
+        UniqueConstraint("tenant_id", "id"),
+        ForeignKeyConstraint(["tenant_id", "policy_id"], ["policies.tenant_id", "policies.id"]),
+    )
+
+    slug: Mapped[str]
+    name: Mapped[str]
+    # IANA name; times of day in a policy are of this zone.
+    time_zone: Mapped[str] = mapped_column(default="UTC")
+    policy_id: Mapped[UUID | None]
+    # Outcome in place of the policy's own fallback.
+    fallback: Mapped[dict[str, Any] | None]

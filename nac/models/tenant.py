@@ -1,0 +1,30 @@
+from typing import Literal
+from uuid import UUID, uuid4
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Identity
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, UpdatedAt
+from nac.ids import MspId, TenantId, TenantNumber
+
+TenantStatus = Literal["active", "suspended", "deleting"]
+
+
+class Tenant(CreatedAt, UpdatedAt, Base):
+    __tablename__ = "tenants"
+    __table_args__ = (
+        # use_alter: a tenant names its default site, a site belongs to its tenant.
+        ForeignKeyConstraint(
+            ["id", "default_site_id"], ["sites.tenant_id", "sites.id"], name="fk_tenants_id_default_site_id", use_alter=True
+        ),
+    )
+
+    id: Mapped[TenantId] = mapped_column(primary_key=True, default=uuid4)
+    number: Mapped[TenantNumber] = mapped_column(Identity(always=True), unique=True)
+    msp_id: Mapped[MspId] = mapped_column(ForeignKey("msps.id"), index=True)
+    slug: Mapped[str] = mapped_column(unique=True)
+    name: Mapped[str]
+    status: Mapped[str] = mapped_column(default="active")
+    default_site_id: Mapped[UUID | None]
+    failure_limit: Mapped[int] = mapped_column(default=200)
+    failure_window_seconds: Mapped[int] = mapped_column(default=60)

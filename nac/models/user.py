@@ -1,0 +1,42 @@
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+
+
+class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
+    """Somebody who signs in to the network by name and password."""
+
+    __tablename__ = "users"
+    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+
+    # Stored case-folded, which is how the replica keys it.
+    name: Mapped[str]
+    disabled: Mapped[bool] = mapped_column(default=False)
+    # As `nac.replica.records.UserRecord.password_hash`.
+    password_hash: Mapped[str]
+    # For CHAP alone (RFC 1994 needs the password in clear at the server).
+    password_sealed: Mapped[bytes | None]
+    valid_until: Mapped[datetime | None]
+
+
+class UserGroup(UuidKey, TenantOwned, Base):
+    __tablename__ = "user_groups"
+    __table_args__ = (UniqueConstraint("tenant_id", "name"), UniqueConstraint("tenant_id", "id"))
+
+    # Immutable (policies and replica records hold it).
+    name: Mapped[str]
+
+
+class UserGroupMember(TenantOwned, Base):
+    __tablename__ = "user_group_members"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(["tenant_id", "group_id"], ["user_groups.tenant_id", "user_groups.id"], ondelete="CASCADE"),
+    )
+
+    user_id: Mapped[UUID] = mapped_column(primary_key=True)
+    group_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)

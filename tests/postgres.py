@@ -1,0 +1,135 @@
+"""A private PostgreSQL cluster for one test run: a temporary directory, a unix socket, no care for durability."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from nac.db import upgrade_schema
+
+_DATABASE = "admit"
+_ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"
+
+
+@dataclass(frozen=True)
+class Database:
+    """URLs of one database, for each role."""
+
+    name: str
+    socket_directory: Path
+
+    def url(self, role: str) -> str:
+        return f"postgresql://{role}@/{self.name}?host={self.socket_directory}"
+
+    @property
+    def superuser_url(self) -> str:
+        return self.url("postgres")
+
+    @property
+    def owner_url(self) -> str:
+        return self.url("admit_owner")
+
+    @property
+    def app_url(self) -> str:
+        return self.url("admit_app")
+
+    @property
+    def cell_url(self) -> str:
+        return self.url("admit_cell")
+
+    @property
+    def worker_url(self) -> str:
+        return self.url("admit_worker")
+
+
+def _binaries() -> Path:
+    found = shutil.which("initdb")
+    return Path(found).parent if found else max(Path("/usr/lib/postgresql").glob("*/bin"))
+
+
+class Cluster:
+    """PostgreSQL refuses to run as root: there it runs as `postgres` or, where that user is missing, `nobody`."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="admit-pg-"))
+        self._user: dict[str, object] = {}
+        if os.geteuid() == 0:
+            names = {entry.pw_name: entry for entry in pwd.getpwall()}
+            entry = names.get("postgres") or names["nobody"]
+            self._user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+            os.chown(self.directory, entry.pw_uid, entry.pw_gid)
+        self.directory.chmod(0o755)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        binaries, data = _binaries(), self.directory / "data"
+        if not data.exists():
+            initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"]
+            subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)  # type: ignore[call-overload]
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.directory),
+            "fsync": "off",
+            "synchronous_commit": "off",
+            "full_page_writes": "off",
+            "shared_buffers": "64MB",
+            "max_connections": "60",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [binaries / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd="/", **self._user
+            )  # type: ignore[call-overload]
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(Database("postgres", self.directory).superuser_url).close()
+                return
+            except psycopg.OperationalError as exc:
+                assert self._process is not None
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError((self.directory / "log").read_text()) from exc
+                time.sleep(0.05)
+
+    def create_database(self, name: str = _DATABASE, *, migrated: bool = True) -> Database:
+        maintenance = Database("postgres", self.directory)
+        with psycopg.connect(maintenance.superuser_url, autocommit=True) as connection:
+            connection.execute(_ROLES_SQL.read_bytes())
+            connection.execute(psycopg.sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(psycopg.sql.Identifier(name)))
+        database = Database(name, self.directory)
+        if migrated:
+            upgrade_schema(database.owner_url)
+        return database
+
+    def stop(self) -> None:
+        """Immediate: nothing here is worth a checkpoint."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(30)
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.directory)
+
+
+def empty(database: Database) -> None:
+    """Delete every row but the schema's version; triggers and foreign keys rest meanwhile."""
+    with psycopg.connect(database.superuser_url) as connection:
+        connection.execute("SET session_replication_role = replica")
+        rows = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
+            "AND NOT relispartition AND relname <> 'alembic_version'"
+        ).fetchall()
+        for (name,) in rows:
+            connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(name)))
