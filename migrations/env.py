@@ -1,4 +1,4 @@
-"""Alembic's environment. Runs as admit_owner; the URL comes from `nac.db.upgrade_schema` or ADMIT_DATABASE_OWNER_URL."""
+"""Alembic's environment, as admit_owner. The URL comes from `nac.db.upgrade_schema` or ADMIT_DATABASE_OWNER_URL."""
 
 import os
 
@@ -36,7 +36,9 @@ def _migrate() -> None:
         with engine.connect() as connection:
             connection.execute(_TIMEOUTS)
             connection.commit()
-            context.configure(connection=connection, target_metadata=Base.metadata, include_name=_is_ours, compare_type=True)
+            context.configure(
+                connection=connection, target_metadata=Base.metadata, include_name=_is_ours, compare_type=True
+            )
             _refuse_newer(connection)
             with context.begin_transaction():
                 context.run_migrations()

@@ -71,8 +71,20 @@ class Cluster:
     def start(self) -> None:
         binaries, data = _binaries(), self.directory / "data"
         if not data.exists():
-            initdb = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"]
-            subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)  # type: ignore[call-overload]
+            initdb = [
+                binaries / "initdb",
+                "-D",
+                data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "-N",
+            ]
+            subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._user)
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.directory),
@@ -86,7 +98,7 @@ class Cluster:
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [binaries / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd="/", **self._user
-            )  # type: ignore[call-overload]
+            )
         self._await_ready()
 
     def _await_ready(self) -> None:
@@ -105,7 +117,9 @@ class Cluster:
         maintenance = Database("postgres", self.directory)
         with psycopg.connect(maintenance.superuser_url, autocommit=True) as connection:
             connection.execute(_ROLES_SQL.read_bytes())
-            connection.execute(psycopg.sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(psycopg.sql.Identifier(name)))
+            connection.execute(
+                psycopg.sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(psycopg.sql.Identifier(name))
+            )
         database = Database(name, self.directory)
         if migrated:
             upgrade_schema(database.owner_url)

@@ -1,4 +1,4 @@
-"""Declarative base of every table. The naming convention is what migrations spell out, so that `alembic check` can compare."""
+"""Declarative base of every table. Migrations spell the same names out, so that `alembic check` can compare."""
 
 from datetime import datetime
 from typing import Any, ClassVar
@@ -52,5 +52,6 @@ class TenantOwned:
     """A row that goes with its tenant; row-level security of migration 0001 covers the table (tests prove it)."""
 
     @declared_attr
+    @classmethod
     def tenant_id(cls) -> Mapped[TenantId]:
         return mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

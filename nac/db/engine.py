@@ -11,7 +11,9 @@ def make_engine(url: str, *, pool_size: int = 5, application_name: str = "admit"
     """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet."""
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
-        raise InvalidInput(f"{parsed.get_backend_name()} is no supported database.", place="database URL", remedy="Use postgresql://")
+        raise InvalidInput(
+            f"{parsed.get_backend_name()} is no supported database.", place="database URL", remedy="Use postgresql://"
+        )
     return create_engine(
         parsed.set(drivername="postgresql+psycopg"),
         pool_size=pool_size,

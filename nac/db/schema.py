@@ -36,7 +36,8 @@ def require_current_schema(engine: Engine) -> None:
     if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
         raise too_new(revision)
     raise SchemaTooOld(
-        f"The database has schema {revision or 'none'}, this version needs {head}.", remedy="Migrate it first: ./admit up does."
+        f"The database has schema {revision or 'none'}, this version needs {head}.",
+        remedy="Migrate it first: ./admit up does.",
     )
 
 

@@ -1,7 +1,5 @@
 """Column types whose Python form is what the rest of the product uses."""
 
-from typing import Any
-
 from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql import INET, MACADDR
 from sqlalchemy.dialects.postgresql.base import ischema_names
@@ -16,7 +14,7 @@ class Mac(TypeDecorator[str]):
     impl = MACADDR
     cache_ok = True
 
-    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:
+    def process_result_value(self, value: object | None, dialect: Dialect) -> str | None:
         return None if value is None else normalise_mac(str(value))
 
 
@@ -26,7 +24,7 @@ class HostAddress(TypeDecorator[str]):
     impl = INET
     cache_ok = True
 
-    def process_result_value(self, value: Any | None, dialect: Dialect) -> str | None:
+    def process_result_value(self, value: object | None, dialect: Dialect) -> str | None:
         return None if value is None else str(value)
 
 
@@ -35,7 +33,7 @@ class Xid8(UserDefinedType[str]):
 
     cache_ok = True
 
-    def get_col_spec(self, **kw: Any) -> str:
+    def get_col_spec(self, **kw: object) -> str:
         return "xid8"
 
 

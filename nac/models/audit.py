@@ -19,7 +19,7 @@ class AuditEntry(Base):
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     at: Mapped[datetime] = mapped_column(server_default=func.now())
-    # "cli:alice", "api:<token>", "system:<process>"
+    # Kind and name, such as cli:alice or system:agent.
     actor: Mapped[str]
     tenant_id: Mapped[UUID | None]
     msp_id: Mapped[UUID | None]

@@ -37,7 +37,9 @@ class EndpointGroupMember(TenantOwned, Base):
     __tablename__ = "endpoint_group_members"
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
-        ForeignKeyConstraint(["tenant_id", "group_id"], ["endpoint_groups.tenant_id", "endpoint_groups.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["tenant_id", "group_id"], ["endpoint_groups.tenant_id", "endpoint_groups.id"], ondelete="CASCADE"
+        ),
     )
 
     endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -26,7 +26,9 @@ class AuthLog(Base):
     )
 
     at: Mapped[datetime] = mapped_column(primary_key=True)
-    id: Mapped[int] = mapped_column(BigInteger(), AUTH_LOG_ID, server_default=AUTH_LOG_ID.next_value(), primary_key=True)
+    id: Mapped[int] = mapped_column(
+        BigInteger(), AUTH_LOG_ID, server_default=AUTH_LOG_ID.next_value(), primary_key=True
+    )
     tenant_id: Mapped[TenantId]
     cell_id: Mapped[CellId]
     site_id: Mapped[UUID | None]
@@ -45,7 +47,7 @@ class AuthLog(Base):
     policy_id: Mapped[UUID | None]
     policy_version: Mapped[int]
     vlan: Mapped[str]
-    # [[attribute, operator, value], ...]
+    # Triples of attribute, operator, value.
     reply: Mapped[list[Any]]
     certificate_serial: Mapped[str]
     tls_version: Mapped[str]

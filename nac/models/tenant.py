@@ -15,7 +15,10 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     __table_args__ = (
         # use_alter: a tenant names its default site, a site belongs to its tenant.
         ForeignKeyConstraint(
-            ["id", "default_site_id"], ["sites.tenant_id", "sites.id"], name="fk_tenants_id_default_site_id", use_alter=True
+            ["id", "default_site_id"],
+            ["sites.tenant_id", "sites.id"],
+            name="fk_tenants_id_default_site_id",
+            use_alter=True,
         ),
     )
 

@@ -35,7 +35,9 @@ class UserGroupMember(TenantOwned, Base):
     __tablename__ = "user_group_members"
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="CASCADE"),
-        ForeignKeyConstraint(["tenant_id", "group_id"], ["user_groups.tenant_id", "user_groups.id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["tenant_id", "group_id"], ["user_groups.tenant_id", "user_groups.id"], ondelete="CASCADE"
+        ),
     )
 
     user_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -30,7 +30,9 @@ def test_database_not_migrated_is_refused(cluster: Cluster) -> None:
     engine.dispose()
 
 
-def test_database_of_newer_version_is_refused_by_processes_and_by_migration(database: Database, owner_engine: Engine) -> None:
+def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
+    database: Database, owner_engine: Engine
+) -> None:
     with owner_engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     try:
