@@ -138,6 +138,7 @@ class JournalWriter:
             raise _translated(exc) from exc
         self.close()
         self._fd, self._offset = fd, len(HEADER)
+        self._allowance -= len(HEADER)
 
     def _next_path(self) -> Path:
         """Names must grow even where the clock steps back: their order is the order of the records."""

@@ -1,0 +1,170 @@
+"""The agent's side of the journal: batches of records from a position, and what to do where a segment is damaged."""
+
+import fcntl
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from zlib import crc32
+
+from nac.journal.segment import FRAME, HEADER, MAX_RECORD_BYTES, list_segments, segment_path
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the next record starts; segment "" is before the first."""
+
+    segment: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes at the end of a segment that are no records: a torn write, or damage."""
+
+    segment: str
+    offset: int
+    lost_bytes: int
+
+
+@dataclass(slots=True)
+class Batch:
+    # msgpack of one record each.
+    payloads: list[memoryview] = field(default_factory=list)
+    # Behind the last record.
+    position: Position = field(default_factory=Position)
+    cuts: list[Cut] = field(default_factory=list)
+    # The segment that is still written does not verify here; it is cut once its writer has moved on.
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    end: int
+    damaged: bool = False
+    # More may be there: a limit of the batch was reached.
+    limited: bool = False
+
+
+class JournalReader:
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._open_segment = ""
+        self._fd = -1
+
+    def read_batch(self, position: Position, *, max_records: int = 5_000, max_bytes: int = 4 << 20) -> Batch:
+        """Up to the limits, at least one record where there is one; over several segments where they are short."""
+        batch = Batch(position=position)
+        budget = max_bytes
+        while len(batch.payloads) < max_records and budget > 0:
+            if not self._go_to(batch):
+                break
+            # Asked before reading: what a writer that is gone has written can only be all of it.
+            final = self._is_final(batch.position.segment)
+            start = batch.position.offset
+            read = self._read(batch, start, max_records, budget)
+            batch.position = Position(batch.position.segment, read.end)
+            budget -= read.end - start
+            if read.limited:
+                break
+            if not final:
+                batch.damaged = read.damaged
+                break
+            self._finish_segment(batch)
+        return batch
+
+    def delete_before(self, position: Position) -> None:
+        """Remove segments that are behind `position`. The newest stays: the next segment's name must be larger."""
+        for segment in list_segments(self._directory)[:-1]:
+            if segment < position.segment:
+                segment_path(self._directory, segment).unlink(missing_ok=True)
+
+    def backlog_bytes(self, position: Position) -> int:
+        total = 0
+        for segment in list_segments(self._directory):
+            if segment < position.segment:
+                continue
+            with suppress(FileNotFoundError):
+                size = segment_path(self._directory, segment).stat().st_size
+                done = position.offset if segment == position.segment else len(HEADER)
+                total += max(0, size - max(done, len(HEADER)))
+        return total
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._open_segment = -1, ""
+
+    def _go_to(self, batch: Batch) -> bool:
+        """Open the segment of the batch's position, or the next one there is."""
+        position = batch.position
+        if position.segment and position.segment == self._open_segment:
+            return True
+        for segment in list_segments(self._directory):
+            if segment >= position.segment:
+                self.close()
+                self._fd = os.open(segment_path(self._directory, segment), os.O_RDONLY)
+                self._open_segment = segment
+                if segment != position.segment:
+                    batch.position = Position(segment, 0)
+                return True
+        return False
+
+    def _is_final(self, segment: str) -> bool:
+        if all(name <= segment for name in list_segments(self._directory)):
+            return False
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return True
+
+    def _read(self, batch: Batch, start: int, max_records: int, max_bytes: int) -> _Read:
+        if start < len(HEADER):
+            header = os.pread(self._fd, len(HEADER), 0)
+            if header != HEADER:
+                return _Read(0, damaged=len(header) == len(HEADER))
+            start = len(HEADER)
+        size = max_bytes
+        while True:
+            chunk = os.pread(self._fd, size, start)
+            read = _parse(chunk, start, batch.payloads, max_records, full=len(chunk) == size)
+            if read.end > start or not read.limited or size > MAX_RECORD_BYTES:
+                return read
+            # Not even one record fits the limit.
+            size = MAX_RECORD_BYTES + FRAME.size
+
+    def _finish_segment(self, batch: Batch) -> None:
+        segment, offset = batch.position.segment, batch.position.offset
+        lost = os.fstat(self._fd).st_size - offset
+        if lost > 0:
+            batch.cuts.append(Cut(segment, offset, lost))
+        following = [name for name in list_segments(self._directory) if name > segment]
+        batch.position = Position(following[0], 0)
+
+
+def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: int, *, full: bool) -> _Read:
+    view = memoryview(chunk)
+    unpack, frame, size = FRAME.unpack_from, FRAME.size, len(chunk)
+    at = 0
+    room = max_records - len(payloads)
+    append = payloads.append
+    while room > 0:
+        if at + frame > size:
+            return _Read(start + at, limited=full)
+        length, checksum = unpack(chunk, at)
+        end = at + frame + length
+        # A length of 0 is no record: zeroes, which a power cut leaves behind, would verify as one.
+        if length == 0 or length > MAX_RECORD_BYTES:
+            return _Read(start + at, damaged=True)
+        if end > size:
+            return _Read(start + at, limited=full)
+        payload = view[at + frame : end]
+        if crc32(payload) != checksum:
+            return _Read(start + at, damaged=True)
+        append(payload)
+        at = end
+        room -= 1
+    return _Read(start + at, limited=True)

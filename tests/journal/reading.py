@@ -1,0 +1,31 @@
+"""Records that count, and reading a whole journal."""
+
+import msgspec
+
+from nac.journal.reader import JournalReader, Position
+from nac.journal.records import AccountingRecord, AnyRecord
+
+decode = msgspec.msgpack.Decoder(AnyRecord).decode
+
+
+def numbered(number):
+    return AccountingRecord(number, 1, "tenant", "", "", "192.0.2.1", (("Acct-Session-Id", str(number)),))
+
+
+def read_all(directory, position=None, **limits):
+    """(payloads, cuts, position) of everything behind `position`."""
+    reader = JournalReader(directory)
+    position = position or Position()
+    payloads, cuts = [], []
+    while True:
+        batch = reader.read_batch(position, **limits)
+        payloads += [bytes(payload) for payload in batch.payloads]
+        cuts += batch.cuts
+        if batch.position == position:
+            reader.close()
+            return payloads, cuts, position
+        position = batch.position
+
+
+def read_numbers(directory, **limits):
+    return [decode(payload).at for payload in read_all(directory, **limits)[0]]

@@ -1,0 +1,161 @@
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nac.journal.reader import JournalReader, Position
+from nac.journal.segment import HEADER, JournalWriter, list_segments, segment_path
+from tests.journal.reading import decode, numbered, read_all, read_numbers
+
+RECORDS = 12
+# Each example works on files of its own below the one temporary folder of the test.
+per_example = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """(bytes of a segment with RECORDS records, offsets at which its records end)."""
+    directory = tmp_path_factory.mktemp("written")
+    writer = JournalWriter(directory, max_bytes=1 << 30)
+    path = segment_path(directory, list_segments(directory)[0])
+    ends = []
+    for number in range(RECORDS):
+        writer.append(numbered(number))
+        ends.append(path.stat().st_size)
+    writer.close()
+    return path.read_bytes(), ends
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path
+
+
+def place(directory, content, *, newer):
+    """A journal of one segment with `content` and, with `newer`, an empty one after it."""
+    for old in directory.glob("*.journal"):
+        old.unlink()
+    (directory / f"{1:020d}.journal").write_bytes(content)
+    if newer:
+        (directory / f"{2:020d}.journal").write_bytes(HEADER)
+
+
+@per_example
+@given(data=st.data(), newer=st.booleans())
+def test_cut_anywhere_every_record_before_it_is_read(data, newer, written, directory):
+    content, ends = written
+    length = data.draw(st.integers(0, len(content)))
+    place(directory, content[:length], newer=newer)
+    whole = [end for end in ends if end <= length]
+    payloads, cuts, position = read_all(directory)
+    assert [decode(payload).at for payload in payloads] == list(range(len(whole)))
+    kept = max([0 if length < len(HEADER) else len(HEADER), *whole])
+    if newer:
+        assert [(cut.offset, cut.lost_bytes) for cut in cuts] == ([(kept, length - kept)] if length > kept else [])
+        assert position.segment == f"{2:020d}"
+    else:
+        assert cuts == []
+        assert position == Position(f"{1:020d}", kept)
+
+
+@per_example
+@given(data=st.data(), newer=st.booleans())
+def test_changed_byte_never_yields_a_wrong_record(data, newer, written, directory):
+    content, ends = written
+    at = data.draw(st.integers(0, len(content) - 1))
+    changed = bytearray(content)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    place(directory, bytes(changed), newer=newer)
+    numbers = read_numbers(directory)
+    before = len([end for end in ends if end <= at]) if at >= len(HEADER) else 0
+    assert numbers == list(range(before))
+
+
+@per_example
+@given(max_records=st.integers(1, RECORDS + 1), max_bytes=st.integers(1, 2_000))
+def test_limits_of_a_batch_change_nothing_but_its_size(max_records, max_bytes, written, directory):
+    content, _ = written
+    place(directory, content, newer=True)
+    assert read_numbers(directory, max_records=max_records, max_bytes=max_bytes) == list(range(RECORDS))
+
+
+def test_zeroes_after_a_power_cut_are_no_records(directory, written):
+    content, _ = written
+    place(directory, content + bytes(4_096), newer=True)
+    payloads, cuts, _ = read_all(directory)
+    assert len(payloads) == RECORDS
+    assert [cut.lost_bytes for cut in cuts] == [4_096]
+
+
+def test_damage_in_the_newest_segment_waits_and_is_said(directory, written):
+    content, ends = written
+    changed = bytearray(content)
+    changed[ends[4] + 12] ^= 0xFF
+    place(directory, bytes(changed), newer=False)
+    batch = JournalReader(directory).read_batch(Position())
+    assert batch.damaged
+    assert len(batch.payloads) == 5
+    assert batch.cuts == []
+
+
+def test_segment_of_a_living_writer_is_not_final_although_a_newer_one_exists(directory):
+    """While radiusd is swapped, the old one goes on writing for a moment."""
+    old = JournalWriter(directory, max_bytes=1 << 30)
+    old.append(numbered(1))
+    new = JournalWriter(directory, max_bytes=1 << 30)
+    new.append(numbered(3))
+    payloads, _, position = read_all(directory)
+    assert [decode(payload).at for payload in payloads] == [1]
+    old.append(numbered(2))
+    old.close()
+    payloads, cuts, _ = read_all(directory, position)
+    assert [decode(payload).at for payload in payloads] == [2, 3]
+    assert cuts == []
+    new.close()
+
+
+def test_incomplete_record_is_read_once_it_is_whole(directory, written):
+    content, ends = written
+    place(directory, content[: ends[3] + 5], newer=False)
+    reader = JournalReader(directory)
+    first = reader.read_batch(Position())
+    assert len(first.payloads) == 4
+    assert not first.damaged
+    place(directory, content, newer=False)
+    reader = JournalReader(directory)
+    assert len(reader.read_batch(first.position).payloads) == RECORDS - 4
+
+
+def test_delete_keeps_the_segment_of_the_position_and_the_newest(directory):
+    for number in range(4):
+        writer = JournalWriter(directory, max_bytes=1 << 30)
+        writer.append(numbered(number))
+        writer.close()
+    names = list_segments(directory)
+    reader = JournalReader(directory)
+    reader.delete_before(Position(names[2], 8))
+    assert list_segments(directory) == names[2:]
+    reader.delete_before(Position(f"{9:020d}", 0))
+    assert list_segments(directory) == names[2:]
+    reader.delete_before(Position("99999999999999999999", 0))
+    assert list_segments(directory) == names[3:]
+
+
+def test_backlog_counts_what_is_behind_the_position(directory):
+    writer = JournalWriter(directory, max_bytes=1 << 30)
+    for number in range(20):
+        writer.append(numbered(number))
+    reader = JournalReader(directory)
+    size = segment_path(directory, list_segments(directory)[0]).stat().st_size
+    assert reader.backlog_bytes(Position()) == size - len(HEADER)
+    assert reader.backlog_bytes(reader.read_batch(Position()).position) == 0
+    writer.close()
+
+
+def test_position_behind_a_segment_that_lost_its_end_goes_on_with_the_next(directory, written):
+    """A power cut may take bytes that were shipped but not yet synced."""
+    content, ends = written
+    place(directory, content[: ends[2]], newer=True)
+    batch = JournalReader(directory).read_batch(Position(f"{1:020d}", ends[5]))
+    assert batch.payloads == []
+    assert batch.cuts == []
+    assert batch.position.segment == f"{2:020d}"

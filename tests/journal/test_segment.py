@@ -1,0 +1,170 @@
+import os
+import resource
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nac.journal.reader import JournalReader, Position
+from nac.journal.records import AccountingRecord
+from nac.journal.segment import (
+    HEADER,
+    JournalError,
+    JournalFull,
+    JournalWriter,
+    journal_bytes,
+    list_segments,
+    segment_path,
+    sync_segments,
+)
+from tests.journal.reading import numbered, read_numbers
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path / "journal"
+
+
+@contextmanager
+def file_size_limit(limit):
+    """The kernel writes short at the limit and refuses beyond it (EFBIG), as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_appended_records_come_back_in_order(directory):
+    writer = JournalWriter(directory, max_bytes=1 << 30)
+    for number in range(100):
+        writer.append(numbered(number))
+    assert read_numbers(directory) == list(range(100))
+    writer.close()
+
+
+def test_each_start_opens_a_segment_of_its_own(directory):
+    for number in range(3):
+        writer = JournalWriter(directory, max_bytes=1 << 30)
+        writer.append(numbered(number))
+        writer.close()
+    assert len(list_segments(directory)) == 3
+    assert read_numbers(directory) == [0, 1, 2]
+
+
+def test_segment_beyond_its_size_is_followed_by_the_next(directory):
+    writer = JournalWriter(directory, max_bytes=1 << 30, segment_bytes=500)
+    for number in range(50):
+        writer.append(numbered(number))
+    assert len(list_segments(directory)) > 3
+    assert all(segment_path(directory, name).stat().st_size <= 500 for name in list_segments(directory))
+    assert read_numbers(directory) == list(range(50))
+    writer.close()
+
+
+def test_clock_stepping_back_still_names_segments_in_order(directory, monkeypatch):
+    JournalWriter(directory, max_bytes=1 << 30).close()
+    monkeypatch.setattr("nac.journal.segment.epoch_microseconds", lambda: 1_000)
+    writer = JournalWriter(directory, max_bytes=1 << 30)
+    writer.append(numbered(7))
+    assert read_numbers(directory) == [7]
+    writer.close()
+
+
+def test_journal_at_its_limit_refuses_and_takes_again_when_there_is_room(directory, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    writer = JournalWriter(directory, max_bytes=5_000, segment_bytes=1_000)
+    written = 0
+    with pytest.raises(JournalFull):
+        for number in range(1_000):
+            writer.append(numbered(number))
+            written += 1
+    assert 10 < written < 100
+    assert journal_bytes(directory) <= 5_000
+    reader = JournalReader(directory)
+    reader.delete_before(reader.read_batch(Position()).position)
+    now[0] += 1
+    writer.append(numbered(written))
+    assert read_numbers(directory)[-1] == written
+    writer.close()
+    reader.close()
+
+
+def test_short_write_is_taken_back_and_the_next_record_is_whole(directory):
+    writer = JournalWriter(directory, max_bytes=1 << 30)
+    writer.append(numbered(1))
+    size = journal_bytes(directory)
+    with file_size_limit(size + 10), pytest.raises(JournalFull):
+        writer.append(numbered(2))
+    assert journal_bytes(directory) == size
+    writer.append(numbered(3))
+    assert read_numbers(directory) == [1, 3]
+    writer.close()
+
+
+def test_writer_starts_without_room_and_recovers(directory):
+    with file_size_limit(4):
+        writer = JournalWriter(directory, max_bytes=1 << 30)
+        with pytest.raises(JournalFull):
+            writer.append(numbered(1))
+        assert list_segments(directory) == []
+    writer.append(numbered(2))
+    assert read_numbers(directory) == [2]
+    writer.close()
+
+
+def test_record_larger_than_any_packet_is_refused(directory):
+    writer = JournalWriter(directory, max_bytes=1 << 30)
+    huge = AccountingRecord(1, 1, "t", "", "", "", (("Reply-Message", "x" * (1 << 20)),))
+    with pytest.raises(JournalError, match="larger"):
+        writer.append(huge)
+    writer.close()
+
+
+def test_sync_skips_what_has_not_grown(directory):
+    writer = JournalWriter(directory, max_bytes=1 << 30, sync="always")
+    synced = {}
+    assert sync_segments(directory, synced) == 1
+    assert sync_segments(directory, synced) == 0
+    writer.append(numbered(1))
+    assert sync_segments(directory, synced) == 1
+    writer.close()
+
+
+def test_killed_writer_leaves_every_acknowledged_record(directory):
+    script = (
+        "import sys\n"
+        "from nac.journal.segment import JournalWriter\n"
+        "from tests.journal.reading import numbered\n"
+        "writer = JournalWriter(sys.argv[1], max_bytes=1 << 30)\n"
+        "number = 0\n"
+        "while True:\n"
+        "    writer.append(numbered(number))\n"
+        "    print(number, flush=True)\n"
+        "    number += 1\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE, text=True, cwd=root
+    )
+    acknowledged = [int(process.stdout.readline()) for _ in range(200)][-1]
+    process.send_signal(signal.SIGKILL)
+    acknowledged = max([acknowledged, *(int(line) for line in process.stdout.read().split())])
+    process.wait()
+    process.stdout.close()
+    numbers = read_numbers(directory)
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) > acknowledged
+
+
+def test_header_is_all_of_a_fresh_segment(directory):
+    JournalWriter(directory, max_bytes=1 << 30).close()
+    assert segment_path(directory, list_segments(directory)[0]).read_bytes() == HEADER
+    assert os.listdir(directory) == [f"{list_segments(directory)[0]}.journal"]
