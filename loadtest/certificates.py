@@ -1,0 +1,84 @@
+"""A certificate authority for the peers, shaped as a tenant's in Admit: root, issuing CA, ECDSA P-256 throughout."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from nac.clock import utc_now
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFiles:
+    identity: str
+    # PEM files: certificate and issuing CA; private key.
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Issuer:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+class BenchAuthority:
+    """Writes root.pem, server.pem, server.key and clients on demand into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        root_key = ec.generate_private_key(ec.SECP256R1())
+        root = _Issuer(_certificate("Bench Root", root_key, None, path_length=1), root_key)
+        issuing_key = ec.generate_private_key(ec.SECP256R1())
+        self._issuing = _Issuer(_certificate("Bench Issuing", issuing_key, root, path_length=0), issuing_key)
+        self.root_pem = root.certificate.public_bytes(Encoding.PEM).decode()
+        (folder / "root.pem").write_text(self.root_pem)
+        self.server_certificate = self._issue("server", "radius.bench.invalid", ExtendedKeyUsageOID.SERVER_AUTH)
+
+    def client(self, identity: str) -> ClientFiles:
+        self._issue(identity, identity, ExtendedKeyUsageOID.CLIENT_AUTH)
+        return ClientFiles(identity, self._folder / f"{identity}.pem", self._folder / f"{identity}.key")
+
+    def _issue(self, stem: str, name: str, usage: x509.ObjectIdentifier) -> bytes:
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = _certificate(name, key, self._issuing, usage=usage)
+        chain = (certificate, self._issuing.certificate)
+        (self._folder / f"{stem}.pem").write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in chain))
+        (self._folder / f"{stem}.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        return certificate.public_bytes(Encoding.DER)
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: _Issuer | None,
+    *,
+    path_length: int | None = None,
+    usage: x509.ObjectIdentifier | None = None,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now, authority = utc_now(), path_length is not None
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=30))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=path_length), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if issuer is not None:
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False
+        )
+    if usage is not None:
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    return builder.sign(issuer.key if issuer else key, hashes.SHA256())

@@ -1,0 +1,149 @@
+"""FreeRADIUS of the distribution in a private folder: links into its tree, a few files of our own, free ports."""
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Self
+
+from loadtest import processes
+from loadtest.packet import Secret
+from loadtest.processes import LOOPBACK, BenchError
+from loadtest.radius_client import RadiusClient, Target, Unexpected
+from loadtest.workloads import Device, StatusServer
+
+RADDB = Path("/etc/freeradius/3.0")
+HERE = Path(__file__).parent
+
+# What the distribution enables, but for eap (ours) and the inner tunnel of PEAP and TTLS.
+_STOCK_MODULES = (
+    *(
+        "always",
+        "attr_filter",
+        "chap",
+        "detail",
+        "detail.log",
+        "digest",
+        "dynamic_clients",
+        "echo",
+        "exec",
+        "expiration",
+    ),
+    *(
+        "expr",
+        "files",
+        "linelog",
+        "logintime",
+        "mschap",
+        "ntlm_auth",
+        "pap",
+        "passwd",
+        "preprocess",
+        "radutmp",
+        "realm",
+    ),
+    *("replicate", "soh", "sradutmp", "unix", "unpack", "utf8"),
+)
+
+
+class FreeRadius:
+    """`stock` or `rlm_sql`, running for the length of a `with`."""
+
+    def __init__(
+        self, folder: Path, overlay: str, *, authorize: Iterable[str] = (), values: Mapping[str, str] | None = None
+    ) -> None:
+        """`folder` must be ours alone and is filled; `authorize` are lines of the `files` module; `values` fill in the
+        overlay's @names@."""
+        self._folder = folder
+        self._overlay = HERE / overlay / "mods"
+        self._authorize = authorize
+        self._values = dict(values or {})
+        self._owner = processes.account("freerad")
+        self.name = overlay
+
+    def __enter__(self) -> Self:
+        port = processes.free_port_pair()
+        secret = os.urandom(12).hex()
+        self.target = Target(LOOPBACK, port, port + 1, Secret(secret.encode()))
+        raddb, run = self._folder / "raddb", self._folder / "run"
+        run.mkdir(parents=True)
+        self._values |= {"raddb": str(raddb), "run": str(run), "secret": secret}
+        self._render(raddb)
+        processes.give(self._folder, self._owner)
+        log = run / "radius.log"
+        # -i and -p replace every `listen` section, so that the distribution's site needs no change.
+        command: list[str | Path] = ["freeradius", "-f", "-l", log, "-d", raddb, "-i", LOOPBACK, "-p", str(port)]
+        try:
+            self._process = processes.start(command, owner=self._owner, output=run / "output")
+        except FileNotFoundError as error:
+            raise BenchError("freeradius is not installed: apt install freeradius freeradius-postgresql") from error
+        try:
+            processes.wait_until(self._answers, f"peer {self.name}", seconds=30, process=self._process, log=log)
+        except BenchError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        processes.end(self._process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def _answers(self) -> bool:
+        with RadiusClient(timeout_seconds=0.1, tries=1) as client:
+            try:
+                client.ask(StatusServer(self.target))
+            except Unexpected:
+                return False
+        return True
+
+    def _render(self, raddb: Path) -> None:
+        if not os.access(RADDB / "radiusd.conf", os.R_OK):
+            raise BenchError(f"{RADDB} cannot be read: run the bench as root or as a member of the group freerad")
+        for name in ("mods-enabled", "mods-config", "sites-enabled"):
+            (raddb / name).mkdir(parents=True)
+        for name in ("policy.d", "proxy.conf", "dictionary", "templates.conf"):
+            (raddb / name).symlink_to(RADDB / name)
+        (raddb / "sites-enabled/default").symlink_to(RADDB / "sites-available/default")
+        for source in (RADDB / "mods-config").iterdir():
+            if source.name != "files":
+                (raddb / "mods-config" / source.name).symlink_to(source)
+        self._fill(HERE / "shared/radiusd.conf", raddb / "radiusd.conf")
+        for name in _STOCK_MODULES:
+            (raddb / "mods-enabled" / name).symlink_to(RADDB / "mods-available" / name)
+        for source in self._overlay.iterdir():
+            self._fill(source, raddb / "mods-enabled" / source.name)
+        self._render_files(raddb / "mods-config/files")
+
+    def _render_files(self, folder: Path) -> None:
+        folder.mkdir()
+        for name in ("accounting", "pre-proxy"):
+            (folder / name).symlink_to(RADDB / "mods-config/files" / name)
+        with (folder / "authorize").open("w") as sink:
+            sink.writelines(self._authorize)
+
+    def _fill(self, source: Path, destination: Path) -> None:
+        text = source.read_text()
+        for name, value in self._values.items():
+            text = text.replace(f"@{name}@", value)
+        destination.write_text(text)
+
+
+def authorize_lines(devices: Iterable[Device], clients: Iterable[tuple[str, str]]) -> Iterable[str]:
+    """Lines of the `files` module: MAB devices, and EAP-TLS identities, with their VLANs (RFC 3580 3.31)."""
+    reply = '\tTunnel-Type = VLAN, Tunnel-Medium-Type = IEEE-802, Tunnel-Private-Group-Id = "{}"\n'
+    for device in devices:
+        yield f'{device.mac} Cleartext-Password := "{device.mac}"\n' + reply.format(device.vlan)
+    for identity, vlan in clients:
+        yield f"{identity}\n" + reply.format(vlan)
+
+
+def version() -> str:
+    """Such as "3.2.7"."""
+    try:
+        output = subprocess.run(["freeradius", "-v"], capture_output=True, text=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        raise BenchError("freeradius is not installed: apt install freeradius freeradius-postgresql") from error
+    return output.partition("Version ")[2].split()[0].rstrip(",")

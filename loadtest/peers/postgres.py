@@ -1,0 +1,100 @@
+"""A private PostgreSQL cluster with its defaults for FreeRADIUS with rlm_sql: its schema, our devices."""
+
+import signal
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from loadtest import processes
+from loadtest.peers.freeradius import RADDB
+from loadtest.processes import BenchError
+from loadtest.workloads import Device
+
+SCHEMA = RADDB / "mods-config/sql/main/postgresql/schema.sql"
+
+
+def _binaries() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if not found:
+        raise BenchError("PostgreSQL is not installed: apt install postgresql")
+    return found[-1].parent
+
+
+class Postgres:
+    """Runs for the length of a `with`; anybody on this machine may reach it through the unix socket in `socket`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._owner = processes.account("postgres")
+        self.socket = folder
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir()
+        processes.give(self._folder, self._owner)
+        binaries, log = _binaries(), self._folder / "log"
+        options = ["--username=radius", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+        initdb: list[str | Path] = [binaries / "initdb", "-D", self._data, *options]
+        if processes.start(initdb, owner=self._owner, output=log).wait(60):
+            raise BenchError(f"initdb failed\n{log.read_text()}")
+        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.socket}"]
+        self._process = processes.start(
+            [binaries / "postgres", "-D", self._data, *options], owner=self._owner, output=log
+        )
+        try:
+            processes.wait_until(self._answers, "the peer's PostgreSQL", seconds=30, process=self._process, log=log)
+        except BenchError:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # SIGINT: fast shutdown, which does not wait for clients.
+        processes.end(self._process, request=signal.SIGINT)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def connect(self, database: str = "radius") -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(host=str(self.socket), dbname=database, user="radius", autocommit=True)
+
+    def _answers(self) -> bool:
+        try:
+            self.connect("postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def load(self, devices: Sequence[Device]) -> None:
+        """Makes the database `radius` with a password and a VLAN for each device."""
+        with self.connect("postgres") as connection:
+            connection.execute("CREATE DATABASE radius")
+        with self.connect() as connection:
+            connection.execute(SCHEMA.read_bytes())
+            with connection.cursor() as cursor:
+                _copy(cursor, "radcheck", ((one.mac, "Cleartext-Password", ":=", one.mac) for one in devices))
+                _copy(cursor, "radreply", (row for one in devices for row in _vlan_rows(one)))
+            connection.execute("VACUUM ANALYZE")
+
+    def count(self, table: str) -> int:
+        with self.connect() as connection:
+            row = connection.execute(SQL("SELECT count(*) FROM {}").format(Identifier(table))).fetchone()
+        assert row is not None
+        return int(str(row[0]))
+
+
+def _copy(cursor: psycopg.Cursor[tuple[object, ...]], table: str, rows: Iterable[tuple[str, str, str, str]]) -> None:
+    statement = SQL("COPY {} (UserName, Attribute, op, Value) FROM STDIN").format(Identifier(table))
+    with cursor.copy(statement) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _vlan_rows(device: Device) -> Iterable[tuple[str, str, str, str]]:
+    yield device.mac, "Tunnel-Type", "=", "VLAN"
+    yield device.mac, "Tunnel-Medium-Type", "=", "IEEE-802"
+    yield device.mac, "Tunnel-Private-Group-Id", "=", str(device.vlan)

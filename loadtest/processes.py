@@ -1,0 +1,145 @@
+"""Starting, watching and ending the processes of a bench: private folders, free ports, CPU time of a tree."""
+
+import os
+import pwd
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class BenchError(Exception):
+    """The bench cannot be run, or not be trusted; the text says why and what to do."""
+
+
+def account(name: str) -> str | None:
+    """The system account to run a program as: `name` where we are root and it exists, else our own (None)."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(name).pw_name
+    except KeyError:
+        return None
+
+
+def give(path: Path, owner: str | None) -> None:
+    """Hands a folder and all in it to an account; links are left alone."""
+    if owner is None:
+        return
+    entry = pwd.getpwnam(owner)
+    for found in (path, *path.rglob("*")):
+        os.chown(found, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
+
+
+def start(
+    command: Sequence[str | Path], *, owner: str | None = None, output: Path, **environment: str
+) -> subprocess.Popen[bytes]:
+    """A child in a process group of its own, its output in a file."""
+    with output.open("ab") as sink:
+        return subprocess.Popen(
+            [str(word) for word in command],
+            user=owner,
+            group=pwd.getpwnam(owner).pw_gid if owner else None,
+            extra_groups=[] if owner else None,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+
+
+def end(
+    process: subprocess.Popen[bytes], *, request: signal.Signals = signal.SIGTERM, patience_seconds: float = 10
+) -> None:
+    """Asks the process to end, and kills it if it does not."""
+    if process.poll() is None:
+        process.send_signal(request)
+        try:
+            process.wait(patience_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_until(
+    ready: Callable[[], bool],
+    what: str,
+    *,
+    seconds: float,
+    process: subprocess.Popen[bytes] | None = None,
+    log: Path | None = None,
+) -> None:
+    """Raises BenchError with the end of `log` if `ready` does not come true in time or `process` ends before."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        ended = process is not None and process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            why = "ended" if ended else f"was not ready within {seconds:g} s"
+            raise BenchError(f"{what} {why}\n{_tail(log)}".rstrip())
+        time.sleep(0.02)
+
+
+def _tail(log: Path | None) -> str:
+    if log is None or not log.exists():
+        return ""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+
+
+def _udp_socket() -> socket.socket:
+    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def free_port_pair() -> int:
+    """A UDP port of the loopback interface which is free, as is the one after it."""
+    for _ in range(100):
+        with _udp_socket() as first, _udp_socket() as second:
+            first.bind((LOOPBACK, 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind((LOOPBACK, port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+    raise BenchError("no two neighbouring UDP ports are free on the loopback interface")
+
+
+def cpu_seconds(*roots: int) -> float:
+    """User and system time of these processes, of all their descendants and of the children they have reaped.
+
+    From /proc/<pid>/stat (proc(5)): fields 14 to 17, in ticks of 10 ms; so measure over seconds.
+    """
+    children: dict[int, list[int]] = {}
+    times: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The command, in parentheses, may hold blanks and parentheses itself.
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        pid = int(entry.name)
+        children.setdefault(int(fields[1]), []).append(pid)
+        times[pid] = sum(int(field) for field in fields[11:15])
+    ticks, unseen, seen = 0, list(roots), set[int]()
+    while unseen:
+        pid = unseen.pop()
+        if pid not in seen:
+            seen.add(pid)
+            ticks += times.get(pid, 0)
+            unseen += children.get(pid, [])
+    return ticks / _TICKS_PER_SECOND
+
+
+def resident_bytes(pid: int) -> int:
+    """VmRSS of one process; shared pages count in full."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise BenchError(f"process {pid} has no memory: it is a kernel thread or has ended")

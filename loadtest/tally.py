@@ -1,0 +1,111 @@
+"""What a run counted, for each class of work: right and wrong answers, silence, and how long the answers took."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import exp, log
+
+# Buckets grow by 2 %, from 1 us to 100 s: a percentile read from them is at most 2 % too high.
+_BUCKETS_PER_E = 50
+_BUCKETS = int(log(1e8) * _BUCKETS_PER_E) + 1
+
+
+class Histogram:
+    """Latencies in a fixed 921 counters, so that an hour's run holds no more memory than a second's."""
+
+    __slots__ = ("count", "counts", "max_seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * _BUCKETS
+        self.count = 0
+        self.max_seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        if seconds > self.max_seconds:
+            self.max_seconds = seconds
+        self.counts[min(int(log(max(seconds * 1e6, 1.0)) * _BUCKETS_PER_E), _BUCKETS - 1)] += 1
+
+    def percentile(self, share: float) -> float:
+        """The latency in seconds that `share` (0.99, say) of the answers did not exceed; 0 where there were none."""
+        wanted, seen = share * self.count, 0
+        for bucket, count in enumerate(self.counts):
+            seen += count
+            if count and seen >= wanted:
+                return min(exp((bucket + 1) / _BUCKETS_PER_E) / 1e6, self.max_seconds)
+        return self.max_seconds
+
+    def merge(self, other: "Histogram") -> None:
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        self.count += other.count
+        self.max_seconds = max(self.max_seconds, other.max_seconds)
+
+
+@dataclass(slots=True)
+class Tally:
+    """One class of work ("mab", "acct-start", "eap-tls-resumed")."""
+
+    right: int = 0
+    # Fault text -> how often: answered, but not as expected.
+    wrong: Counter[str] = field(default_factory=Counter)
+    # Unanswered after every retransmission.
+    unanswered: int = 0
+    latency: Histogram = field(default_factory=Histogram)
+
+    @property
+    def finished(self) -> int:
+        return self.right + self.wrong.total() + self.unanswered
+
+    def merge(self, other: "Tally") -> None:
+        self.right += other.right
+        self.wrong.update(other.wrong)
+        self.unanswered += other.unanswered
+        self.latency.merge(other.latency)
+
+
+@dataclass(slots=True)
+class Run:
+    """All that one call of `RadiusClient.run` did."""
+
+    seconds: float = 0.0
+    requests: int = 0
+    retransmissions: int = 0
+    # Replies dropped for their form or signature, by fault, and replies that nobody waited for any more.
+    forged: Counter[str] = field(default_factory=Counter)
+    late: int = 0
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def tally(self, kind: str) -> Tally:
+        return self.tallies.setdefault(kind, Tally())
+
+    @property
+    def right(self) -> int:
+        return sum(tally.right for tally in self.tallies.values())
+
+    @property
+    def finished(self) -> int:
+        return sum(tally.finished for tally in self.tallies.values())
+
+    @property
+    def rate(self) -> float:
+        """Right answers per second."""
+        return self.right / self.seconds if self.seconds else 0.0
+
+    def faults(self) -> Counter[str]:
+        """Everything that was not as expected; empty after a clean run."""
+        found: Counter[str] = Counter()
+        for kind, tally in self.tallies.items():
+            found.update({f"{kind}: {fault}": count for fault, count in tally.wrong.items()})
+            if tally.unanswered:
+                found[f"{kind}: unanswered"] = tally.unanswered
+        found.update({f"reply dropped: {fault}": count for fault, count in self.forged.items()})
+        return found
+
+    def merge(self, other: "Run", *, parallel: bool = False) -> None:
+        """Adds another run's counts: of the same seconds (`parallel`, another process) or of the seconds after."""
+        self.seconds = max(self.seconds, other.seconds) if parallel else self.seconds + other.seconds
+        self.requests += other.requests
+        self.retransmissions += other.retransmissions
+        self.forged.update(other.forged)
+        self.late += other.late
+        for kind, tally in other.tallies.items():
+            self.tally(kind).merge(tally)

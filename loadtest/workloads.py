@@ -1,0 +1,247 @@
+"""What NASes send: MAC authentication, passwords, Status-Server and accounting, as exchanges and endless sources."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count, cycle
+from typing import NamedTuple
+
+from loadtest import packet
+from loadtest.packet import attribute
+from loadtest.radius_client import Request, Target, unlike
+
+_CALL_CHECK, _FRAMED_USER, _ETHERNET = 10, 2, 15
+_RADIUS = 1
+_USER_REQUEST = 1
+START, STOP, INTERIM = 1, 2, 3
+_STATUS_NAMES = {START: "start", STOP: "stop", INTERIM: "interim"}
+
+
+class Nas(NamedTuple):
+    """A switch, as it describes itself."""
+
+    identifier: str = "bench-switch"
+    address: str = "10.0.0.1"
+    port: int = 50101
+
+    def attributes(self) -> bytes:
+        """7 attributes; 12 with User-Name, User-Password, Calling-Station-Id, Service-Type, Message-Authenticator."""
+        return (
+            attribute(packet.FRAMED_MTU, 1500)
+            + attribute(packet.CALLED_STATION_ID, "00-1A-1E-00-00-01")
+            + attribute(packet.NAS_IP_ADDRESS, bytes(int(octet) for octet in self.address.split(".")))
+            + attribute(packet.NAS_IDENTIFIER, self.identifier)
+            + attribute(packet.NAS_PORT, self.port)
+            + attribute(packet.NAS_PORT_ID, f"GigabitEthernet1/0/{self.port % 100}")
+            + attribute(packet.NAS_PORT_TYPE, _ETHERNET)
+        )
+
+
+BENCH_NAS = Nas()
+
+
+def calling_station(mac: str) -> bytes:
+    """Calling-Station-Id of a MAC address (12 hex digits) in the form of RFC 3580 3.21."""
+    text = mac.upper()
+    return attribute(packet.CALLING_STATION_ID, "-".join(text[at : at + 2] for at in range(0, 12, 2)))
+
+
+class Pap:
+    """An Access-Request with a password. `vlan` is the one the Access-Accept must bear ("" for none, None for any)."""
+
+    __slots__ = ("attributes", "expected", "kind", "password", "target", "vlan")
+    code = packet.ACCESS_REQUEST
+
+    def __init__(
+        self,
+        target: Target,
+        user_name: str,
+        password: str,
+        attributes: bytes = b"",
+        *,
+        expected: int = packet.ACCESS_ACCEPT,
+        vlan: str | None = None,
+        kind: str = "pap",
+    ) -> None:
+        self.target = target
+        self.attributes = attribute(packet.USER_NAME, user_name) + attributes
+        self.password = password.encode()
+        self.expected = expected
+        self.vlan = vlan
+        self.kind = kind
+
+    def first(self) -> Request:
+        return Request(self.attributes, self.password)
+
+    def receive(self, reply: bytes) -> Request | str:
+        if reply[0] != self.expected:
+            return unlike(reply, self.expected)
+        if self.vlan is not None and packet.vlan_of(reply) != self.vlan:
+            return f"VLAN {packet.vlan_of(reply)!r} instead of {self.vlan!r}"
+        return ""
+
+
+_MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
+
+
+def mab(
+    target: Target,
+    mac: str,
+    nas_attributes: bytes = b"",
+    *,
+    expected: int = packet.ACCESS_ACCEPT,
+    vlan: str | None = None,
+    kind: str = "mab",
+) -> Pap:
+    """MAC authentication as switches send it by default: the address (12 hex digits) as name and as PAP password."""
+    attributes = _MAB_SERVICE + calling_station(mac) + nas_attributes
+    return Pap(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
+
+
+class StatusServer:
+    """RFC 5997: does this server answer?"""
+
+    kind = "status-server"
+    code = packet.STATUS_SERVER
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    def first(self) -> Request:
+        return Request(b"")
+
+    def receive(self, reply: bytes) -> Request | str:
+        return "" if reply[0] == packet.ACCESS_ACCEPT else unlike(reply, packet.ACCESS_ACCEPT)
+
+
+class Device(NamedTuple):
+    """A device known to a tenant: where it authenticates, its MAC address and the VLAN it must get."""
+
+    target: Target
+    mac: str
+    vlan: str | None
+
+
+def mab_source(devices: Sequence[Device], nas: Nas = BENCH_NAS) -> Callable[[], Pap]:
+    """All devices in turn, without end."""
+    nas_attributes = nas.attributes()
+    turns = cycle(devices)
+
+    def following() -> Pap:
+        device = next(turns)
+        return mab(device.target, device.mac, nas_attributes, vlan=device.vlan)
+
+    return following
+
+
+class Accounting:
+    """One Accounting-Request. `acknowledged` is called once its response has been verified."""
+
+    __slots__ = ("_acknowledged", "attributes", "kind", "target")
+    code = packet.ACCOUNTING_REQUEST
+
+    def __init__(
+        self,
+        target: Target,
+        status: int,
+        session_id: str,
+        attributes: bytes,
+        *,
+        acknowledged: Callable[[], None] | None = None,
+    ) -> None:
+        self.target = target
+        self.kind = f"acct-{_STATUS_NAMES.get(status, status)}"
+        self.attributes = (
+            attribute(packet.ACCT_STATUS_TYPE, status) + attribute(packet.ACCT_SESSION_ID, session_id) + attributes
+        )
+        self._acknowledged = acknowledged
+
+    def first(self) -> Request:
+        return Request(self.attributes)
+
+    def receive(self, reply: bytes) -> Request | str:
+        if reply[0] != packet.ACCOUNTING_RESPONSE:
+            return unlike(reply, packet.ACCOUNTING_RESPONSE)
+        if self._acknowledged is not None:
+            self._acknowledged()
+        return ""
+
+
+class Acknowledged(NamedTuple):
+    """A record that the server promised to keep; `session_seconds` tells the interims of a session apart."""
+
+    session_id: str
+    status: int
+    session_seconds: int
+
+
+class AccountingSource:
+    """Sessions of Start, Interim-Updates and Stop with rising counters; some hundreds stay open, as on a real NAS.
+
+    `acknowledged` lists each acknowledged record once: what must be in the database exactly once. A record that was sent
+    in vain is not listed and ends its session: the server may hold it or not. After `close` no session starts any more and
+    the open ones end; then the source gives None.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        *,
+        prefix: str,
+        nas: Nas = BENCH_NAS,
+        interims: int = 1,
+        open_sessions: int = 500,
+        interim_seconds: int = 600,
+    ) -> None:
+        """`prefix` makes session ids unique over runs."""
+        self.acknowledged: list[Acknowledged] = []
+        self._devices = cycle(devices)
+        self._prefix = prefix
+        self._nas_attributes = nas.attributes()
+        self._interims = interims
+        self._interim_seconds = interim_seconds
+        self._open_sessions = open_sessions
+        self._numbers = count()
+        # Sessions whose last record was acknowledged: (device, session id, records so far).
+        self._open: deque[tuple[Device, str, int]] = deque()
+
+    def close(self) -> None:
+        self._open_sessions = -1
+
+    def __call__(self) -> Accounting | None:
+        if self._open and len(self._open) > self._open_sessions:
+            return self._record(*self._open.popleft())
+        if self._open_sessions < 0:
+            return None
+        return self._record(next(self._devices), f"{self._prefix}-{next(self._numbers):07x}", 0)
+
+    def _record(self, device: Device, session_id: str, records: int) -> Accounting:
+        status = START if records == 0 else STOP if records > self._interims else INTERIM
+        seconds = records * self._interim_seconds
+        attributes = (
+            attribute(packet.USER_NAME, device.mac)
+            + calling_station(device.mac)
+            + self._nas_attributes
+            + attribute(packet.SERVICE_TYPE, _FRAMED_USER)
+            + attribute(packet.FRAMED_IP_ADDRESS, b"\x0a\x14" + bytes.fromhex(device.mac)[-2:])
+            + attribute(packet.ACCT_AUTHENTIC, _RADIUS)
+        )
+        if status != START:
+            # 5 GB an interval down, so that gigawords (RFC 2869 5.1, 5.2) carry over from the first one.
+            gigawords, octets = divmod(records * 5_000_000_000, 1 << 32)
+            attributes += (
+                attribute(packet.ACCT_SESSION_TIME, seconds)
+                + attribute(packet.ACCT_INPUT_OCTETS, records * 1_000_000)
+                + attribute(packet.ACCT_OUTPUT_OCTETS, octets)
+                + attribute(packet.ACCT_OUTPUT_GIGAWORDS, gigawords)
+                + attribute(packet.ACCT_INPUT_PACKETS, records * 1_000)
+                + attribute(packet.ACCT_OUTPUT_PACKETS, records * 4_000)
+            )
+        if status == STOP:
+            attributes += attribute(packet.ACCT_TERMINATE_CAUSE, _USER_REQUEST)
+
+        def acknowledged() -> None:
+            self.acknowledged.append(Acknowledged(session_id, status, seconds))
+            if status != STOP:
+                self._open.append((device, session_id, records + 1))
+
+        return Accounting(device.target, status, session_id, attributes, acknowledged=acknowledged)
