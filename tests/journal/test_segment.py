@@ -41,6 +41,16 @@ def file_size_limit(limit):
         signal.signal(signal.SIGXFSZ, handler)
 
 
+def fill(writer):
+    """Append until the journal refuses; returns how many it took."""
+    for number in range(1_000):
+        try:
+            writer.append(numbered(number))
+        except JournalFull:
+            return number
+    raise AssertionError("the journal never was full")
+
+
 def test_appended_records_come_back_in_order(directory):
     writer = JournalWriter(directory, max_bytes=1 << 30)
     for number in range(100):
@@ -81,11 +91,7 @@ def test_journal_at_its_limit_refuses_and_takes_again_when_there_is_room(directo
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     writer = JournalWriter(directory, max_bytes=5_000, segment_bytes=1_000)
-    written = 0
-    with pytest.raises(JournalFull):
-        for number in range(1_000):
-            writer.append(numbered(number))
-            written += 1
+    written = fill(writer)
     assert 10 < written < 100
     assert journal_bytes(directory) <= 5_000
     reader = JournalReader(directory)
