@@ -1,0 +1,36 @@
+"""The policy engine: pure, on frozen values, with nothing but the standard library.
+
+`compile_policy(document) -> Policy` once, `decide(policy, request) -> Decision` for each request.
+"""
+
+from nac.engine.deciding import decide
+from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
+from nac.engine.document import read_policy_text
+from nac.engine.mistakes import DocumentErrors, Mistake, PolicyErrors, RequestErrors
+from nac.engine.outcome import Outcome, ReplyAttribute, ReplyDictionary
+from nac.engine.policy import Policy, Rule, compile_outcome, compile_policy
+from nac.engine.references import Reference, references
+from nac.engine.requests import read_request
+
+__all__ = [
+    "ComparisonTrace",
+    "Decision",
+    "DocumentErrors",
+    "Mistake",
+    "Outcome",
+    "Policy",
+    "PolicyErrors",
+    "Reference",
+    "ReplyAttribute",
+    "ReplyDictionary",
+    "Request",
+    "RequestErrors",
+    "Rule",
+    "RuleTrace",
+    "compile_outcome",
+    "compile_policy",
+    "decide",
+    "read_policy_text",
+    "read_request",
+    "references",
+]

@@ -1,0 +1,110 @@
+"""The attributes that conditions may read: name, kind, whether a request may carry several values.
+
+How values compare follows from the nature of the attribute. Names that are case-insensitive by nature (`folded`: MAC
+addresses, IP addresses, DNS names, mail addresses and UPNs, user names, hex serials) compare case-folded; all else
+compares exactly. MAC and IP addresses of a condition are brought into the form requests carry, so that a policy may
+write them as people do.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["text", "boolean", "mac", "address"]
+
+_SEPARATORS = str.maketrans("", "", ":-. ")
+_HEX = re.compile(r"[0-9a-f]{1,12}\Z")
+_OPEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/-]{0,127}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    name: str
+    kind: Kind
+    meaning: str
+    # A request may carry several values; a comparison holds if it holds for any of them.
+    many: bool = False
+    folded: bool = False
+    # The only values there are; () where any text may occur.
+    choices: tuple[str, ...] = ()
+    # Text that may spell a number: greater_than and less_than apply.
+    numeric: bool = False
+
+
+def _catalogue(*attributes: Attribute) -> dict[str, Attribute]:
+    return {attribute.name: attribute for attribute in attributes}
+
+
+CATALOGUE = _catalogue(
+    Attribute("method", "text", "How the device authenticates", choices=("mab", "eap-tls", "pap", "chap")),
+    Attribute("mac", "mac", "MAC address of the device, 12 lower-case hex digits", folded=True),
+    Attribute("mac.random", "boolean", "The MAC address is locally administered (IEEE 802c)"),
+    Attribute("identity", "text", "User-Name or EAP identity as sent"),
+    Attribute("ssid", "text", "Wireless network name"),
+    Attribute("site.name", "text", "Site of the NAS"),
+    Attribute("nas.name", "text", "Name of the registered NAS"),
+    Attribute("nas.identifier", "text", "NAS-Identifier as sent"),
+    Attribute("nas.address", "address", "Address of the NAS", folded=True),
+    Attribute("nas.vendor", "text", "Vendor of the registered NAS"),
+    Attribute("nas.port_type", "text", "NAS-Port-Type by name, such as Ethernet or Wireless-802.11"),
+    Attribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
+    Attribute("endpoint.name", "text", "Name of the endpoint"),
+    Attribute("endpoint.group", "text", "Groups of the endpoint", many=True),
+    Attribute("user.name", "text", "Name of the stored user", folded=True),
+    Attribute("user.group", "text", "Groups of the user", many=True),
+    Attribute("certificate.common_name", "text", "Common name of the client certificate"),
+    Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
+    Attribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
+    Attribute("certificate.serial", "text", "Serial number in hex", folded=True),
+    Attribute("certificate.profile", "text", "Profile it was issued with"),
+    Attribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
+    Attribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
+    Attribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),
+    Attribute("certificate.san.uri", "text", "URIs", many=True),
+    Attribute("certificate.eku", "text", "Extended key usages, dotted OIDs", many=True),
+    Attribute("tls.version", "text", "TLS version", choices=("1.0", "1.1", "1.2", "1.3")),
+    Attribute("tls.resumed", "boolean", "The TLS session was resumed"),
+)
+
+RADIUS_PREFIX = "radius."
+_OPEN_PREFIXES = {
+    "endpoint.attribute.": "Attribute of the endpoint, by its name",
+    RADIUS_PREFIX: "Attribute of the request, as radiusd prints it",
+}
+
+
+def find_attribute(name: str) -> Attribute | None:
+    """The attribute of this name, those under an open prefix ("endpoint.attribute.", "radius.") included."""
+    known = CATALOGUE.get(name)
+    if known is not None:
+        return known
+    for prefix, meaning in _OPEN_PREFIXES.items():
+        if name.startswith(prefix) and _OPEN_NAME.match(name, len(prefix)):
+            return Attribute(name, "text", meaning, many=prefix == RADIUS_PREFIX, numeric=True)
+    return None
+
+
+def open_attributes() -> list[tuple[str, str]]:
+    """(prefix with a placeholder, meaning) of the attributes that no catalogue can list."""
+    return [(f"{prefix}<name>", meaning) for prefix, meaning in _OPEN_PREFIXES.items()]
+
+
+def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:
+    """The form in which `text` compares with what requests carry; a part of a value where not `whole`.
+
+    Raises ValueError with a sentence for whoever wrote the condition.
+    """
+    if attribute.kind == "mac":
+        digits = text.translate(_SEPARATORS).lower()
+        if not _HEX.match(digits) or (whole and len(digits) != 12):
+            raise ValueError(f"{text!r} is not {'a MAC address' if whole else 'part of a MAC address'}")
+        return digits
+    if attribute.kind == "address" and whole:
+        try:
+            return str(ipaddress.ip_address(text))
+        except ValueError:
+            raise ValueError(f"{text!r} is not an IPv4 or IPv6 address") from None
+    if attribute.choices and text not in attribute.choices and whole:
+        raise ValueError(f"{text!r} never occurs; there are only: {', '.join(attribute.choices)}")
+    return text.casefold() if attribute.folded else text

@@ -1,0 +1,54 @@
+"""The decision: a pure function of a policy and a request. No I/O, no clock, default deny."""
+
+from dataclasses import replace
+
+from nac.engine.conditions import Comparison, Condition
+from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
+from nac.engine.matchers import MISSING, Attributes
+from nac.engine.policy import Policy
+
+# A request that breaks its own type (a number where a tuple belongs): no verdict over it can be trusted.
+_MALFORMED = Decision()
+
+
+def decide(policy: Policy, request: Request, *, trace: bool = False) -> Decision:
+    """Pinned denies, rules, fallback, deny: the first that matches. Never raises.
+
+    With `trace`, the decision lists every rule tried and the comparisons that settled it.
+    """
+    attributes = request.attributes
+    try:
+        if trace:
+            return _decide_with_trace(policy, attributes)
+        for match, decision in policy.steps:
+            if match(attributes):
+                return decision
+        return policy.otherwise
+    except (TypeError, AttributeError):
+        return _MALFORMED
+
+
+def _decide_with_trace(policy: Policy, attributes: Attributes) -> Decision:
+    tried: list[RuleTrace] = []
+    for rule, (match, decision) in zip(policy.rules, policy.steps, strict=True):
+        matched = match(attributes)
+        because = tuple(_because(rule.when, attributes, matched))
+        tried.append(RuleTrace(rule.id, rule.name, rule.pinned, matched, because))
+        if matched:
+            return replace(decision, trace=tuple(tried))
+    return replace(policy.otherwise, trace=tuple(tried))
+
+
+def _because(condition: Condition, attributes: Attributes, held: bool) -> list[ComparisonTrace]:
+    """The comparisons on account of which `condition` held or failed."""
+    if isinstance(condition, Comparison):
+        name = condition.attribute.name
+        seen = tuple(attributes.get(name, MISSING))
+        return [ComparisonTrace(condition.place, name, condition.operator, condition.value, seen, held)]
+    if condition.how == "not":
+        return _because(condition.children[0], attributes, not held)
+    if held == (condition.how == "all"):
+        return [because for child in condition.children for because in _because(child, attributes, held)]
+    # One child is enough: the first that failed of "all", the first that held of "any".
+    child = next(child for child in condition.children if child.match(attributes) == held)
+    return _because(child, attributes, held)

@@ -1,0 +1,85 @@
+"""Reading what was written: JSON text to a document, and what no document may contain, whatever its meaning."""
+
+import json
+
+from nac.engine.mistakes import Mistake, PolicyErrors, Report, at_index, at_key
+
+MAX_DOCUMENT_BYTES = 256 * 1024
+# 10 nested conditions are 20 containers; beyond this depth the document is hostile, not merely wrong.
+_MAX_CONTAINERS = 64
+
+
+def read_policy_text(text: str | bytes) -> object:
+    """The document of a JSON text. Raises PolicyErrors, also for keys that occur twice, of which the last would win."""
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise PolicyErrors([_too_large(len(text))])
+    repeated: list[str] = []
+
+    def without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        document = dict(pairs)
+        if len(document) != len(pairs):
+            keys = [key for key, _ in pairs]
+            repeated.extend(sorted({key for key in keys if keys.count(key) > 1}))
+        return document
+
+    try:
+        document: object = json.loads(text, object_pairs_hook=without_repetition)
+    except RecursionError as exc:
+        raise PolicyErrors([Mistake("", f"nested deeper than {_MAX_CONTAINERS} levels")]) from exc
+    except UnicodeDecodeError as exc:
+        raise PolicyErrors([Mistake("", "is not UTF-8 text")]) from exc
+    except json.JSONDecodeError as exc:
+        raise PolicyErrors([Mistake(f"line {exc.lineno}, column {exc.colno}", f"is not JSON: {exc.msg}")]) from exc
+    if repeated:
+        raise PolicyErrors(Mistake("", f"the key {key[:64]!r} occurs twice in one object") for key in repeated)
+    return document
+
+
+def check_storable(document: object, report: Report) -> bool:
+    """Reports what is not JSON, cannot be stored, or is too large. False where nothing further can be said."""
+    stack: list[tuple[object, str, int]] = [(document, "", 1)]
+    budget = MAX_DOCUMENT_BYTES
+    while stack:
+        value, place, depth = stack.pop()
+        budget -= 1
+        if budget < 0:
+            report.add("", f"larger than {MAX_DOCUMENT_BYTES // 1024} kB")
+            return False
+        if depth > _MAX_CONTAINERS:
+            report.add("", f"nested deeper than {_MAX_CONTAINERS} levels")
+            return False
+        if isinstance(value, dict):
+            for key, child in value.items():
+                if not isinstance(key, str):
+                    report.add(place, f"the key {key!r} is not text")
+                    continue
+                _check_text(key, place, report)
+                stack.append((child, at_key(place, key), depth + 1))
+        elif isinstance(value, list):
+            stack.extend((child, at_index(place, index), depth + 1) for index, child in enumerate(value))
+        elif isinstance(value, str):
+            _check_text(value, place, report)
+        elif value is not None and not isinstance(value, int | bool):
+            report.add(place, f"must be text, a whole number, true or false, not {type(value).__name__}")
+    if report:
+        return False
+    size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > MAX_DOCUMENT_BYTES:
+        report.add("", _too_large(size).message)
+    return not report
+
+
+def _too_large(size: int) -> Mistake:
+    limit = MAX_DOCUMENT_BYTES // 1024
+    return Mistake("", f"{size} bytes; a policy has at most {limit} kB. Use groups instead of lists")
+
+
+def _check_text(text: str, place: str, report: Report) -> None:
+    """PostgreSQL's jsonb takes no NUL, no UTF-8 holds a lone surrogate, and radiusd ends a value at NUL."""
+    if "\0" in text:
+        report.add(place, "holds a NUL character")
+    elif not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            report.add(place, "holds half of a surrogate pair, which is no character")

@@ -1,0 +1,69 @@
+"""What is wrong with a document and where: every mistake is collected, so that one answer names them all."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# Enough for a person to work on; a hostile document must not make an answer of megabytes.
+MAX_REPORTED = 200
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """`place` is a path into the document such as "rules[3].when.any[0].value", "" for the document itself."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place or 'document'}: {self.message}"
+
+
+class DocumentErrors(Exception):
+    """The document has mistakes."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(str(mistake) for mistake in self.mistakes))
+
+
+class PolicyErrors(DocumentErrors):
+    """The policy has mistakes; nothing of it was stored or used."""
+
+
+class RequestErrors(DocumentErrors):
+    """The request to decide on has mistakes."""
+
+
+class Report:
+    """Collects mistakes in the order of the document."""
+
+    def __init__(self) -> None:
+        self._mistakes: list[Mistake] = []
+        self._dropped = 0
+
+    def add(self, place: str, message: str) -> None:
+        if len(self._mistakes) < MAX_REPORTED:
+            self._mistakes.append(Mistake(place, message))
+        else:
+            self._dropped += 1
+
+    def __bool__(self) -> bool:
+        return bool(self._mistakes)
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        if self._dropped:
+            return (*self._mistakes, Mistake("", f"{self._dropped} more mistakes are not listed"))
+        return tuple(self._mistakes)
+
+
+def at_key(place: str, key: str) -> str:
+    if not _PLAIN_KEY.match(key):
+        return f"{place}[{key[:64]!r}]"
+    return f"{place}.{key}" if place else key
+
+
+def at_index(place: str, index: int) -> str:
+    return f"{place}[{index}]"

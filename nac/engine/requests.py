@@ -1,0 +1,48 @@
+"""Requests from outside (simulation, replay, cases): checked and brought into the form that `decide` takes."""
+
+from nac.engine.attributes import Attribute, find_attribute, normalise_text
+from nac.engine.decision import Request
+from nac.engine.matchers import Scalar
+from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index, at_key
+
+
+def read_request(document: object, *, at: int) -> Request:
+    """A request of `{"attribute": value or [values], ...}`. Raises RequestErrors with every mistake and its place."""
+    report = Report()
+    attributes: dict[str, tuple[Scalar, ...]] = {}
+    if not isinstance(document, dict):
+        raise RequestErrors([Mistake("", "must be an object of attributes and their values")])
+    for name, value in document.items():
+        place = at_key("", str(name))
+        attribute = find_attribute(name) if isinstance(name, str) else None
+        if attribute is None:
+            report.add(place, "unknown attribute; `policy attributes` lists those there are")
+            continue
+        values = value if isinstance(value, list) else [value]
+        if len(values) > 1 and not attribute.many:
+            report.add(place, "has one value only")
+        read = (_value(attribute, each, at_index(place, index), report) for index, each in enumerate(values))
+        attributes[name] = tuple(each for each in read if each is not None)
+    if report:
+        raise RequestErrors(report.mistakes)
+    return Request(attributes, at)
+
+
+def _value(attribute: Attribute, value: object, place: str, report: Report) -> Scalar | None:
+    if attribute.kind == "boolean":
+        if isinstance(value, bool):
+            return value
+        report.add(place, "must be true or false")
+        return None
+    if attribute.numeric and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        report.add(place, "must be text")
+        return None
+    if attribute.kind == "text":
+        return value
+    try:
+        return normalise_text(attribute, value, whole=True)
+    except ValueError as error:
+        report.add(place, str(error))
+        return None
