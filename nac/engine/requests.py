@@ -3,7 +3,7 @@
 from nac.engine.attributes import Attribute, find_attribute, normalise_text
 from nac.engine.decision import Request
 from nac.engine.matchers import Scalar
-from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index, at_key
+from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
 
 
 def read_request(document: object, *, at: int) -> Request:
@@ -13,7 +13,7 @@ def read_request(document: object, *, at: int) -> Request:
     if not isinstance(document, dict):
         raise RequestErrors([Mistake("", "must be an object of attributes and their values")])
     for name, value in document.items():
-        place = at_key("", str(name))
+        place = str(name)[:128]
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
             report.add(place, "unknown attribute; `policy attributes` lists those there are")

@@ -1,0 +1,35 @@
+"""Short ways to write policies in tests."""
+
+from nac.engine import Decision, Policy, Request, compile_policy, decide
+
+PERMIT = {"verdict": "permit"}
+DENY = {"verdict": "deny"}
+
+
+def compare(attribute, operator, *value):
+    return {"attribute": attribute, "operator": operator} | ({"value": value[0]} if value else {})
+
+
+def rule(identifier, when, then=None):
+    return {"id": identifier, "name": f"rule {identifier}", "when": when, "then": then or PERMIT}
+
+
+def pinned(identifier, when):
+    return {"id": identifier, "name": f"pinned {identifier}", "when": when}
+
+
+def policy_of(*rules, **sections):
+    return {"rules": list(rules), **sections}
+
+
+def ask(policy: Policy | dict, *, trace: bool = False, **attributes) -> Decision:
+    """Decides on attributes given as keywords, "__" for a dot: endpoint__group=("printers",)."""
+    compiled = policy if isinstance(policy, Policy) else compile_policy(policy)
+    values = {
+        name.replace("__", "."): value if isinstance(value, tuple) else (value,) for name, value in attributes.items()
+    }
+    return decide(compiled, Request(values, 0), trace=trace)
+
+
+def matches(condition, **attributes) -> bool:
+    return ask(policy_of(rule("r", condition)), **attributes).permitted

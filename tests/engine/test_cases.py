@@ -1,0 +1,57 @@
+"""Decision tables: drop a file into cases/ and it runs.
+
+{"policy": {...}, "fallback": optional site fallback, "requests": [{"why", "request": {...}, "expect": {...}}]}
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nac.engine import compile_policy, decide, read_policy_text, read_request
+from nac.reasons import REASONS
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
+
+
+def rows():
+    for path in CASES:
+        case = read_policy_text(path.read_bytes())
+        for index, row in enumerate(case["requests"]):
+            yield pytest.param(case, row, id=f"{path.stem}-{index}-{row['why'].replace(' ', '-')}")
+
+
+@pytest.mark.parametrize(("case", "row"), list(rows()))
+def test_case_file_row_decides_as_expected(case, row):
+    policy = compile_policy(case["policy"], fallback=case.get("fallback"))
+    request = read_request(row["request"], at=0)
+
+    decision = decide(policy, request)
+
+    answer = {
+        "verdict": decision.verdict,
+        "reason": decision.reason,
+        "rule": decision.rule_id,
+        "vlan": decision.vlan,
+        "reply": [list(pair) for pair in decision.reply],
+    }
+    expect = row["expect"]
+    assert {"verdict", "reason"} <= expect.keys(), "a row states at least the verdict and the reason"
+    assert {key: answer[key] for key in expect} == expect
+    assert decision.reason in REASONS
+    # The explanation may never disagree with the decision it explains.
+    explained = decide(policy, request, trace=True)
+    assert (explained.verdict, explained.rule_id, explained.reply) == (
+        decision.verdict,
+        decision.rule_id,
+        decision.reply,
+    )
+    assert [step.rule_id for step in explained.trace if step.matched] == (
+        [decision.rule_id] if decision.rule_id else []
+    )
+
+
+def test_case_files_exist():
+    assert len(CASES) >= 3
+    for path in CASES:
+        json.loads(path.read_text())

@@ -1,0 +1,210 @@
+"""Every mistake in one answer, each with its place."""
+
+import pytest
+
+from nac.engine import PolicyErrors, compile_outcome, compile_policy, read_policy_text
+from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
+
+SSID = compare("ssid", "equals", "corp")
+
+
+def mistakes(document, **options):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document, **options)
+    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+
+
+def test_every_mistake_is_reported_at_its_place():
+    found = mistakes(
+        {
+            "pinned_denies": [{"id": "p", "name": "p", "when": SSID, "then": PERMIT}],
+            "rules": [
+                rule("a b", {"any": [compare("colour", "equals", "red"), compare("mac", "equals", "zz")]}),
+                rule("b", compare("ssid", "is", "x"), {"verdict": "maybe"}),
+                rule("c", {"all": [{"not": compare("endpoint.known", "equals", "yes")}]}, {**DENY, "vlan": "20"}),
+                {"id": "d", "when": SSID, "then": PERMIT},
+                "rule",
+            ],
+            "fallback": {"verdict": "permit", "vlan": "4095", "reply": [{"attribute": "X", "value": 5, "tag": 32}]},
+            "colour": 1,
+        }
+    )
+    assert found.keys() == {
+        "pinned_denies[0].then",
+        "rules[0].id",
+        "rules[0].when.any[0].attribute",
+        "rules[0].when.any[1].value",
+        "rules[1].when.operator",
+        "rules[1].then.verdict",
+        "rules[2].when.all[0].not.value",
+        "rules[2].then.vlan",
+        "rules[3]",
+        "rules[4]",
+        "fallback.vlan",
+        "fallback.reply[0].value",
+        "fallback.reply[0].tag",
+        "colour",
+    }
+
+
+@pytest.mark.parametrize(
+    ("condition", "place", "words"),
+    [
+        (compare("ssid", "equals", 5), "value", "text in quotes"),
+        (compare("ssid", "equals", ""), "value", "exists"),
+        (compare("ssid", "equals"), "value", "needs a value"),
+        (compare("ssid", "one_of", []), "value", "at least one"),
+        (compare("ssid", "one_of", ["a", 1]), "value", "text in quotes"),
+        (compare("ssid", "one_of", "corp"), "value", "list"),
+        (compare("ssid", "exists", False), "value", "not"),
+        (compare("ssid", "exists", 1), "value", "not"),
+        (compare("ssid", "greater_than", 1), "operator", "no number"),
+        (compare("ssid", "not_equals", "x"), "operator", '"not"'),
+        (compare("radius.NAS-Port", "greater_than", "1"), "value", "whole number"),
+        (compare("radius.NAS-Port", "greater_than", True), "value", "whole number"),
+        (compare("method", "equals", "peap"), "value", "eap-tls"),
+        (compare("mac", "equals", "aabbcc"), "value", "MAC"),
+        (compare("mac", "starts_with", "xyz"), "value", "part of a MAC"),
+        (compare("nas.address", "equals", "10.0.0"), "value", "address"),
+        (compare("tls.resumed", "contains", "t"), "operator", "true or false"),
+        (compare("radius.", "exists"), "attribute", "unknown"),
+        (compare("radius.A:1", "exists"), "attribute", "unknown"),
+        ({**SSID, "note": "x"}, "note", "unknown key"),
+        ({**SSID, "not": SSID}, "", "exactly one"),
+        ({}, "", "exactly one"),
+        ([], "", "object"),
+        ({"all": SSID}, "all", "list"),
+        ({"any": []}, "", "never match"),
+        ({"all": [SSID, {"not": SSID}]}, "", "never match"),
+        ({"all": [SSID, compare("ssid", "one_of", ["lab", "x"])]}, "", "never match"),
+    ],
+)
+def test_wrong_condition_is_refused_with_a_remedy(condition, place, words):
+    found = mistakes(policy_of(rule("r", condition)))
+    where = f"rules[0].when.{place}".rstrip(".")
+    assert list(found) == [where]
+    assert words in found[where]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"all": []}, SSID),
+        ({"any": [SSID, {"not": SSID}]}, compare("mac", "exists")),
+        (SSID, SSID),
+        (SSID, {"all": [{"any": [SSID]}]}),
+        (SSID, {"not": {"not": SSID}}),
+        (SSID, compare("ssid", "one_of", ["corp"])),
+        (SSID, {"all": [compare("mac", "exists"), SSID]}),
+        ({"any": [SSID, compare("mac", "exists")]}, {"any": [compare("mac", "exists"), SSID, SSID]}),
+        (compare("mac", "equals", "AA-BB-CC-DD-EE-FF"), compare("mac", "equals", "aabb.ccdd.eeff")),
+    ],
+)
+def test_rule_that_an_earlier_one_takes_is_unreachable(earlier, later):
+    assert list(mistakes(policy_of(rule("a", earlier), rule("b", later)))) == ["rules[1]"]
+    assert list(mistakes(policy_of(rule("b", later), pinned_denies=[pinned("a", earlier)]))) == ["rules[0]"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (SSID, {"all": []}),
+        (SSID, compare("ssid", "equals", "Corp")),
+        ({"all": [SSID, compare("mac", "exists")]}, SSID),
+        ({"all": [SSID, compare("mac", "exists")]}, {"any": [SSID, compare("mac", "exists")]}),
+        (
+            {"all": [compare("endpoint.group", "equals", "a"), compare("endpoint.group", "equals", "b")]},
+            compare("endpoint.group", "equals", "a"),
+        ),
+        (compare("radius.X", "equals", "1"), compare("radius.X", "less_than", 1)),
+    ],
+)
+def test_rule_that_may_still_be_reached_is_kept(earlier, later):
+    assert len(compile_policy(policy_of(rule("a", earlier), rule("b", later))).rules) == 2
+
+
+def test_duplicate_id_names_the_first_holder():
+    found = mistakes(policy_of(rule("a", SSID), pinned_denies=[pinned("a", compare("mac", "exists"))]))
+    assert found == {"rules[0].id": "the id 'a' is taken already by pinned_denies[0]"}
+
+
+def test_limits_hold_at_the_bound_and_not_beyond():
+    many = [rule(f"r{index}", compare("ssid", "equals", f"s{index}")) for index in range(501)]
+    assert len(compile_policy(policy_of(*many[:500])).rules) == 500
+    assert "rules" in mistakes(policy_of(*many))
+
+    wide = [compare("ssid", "equals", f"s{index}") for index in range(2000)]
+    compile_policy(policy_of(rule("r", {"any": wide[:1999]})))
+    assert list(mistakes(policy_of(rule("r", {"any": wide})))) == ["rules[0].when.any[1999]"]
+
+    deep = SSID
+    for _ in range(9):
+        deep = {"not": deep}
+    compile_policy(policy_of(rule("r", deep)))
+    assert list(mistakes(policy_of(rule("r", {"not": deep})))) == ["rules[0].when" + ".not" * 10]
+
+    large = policy_of(rule("r", compare("ssid", "one_of", ["x" * 1000] * 263)))
+    assert "256 kB" in mistakes(large)[""]
+
+
+def test_reply_mistakes_are_refused_with_a_remedy():
+    reply = [
+        {"attribute": "Filter-Id", "value": "a"},
+        {"attribute": "filter-id", "value": "b"},
+        {"attribute": "Tunnel-Type", "value": "VLAN", "tag": 2},
+        {"attribute": "Tunnel-Type:1", "value": "VLAN"},
+        {"attribute": "X", "value": "1", "operator": "="},
+        {"attribute": "X", "value": ""},
+    ]
+    found = mistakes({"fallback": {"verdict": "permit", "vlan": "20", "reply": reply}})
+    assert found.keys() == {
+        "fallback.reply[1].operator",
+        "fallback.reply[2].attribute",
+        "fallback.reply[3].attribute",
+        "fallback.reply[4].operator",
+        "fallback.reply[5].value",
+    }
+
+
+@pytest.mark.parametrize("vlan", ["0", "4095", "020", "٣", "a\nb", " x", "x" * 33, 20, "", ["20"]])
+def test_vlan_that_no_switch_knows_is_refused(vlan):
+    assert list(mistakes({"fallback": {"verdict": "permit", "vlan": vlan}})) == ["fallback.vlan"]
+
+
+@pytest.mark.parametrize("vlan", ["1", "4094", "guests", "Büro"])
+def test_vlan_by_id_or_name_is_taken(vlan):
+    assert compile_outcome({"verdict": "permit", "vlan": vlan}).vlan == vlan
+
+
+def test_site_fallback_mistakes_have_a_place_of_their_own():
+    assert list(mistakes({}, fallback={"verdict": "x"})) == ["site.fallback.verdict"]
+    assert list(mistakes({}, fallback={"verdict": "permit", "vlan": "a\0"})) == ["site.fallback.vlan"]
+
+
+def test_text_that_postgresql_cannot_hold_is_refused():
+    found = mistakes(
+        policy_of(rule("r", compare("ssid", "equals", "a\0")), fallback={"verdict": "permit", "vlan": "\ud800"})
+    )
+    assert found.keys() == {"rules[0].when.value", "fallback.vlan"}
+
+
+def test_policy_text_is_read_strictly():
+    assert read_policy_text(b'{"rules": []}') == {"rules": []}
+    for text in ("{", '{"a": 1, "a": 2}', "[" * 100_000, b"\xff", "x" * 300_000, '{"rules":'):
+        with pytest.raises(PolicyErrors):
+            read_policy_text(text)
+    with pytest.raises(PolicyErrors, match="line 2, column 6"):
+        read_policy_text('{\n "a" 1}')
+
+
+def test_hostile_nesting_is_refused_quickly():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert "nested deeper" in mistakes({"rules": deep})[""]
+
+
+def test_empty_policy_denies():
+    policy = compile_policy({})
+    assert policy.fallback.verdict == "deny"
+    assert policy.otherwise.reason == "fallback-denied"

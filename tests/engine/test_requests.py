@@ -1,0 +1,26 @@
+import pytest
+
+from nac.engine import RequestErrors, read_request
+
+
+def test_request_is_brought_into_the_form_that_compares():
+    request = read_request(
+        {"mac": "AA-BB-CC-DD-EE-FF", "nas.address": "2001:DB8::0:1", "endpoint.group": ["a", "b"], "tls.resumed": True},
+        at=7,
+    )
+    assert request.at == 7
+    assert request.attributes == {
+        "mac": ("aabbccddeeff",),
+        "nas.address": ("2001:db8::1",),
+        "endpoint.group": ("a", "b"),
+        "tls.resumed": (True,),
+    }
+
+
+def test_wrong_request_is_refused_with_every_place():
+    with pytest.raises(RequestErrors) as caught:
+        read_request({"mac": "zz", "colour": 1, "ssid": ["a", "b"], "tls.resumed": "yes", "identity": 5}, at=0)
+    places = [mistake.place for mistake in caught.value.mistakes]
+    assert places == ["mac[0]", "colour", "ssid", "tls.resumed[0]", "identity[0]"]
+    with pytest.raises(RequestErrors):
+        read_request([], at=0)

@@ -1,0 +1,66 @@
+"""Every decision explains itself: each rule tried, and the comparisons that settled it with the values they saw."""
+
+from tests.engine.builders import DENY, ask, compare, pinned, policy_of, rule
+
+
+def explain(condition, **attributes):
+    """(matched, [(place below `when`, seen)]) of one condition."""
+    step = ask(policy_of(rule("r", condition)), trace=True, **attributes).trace[0]
+    return step.matched, [(cause.place.removeprefix("rules[0].when"), cause.seen) for cause in step.because]
+
+
+SSID = compare("ssid", "equals", "corp")
+LAB = compare("endpoint.group", "equals", "lab")
+
+
+def test_trace_lists_every_rule_tried_and_stops_at_the_match():
+    policy = policy_of(
+        rule("a", SSID),
+        rule("b", LAB),
+        rule("c", compare("mac", "exists")),
+        pinned_denies=[pinned("p", compare("tls.version", "exists"))],
+    )
+    decision = ask(policy, trace=True, ssid="guest", endpoint__group=("lab", "x"))
+
+    assert [(step.rule_id, step.pinned, step.matched) for step in decision.trace] == [
+        ("p", True, False),
+        ("a", False, False),
+        ("b", False, True),
+    ]
+    failed = decision.trace[1].because[0]
+    assert (failed.place, failed.attribute, failed.operator, failed.value, failed.seen, failed.matched) == (
+        "rules[0].when",
+        "ssid",
+        "equals",
+        "corp",
+        ("guest",),
+        False,
+    )
+
+
+def test_fallback_trace_lists_every_rule():
+    decision = ask(policy_of(rule("a", SSID), rule("b", LAB, DENY)), trace=True)
+    assert decision.reason == "fallback-denied"
+    assert [step.matched for step in decision.trace] == [False, False]
+    assert decision.trace[0].because[0].seen == ()
+
+
+def test_all_names_the_first_that_failed_and_any_names_all_that_failed():
+    assert explain({"all": [SSID, LAB]}, ssid="corp") == (False, [(".all[1]", ())])
+    assert explain({"any": [SSID, LAB]}, ssid="x") == (False, [(".any[0]", ("x",)), (".any[1]", ())])
+
+
+def test_match_names_what_held():
+    assert explain({"any": [SSID, LAB]}, endpoint__group="lab") == (True, [(".any[1]", ("lab",))])
+    assert explain({"all": [SSID, LAB]}, ssid="corp", endpoint__group="lab") == (
+        True,
+        [(".all[0]", ("corp",)), (".all[1]", ("lab",))],
+    )
+
+
+def test_not_names_the_comparison_that_held_inside():
+    assert explain({"not": {"any": [SSID, LAB]}}, endpoint__group="lab") == (False, [(".not.any[1]", ("lab",))])
+
+
+def test_without_trace_there_is_none():
+    assert ask(policy_of(rule("a", SSID)), ssid="corp").trace == ()
