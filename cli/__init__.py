@@ -1,0 +1,1 @@
+"""`./admit`: everything a person does on the machine that runs Admit."""

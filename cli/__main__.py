@@ -1,0 +1,3 @@
+from cli.main import admit
+
+admit(prog_name="admit")

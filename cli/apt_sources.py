@@ -1,0 +1,114 @@
+"""Deriving the backports entry from the machine's own apt sources (sources.list(5)), so that no mirror is named here."""
+
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.fail import Refused
+
+# One-line options whose deb822 field is not the same word (sources.list(5), "THE DEB AND DEB-SRC TYPES: OPTIONS").
+_PLURALS = {"arch": "Architectures", "lang": "Languages", "target": "Targets"}
+_OWN_FIELDS = {"types", "uris", "suites", "components", "enabled", "x-repolib-name"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One entry. `options` are its other deb822 fields in order: Signed-By, Architectures, Check-Valid-Until ..."""
+
+    uris: tuple[str, ...]
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+
+def read_sources(etc_apt: Path) -> list[Source]:
+    """Every enabled binary source, as apt finds them: sources.list, then sources.list.d in order of name."""
+    files = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*"))]
+    found: list[Source] = []
+    for file in files:
+        if not file.is_file() or file.suffix not in (".list", ".sources"):
+            continue
+        text = file.read_text(encoding="utf-8", errors="replace")
+        found += parse_deb822(text) if file.suffix == ".sources" else parse_one_line(text)
+    return found
+
+
+def parse_one_line(text: str) -> list[Source]:
+    """Entries of a .list file: "deb [ option=value ... ] uri suite component ..."."""
+    found = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]*)(?:#.*)?", line)
+        words = match["rest"].split() if match else []
+        if not match or len(words) < 2:
+            continue
+        options = tuple(
+            (_PLURALS.get(name, "-".join(part.capitalize() for part in name.split("-"))), value.replace(",", " "))
+            for name, equals, value in (word.partition("=") for word in shlex.split(match["options"] or ""))
+            if equals
+        )
+        found.append(Source((words[0],), (words[1],), tuple(words[2:]), options))
+    return found
+
+
+def parse_deb822(text: str) -> list[Source]:
+    """Entries of a .sources file: stanzas of "Field: value", continued on lines that start with a blank."""
+    found = []
+    for stanza in _stanzas(text):
+        fields = {name.lower(): value for name, value in stanza}
+        enabled = fields.get("enabled", "yes").strip().lower() not in ("no", "false", "without", "off", "disable")
+        if not enabled or "deb" not in fields.get("types", "").split():
+            continue
+        found.append(
+            Source(
+                tuple(fields.get("uris", "").split()),
+                tuple(fields.get("suites", "").split()),
+                tuple(fields.get("components", "").split()),
+                tuple((name, value) for name, value in stanza if name.lower() not in _OWN_FIELDS),
+            )
+        )
+    return found
+
+
+def _stanzas(text: str) -> Iterable[list[tuple[str, str]]]:
+    stanza: list[tuple[str, str]] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            if stanza:
+                yield stanza
+            stanza = []
+        elif line[0] in " \t" and stanza:
+            name, value = stanza[-1]
+            stanza[-1] = (name, f"{value}\n{line}")
+        else:
+            name, _, value = line.partition(":")
+            stanza.append((name.strip(), value.strip()))
+
+
+def derive_backports(sources: Iterable[Source], codename: str) -> str | None:
+    """The deb822 text of a source for `<codename>-backports`, or None where the machine has one already.
+
+    It is the machine's own source of `codename` with another suite: same mirror, same key, same options.
+    """
+    wanted = f"{codename}-backports"
+    known = list(sources)
+    if any(wanted in source.suites and "main" in source.components for source in known):
+        return None
+    for source in known:
+        if codename in source.suites and "main" in source.components and source.uris:
+            fields = [
+                ("Types", "deb"),
+                ("URIs", " ".join(source.uris)),
+                ("Suites", wanted),
+                ("Components", "main"),
+                *source.options,
+            ]
+            return "".join(f"{name}: {value}\n" for name, value in fields)
+    raise Refused(
+        f"None of this machine's apt sources offers {codename} main, from which the one for {wanted} is derived.",
+        place="/etc/apt",
+        remedy=f"Add a source for {wanted} yourself, then run the command again.",
+    )

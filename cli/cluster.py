@@ -1,0 +1,106 @@
+"""The checkout's private PostgreSQL cluster: made, configured, given its roles and database, migrated."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from cli.fail import Refused
+from cli.files import write_private
+from cli.layout import CHECKOUT, Layout
+from nac.db import upgrade_schema
+
+BINARIES = Path("/usr/lib/postgresql/15/bin")
+SUPERUSER = "postgres"
+DATABASE = "admit"
+
+# No TCP, no password: whoever may enter the socket's folder (0700, the service account's) is trusted with every role.
+_CONFIGURATION = """\
+listen_addresses = ''
+unix_socket_directories = '{run}'
+unix_socket_permissions = 0700
+hba_file = '{data}/admit_hba.conf'
+max_connections = 100
+shared_buffers = 256MB
+max_wal_size = 2GB
+wal_compression = on
+synchronous_commit = on
+fsync = on
+timezone = 'UTC'
+log_timezone = 'UTC'
+log_line_prefix = '%m [%p] %q%u '
+# A client that vanished in the middle of a transaction must not hold back the change feed or vacuum.
+idle_in_transaction_session_timeout = '5min'
+"""
+
+
+def url(layout: Layout, role: str) -> str:
+    return f"postgresql://{role}@/{DATABASE}?host={layout.run}"
+
+
+def exists(layout: Layout) -> bool:
+    return (layout.postgres / "PG_VERSION").exists()
+
+
+def create(layout: Layout) -> None:
+    """initdb, beside the final place: an attempt that was cut short leaves nothing that looks like a cluster."""
+    identity = layout.database_account.run_as() if layout.database_account else {}
+    unfinished = layout.postgres.with_name("postgres.unfinished")
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
+    command = [
+        str(BINARIES / "initdb"),
+        f"--pgdata={unfinished}",
+        f"--username={SUPERUSER}",
+        "--auth=trust",
+        "--encoding=UTF8",
+        "--locale=C.UTF-8",
+        "--data-checksums",
+    ]
+    environment = {"PATH": "/usr/bin:/bin"}
+    made = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False, **identity)
+    if made.returncode:
+        raise Refused(f"initdb failed: {made.stderr.strip()}", place=str(layout.postgres))
+    unfinished.rename(layout.postgres)
+
+
+def configure(layout: Layout) -> None:
+    """Write the cluster's settings; they are read at its next start."""
+    owner = layout.database_account
+    main = layout.postgres / "postgresql.conf"
+    include = "include = 'admit.conf'\n"
+    text = main.read_text(encoding="utf-8")
+    if include not in text:
+        write_private(main, text + include, owner=owner)
+    write_private(layout.postgres / "admit_hba.conf", "local all all trust\n", owner=owner)
+    settings = _CONFIGURATION.format(run=layout.run, data=layout.postgres)
+    write_private(layout.postgres / "admit.conf", settings, owner=owner)
+
+
+def accepts_connections(layout: Layout) -> str:
+    """Empty when it does, else what it says."""
+    asked = subprocess.run(
+        [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.run}", "--timeout=3"], check=False, cwd="/"
+    )
+    # pg_isready(1): 1 is "rejecting connections", 2 "no response".
+    return ("", "is starting or recovering", "does not answer")[min(asked.returncode, 2)]
+
+
+def prepare_database(layout: Layout) -> bool:
+    """Roles and the database, where they are missing; True when the database was made."""
+    roles = (CHECKOUT / "migrations" / "roles.sql").read_text(encoding="utf-8")
+    target = f"postgresql://{SUPERUSER}@/postgres?host={layout.run}"
+    with psycopg.connect(target, autocommit=True, application_name="admit-up") as connection:
+        connection.execute(roles.encode())
+        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+        if known:
+            return False
+        connection.execute(sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(sql.Identifier(DATABASE)))
+        return True
+
+
+def migrate(layout: Layout) -> None:
+    """Bring the schema up to this version as admit_owner. Raises SchemaTooNew where the code is older."""
+    upgrade_schema(url(layout, "admit_owner"))

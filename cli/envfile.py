@@ -1,0 +1,47 @@
+"""`var/admit.env`: KEY=value lines that `up` writes and every other command reads."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from cli.fail import Refused
+from cli.files import write_private
+
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def parse(text: str, *, place: str) -> dict[str, str]:
+    """Values by name; blank lines and lines that start with # are skipped. Raises Refused at the first bad line."""
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not _NAME.fullmatch(name):
+            raise Refused(f"{line!r} is no KEY=value line.", place=f"{place}:{number}", remedy="Correct it.")
+        if name in values:
+            raise Refused(f"{name} is set twice.", place=f"{place}:{number}", remedy="Delete one of the lines.")
+        values[name] = value
+    return values
+
+
+def read(path: Path) -> dict[str, str]:
+    """Empty where there is no such file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except PermissionError as exc:
+        raise Refused(f"You may not read {path}.", remedy="Use the account that ran './admit up'.") from exc
+    return parse(text, place=str(path))
+
+
+def write(path: Path, values: Mapping[str, str]) -> None:
+    lines = [f"{name}={value}\n" for name, value in sorted(values.items())]
+    write_private(path, "# Written by ./admit up, which keeps what is changed here.\n" + "".join(lines))
+
+
+def with_process_environment(values: Mapping[str, str]) -> dict[str, str]:
+    """`values`, overridden by the ADMIT_* variables that the caller has set."""
+    return dict(values) | {name: value for name, value in os.environ.items() if name.startswith("ADMIT_")}

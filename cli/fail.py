@@ -1,0 +1,26 @@
+"""How a command ends that cannot do its work: one sentence on standard error, exit status 1, no traceback."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from nac.errors import AdmitError
+from nac.settings import SettingsError
+
+
+class Refused(AdmitError):
+    """The command cannot be carried out here."""
+
+    status = 409
+
+
+@contextmanager
+def report() -> Iterator[None]:
+    """Turn errors that a person can act on into click's way of saying so; anything else stays a traceback."""
+    try:
+        yield
+    except SettingsError as exc:
+        raise click.ClickException("\n  ".join(("the settings are not valid:", *exc.mistakes))) from exc
+    except AdmitError as exc:
+        raise click.ClickException(str(exc)) from exc

@@ -1,0 +1,99 @@
+"""Whether each process does its work, asked from outside and without loading a driver: `status` must stay quick.
+
+A check returns "" when all is well, else a few words for the person who waits.
+"""
+
+import http.client
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from cli import cluster
+from cli.layout import Layout
+from nac.clock import epoch_microseconds
+from nac.settings import Settings
+
+# The worker's heartbeat comes every 5 s through beat, broker and worker; the agent writes its status every second.
+_HEARTBEAT_SECONDS = 20
+_STATUS_SECONDS = 10
+HEARTBEAT_KEY = "admit:heartbeat:worker"
+
+
+def checks(layout: Layout, settings: Settings) -> dict[str, Callable[[], str]]:
+    return {
+        "postgres": lambda: cluster.accepts_connections(layout),
+        "redis": lambda: _redis(layout),
+        "agent": lambda: _agent(settings.cell_dir),
+        "api": lambda: _api(settings),
+        "worker": lambda: _worker(layout),
+    }
+
+
+def _ask_redis(layout: Layout, command: str) -> str:
+    """The first line of the reply, or of a bulk string's content (redis.io: RESP); raises OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(2)
+        connection.connect(str(layout.redis_socket))
+        connection.sendall(f"{command}\r\n".encode())
+        lines = connection.recv(4096).decode("utf-8", "replace").split("\r\n")
+    return lines[1] if lines[0].startswith("$") and lines[0] != "$-1" else lines[0]
+
+
+def _redis(layout: Layout) -> str:
+    try:
+        reply = _ask_redis(layout, "PING")
+    except OSError as exc:
+        return f"does not answer ({exc.strerror or exc})"
+    return "" if reply == "+PONG" else f"answers {reply!r}"
+
+
+def _worker(layout: Layout) -> str:
+    try:
+        reply = _ask_redis(layout, f"GET {HEARTBEAT_KEY}")
+    except OSError:
+        return "cannot be asked: Redis does not answer"
+    if not reply.isdigit():
+        return "has run no job yet"
+    age = epoch_microseconds() // 1_000_000 - int(reply)
+    return "" if age <= _HEARTBEAT_SECONDS else f"ran its last job {age} s ago"
+
+
+def _api(settings: Settings) -> str:
+    unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
+    host = unspecified.get(settings.listen_address, settings.listen_address)
+    connection = http.client.HTTPConnection(host, settings.api_port, timeout=3)
+    try:
+        connection.request("GET", "/readyz")
+        reply = connection.getresponse()
+        body = reply.read()
+    except (OSError, http.client.HTTPException) as exc:
+        return f"does not answer ({getattr(exc, 'strerror', None) or exc})"
+    finally:
+        connection.close()
+    if reply.status == http.client.OK:
+        return ""
+    try:
+        return f"is not ready: {json.loads(body)['detail']}"
+    except (ValueError, KeyError, TypeError):
+        return f"answers with HTTP status {reply.status}"
+
+
+def read_cell_status(cell_dir: Path) -> dict[str, object]:
+    """What the agent last wrote about its cell; empty where it wrote nothing."""
+    try:
+        status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def _agent(cell_dir: Path) -> str:
+    status = read_cell_status(cell_dir)
+    at = status.get("at")
+    if not isinstance(at, int | float):
+        return "has not reported yet"
+    age = epoch_microseconds() / 1e6 - at
+    if age > _STATUS_SECONDS:
+        return f"reported {age:.0f} s ago for the last time"
+    return "" if status.get("state") == "serving" else f"reports {status.get('state')!r}"

@@ -1,0 +1,166 @@
+"""Installs the missing Debian packages: says which and why, starts no service, makes no system-wide database cluster."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli.account import is_root
+from cli.apt_sources import derive_backports, read_sources
+from cli.fail import Refused
+from cli.packages import (
+    FREERADIUS_COMPANIONS,
+    SUPPORTED_FREERADIUS,
+    Package,
+    freeradius_objection,
+    installed_versions,
+    missing,
+    upstream,
+)
+from cli.progress import Progress
+
+_ETC_APT = Path("/etc/apt")
+_BACKPORTS_FILE = _ETC_APT / "sources.list.d" / "admit-backports.sources"
+# Debian policy 9.3.3: asked before a package starts its service; 101 forbids it.
+_POLICY = Path("/usr/sbin/policy-rc.d")
+_POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nexit 101\n"
+# Read by postgresql-15's maintainer script before it makes the cluster "main" (pg_createcluster(1)).
+_NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/admit.conf")
+
+
+def ensure_packages(progress: Progress, *, install: bool, log: Path) -> None:
+    """Return when everything is there; `install` False, or no way to become root: name what is missing and refuse."""
+    versions = installed_versions()
+    wanted = missing(versions)
+    if wanted:
+        if not install:
+            raise Refused(
+                f"These packages are missing: {_names(wanted)}.", remedy="Run ./admit up without --no-install."
+            )
+        if not is_root() and not shutil.which("sudo"):
+            raise Refused(f"These packages are missing: {_names(wanted)}.", remedy="Run ./admit up as root.")
+        _announce(progress, wanted)
+        _install(progress, wanted, log)
+        versions = installed_versions()
+        still = missing(versions)
+        if still:
+            raise Refused(f"apt did not install {_names(still)}.", remedy=f"See {log}.")
+    objection = freeradius_objection(versions["freeradius"])
+    if objection:
+        raise Refused(objection, remedy="Install that version, then run the command again.")
+    progress.done("packages", _summary(versions))
+
+
+def _names(packages: list[Package]) -> str:
+    return ", ".join(package.name for package in packages)
+
+
+def _summary(versions: dict[str, str]) -> str:
+    parts = {"FreeRADIUS": "freeradius", "PostgreSQL": "postgresql-15", "Redis": "redis-server"}
+    return ", ".join(f"{label} {upstream(versions[name])}" for label, name in parts.items())
+
+
+def _announce(progress: Progress, wanted: list[Package]) -> None:
+    progress.note("These Debian packages are missing and will be installed with apt (no service is started by it):")
+    for package in wanted:
+        progress.note(f"  {package.name:<22} {package.why}")
+
+
+def _install(progress: Progress, wanted: list[Package], log: Path) -> None:
+    with progress.step("apt", "package lists updated"):
+        _apt(["update"], log)
+    version = ""
+    if any(package.freeradius for package in wanted):
+        version = _choose_freeradius() or _freeradius_from_backports(progress, log)
+    names = [f"{package.name}={version}" if package.freeradius else package.name for package in wanted]
+    if version:
+        names += [f"{name}={version}" for name in FREERADIUS_COMPANIONS]
+    with progress.step("apt", f"{len(wanted)} packages installed"), _no_services(), _no_system_cluster():
+        _apt(["install", "--yes", "--no-install-recommends", *names], log)
+    units = [package.unit for package in wanted if package.unit]
+    if units and shutil.which("systemctl"):
+        # Else the machine's next boot would start them beside ours.
+        _as_root(["systemctl", "disable", *units], log)
+
+
+def _choose_freeradius() -> str:
+    """The newest supported version that apt knows, "" where it knows none."""
+    # "freeradius | 3.2.7+dfsg-1~bpo12+1 | source", newest first.
+    listed = subprocess.run(["apt-cache", "madison", "freeradius"], capture_output=True, text=True, check=True).stdout
+    versions = [line.split("|")[1].strip() for line in listed.splitlines() if line.count("|") == 2]
+    return next((version for version in versions if upstream(version) in SUPPORTED_FREERADIUS), "")
+
+
+def _freeradius_from_backports(progress: Progress, log: Path) -> str:
+    entry = derive_backports(read_sources(_ETC_APT), _codename())
+    if entry:
+        progress.note(f"Adding {_BACKPORTS_FILE}, derived from this machine's apt sources, for FreeRADIUS:")
+        for line in entry.splitlines():
+            progress.note(f"  {line}")
+        _write_as_root(_BACKPORTS_FILE, entry, "0644", log)
+        with progress.step("apt", "package lists updated, backports included"):
+            _apt(["update"], log)
+    version = _choose_freeradius()
+    if not version:
+        raise Refused(
+            f"None of this machine's apt sources offers FreeRADIUS {' or '.join(SUPPORTED_FREERADIUS)}.",
+            remedy="Debian 12's backports do: add that source to /etc/apt, then run the command again.",
+        )
+    return version
+
+
+def _codename() -> str:
+    release = Path("/etc/os-release").read_text(encoding="utf-8")
+    values = dict(line.split("=", 1) for line in release.splitlines() if "=" in line)
+    name = values.get("VERSION_CODENAME", "").strip('"')
+    if name != "bookworm":
+        raise Refused(f"This machine runs {values.get('PRETTY_NAME', 'an unknown system')}; Admit needs Debian 12.")
+    return name
+
+
+@contextmanager
+def _no_services() -> Iterator[None]:
+    """Forbid service starts. A policy that the machine has already is left as it is."""
+    if _POLICY.exists() and _POLICY.read_text(encoding="utf-8", errors="replace") != _POLICY_TEXT:
+        yield
+        return
+    _write_as_root(_POLICY, _POLICY_TEXT, "0755")
+    try:
+        yield
+    finally:
+        _as_root(["rm", "--force", str(_POLICY)])
+
+
+@contextmanager
+def _no_system_cluster() -> Iterator[None]:
+    """Keep postgresql-15, where it is new here, from making and starting a cluster of its own."""
+    if "postgresql-15" in installed_versions(("postgresql-15",)):
+        yield
+        return
+    _write_as_root(_NO_CLUSTER, "create_main_cluster = false\n", "0644")
+    try:
+        yield
+    finally:
+        _as_root(["rm", "--force", str(_NO_CLUSTER)])
+
+
+def _apt(arguments: list[str], log: Path) -> None:
+    _as_root(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", *arguments], log)
+
+
+def _write_as_root(path: Path, text: str, mode: str, log: Path | None = None) -> None:
+    _as_root(["install", "-D", "--mode", mode, "/dev/stdin", str(path)], log, text=text)
+
+
+def _as_root(command: list[str], log: Path | None = None, *, text: str = "") -> None:
+    """Run with sudo where needed; what it says goes to `log`, and its end into the error when it fails."""
+    whole = command if is_root() else ["sudo", *command]
+    done = subprocess.run(whole, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"$ {' '.join(whole)}\n{done.stdout}")
+    if done.returncode:
+        said = "\n  ".join(done.stdout.strip().splitlines()[-5:])
+        raise Refused(f"'{' '.join(whole[:6])}' failed:\n  {said}")

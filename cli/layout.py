@@ -1,0 +1,170 @@
+"""Where everything of this checkout lies: decided at the first `up`, kept in `var/layout.json`, read by every command.
+
+Three arrangements:
+* caller is not root: everything runs as the caller, below `var/`;
+* root, and the service account can reach the checkout: everything runs as the service account, below `var/`;
+* root, checkout closed to others (below /root, a `mktemp -d`): PostgreSQL alone runs as the service account with its
+  data in /var/lib/admit/<hash>, because it refuses root; the other processes run as root.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.account import Account, find_account, is_root, may_run, require_service_account
+from cli.fail import Refused
+from cli.files import make_folder, write_private
+from nac.clock import utc_now
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+# sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.
+_LONGEST_SOCKET_FOLDER = 107 - len("/supervisor.sock.1234567")
+# These have a meaning in supervisord's configuration.
+_UNUSABLE = set("%\"'`;\\\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    var: Path
+    # Sockets and pid files; short enough for a unix socket's address.
+    run: Path
+    postgres: Path
+    # None: as the caller.
+    database_account: Account | None
+    account: Account | None
+
+    @property
+    def env_file(self) -> Path:
+        return self.var / "admit.env"
+
+    @property
+    def log(self) -> Path:
+        return self.var / "log"
+
+    @property
+    def redis_socket(self) -> Path:
+        return self.run / "redis.sock"
+
+    @property
+    def supervisor_socket(self) -> Path:
+        return self.run / "supervisor.sock"
+
+    @property
+    def master_key(self) -> Path:
+        return self.var / "keys" / "master.key"
+
+    def describe(self) -> str:
+        if self.account:
+            return f"processes run as the system user {self.account.name}"
+        if self.database_account:
+            return (
+                f"this checkout is closed to other users, so PostgreSQL alone runs as the system user "
+                f"{self.database_account.name}, with its data in {self.postgres}; the rest runs as root"
+            )
+        return "processes run as you"
+
+
+def var_dir() -> Path:
+    """`var/` of this checkout, or ADMIT_VAR_DIR."""
+    chosen = Path(os.environ.get("ADMIT_VAR_DIR") or CHECKOUT / "var")
+    if not chosen.is_absolute() or _UNUSABLE & set(str(chosen)):
+        raise Refused(f"{chosen} cannot hold Admit's data: the path must be absolute and free of quotes, ; % and \\.")
+    return chosen
+
+
+def find_layout() -> Layout | None:
+    """The arrangement that `up` has made; None before the first `up` and after a purge."""
+    var = var_dir()
+    try:
+        stored = json.loads((var / "layout.json").read_text(encoding="utf-8"))
+        return Layout(
+            var=var,
+            run=Path(stored["run"]),
+            postgres=Path(stored["postgres"]),
+            database_account=find_account(stored["database_account"]) if stored["database_account"] else None,
+            account=find_account(stored["account"]) if stored["account"] else None,
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as exc:
+        raise Refused(
+            f"It is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
+        ) from exc
+
+
+def require_layout() -> Layout:
+    layout = find_layout()
+    if layout is None:
+        raise Refused("Admit was never started here.", remedy="Run ./admit up.")
+    return layout
+
+
+def make_layout() -> Layout:
+    """Decide the arrangement, or take the one decided before, and make its folders."""
+    layout = find_layout()
+    if layout is None:
+        layout = _decide(var_dir())
+        _set_aside_orphan(layout)
+    elif layout.account and not may_run(layout.account, layout.var):
+        raise Refused(
+            f"The system user {layout.account.name}, which the processes run as, can no longer read {CHECKOUT}.",
+            remedy="Open the folders above it for others (chmod o+x), or start over with ./admit down --purge.",
+        )
+    _make_folders(layout)
+    return layout
+
+
+def _decide(var: Path) -> Layout:
+    var.mkdir(mode=0o755, parents=True, exist_ok=True)
+    name = hashlib.sha256(os.fsencode(var)).hexdigest()[:12]
+    if not is_root():
+        return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, None)  # noqa: S108 -- made 0700, and refused where somebody else owns it
+    service = require_service_account()
+    # Root's short folders: /run is emptied at boot and made anew by `up`.
+    if may_run(service, var):
+        return Layout(var, _socket_folder(var, Path(f"/run/admit-{name}")), var / "postgres", service, service)
+    return Layout(var, Path(f"/run/admit-{name}"), Path(f"/var/lib/admit/{name}/postgres"), service, None)
+
+
+def _socket_folder(var: Path, short: Path) -> Path:
+    folder = var / "run"
+    return folder if len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER else short
+
+
+def _set_aside_orphan(layout: Layout) -> None:
+    """Data outside a `var/` that is gone was left by an earlier checkout of this path; its master key is gone too."""
+    if layout.postgres.is_relative_to(layout.var) or not layout.postgres.exists():
+        return
+    home = layout.postgres.parent
+    home.rename(home.with_name(f"{home.name}.orphan-{utc_now():%Y%m%dT%H%M%S}"))
+
+
+def _make_folders(layout: Layout) -> None:
+    owner, database_owner = layout.account, layout.database_account
+    make_folder(layout.var, owner=owner, mode=0o755)
+    for name in ("cells", "log", "redis", "supervisor"):
+        make_folder(layout.var / name, owner=owner, mode=0o750)
+    make_folder(layout.var / "keys", owner=owner, mode=0o700)
+    if not layout.postgres.is_relative_to(layout.var):
+        make_folder(layout.postgres.parent.parent, owner=None, mode=0o755)
+        make_folder(layout.postgres.parent, owner=database_owner, mode=0o700)
+    _make_socket_folder(layout)
+    stored = {
+        "run": str(layout.run),
+        "postgres": str(layout.postgres),
+        "database_account": database_owner.name if database_owner else None,
+        "account": owner.name if owner else None,
+    }
+    write_private(layout.var / "layout.json", json.dumps(stored, indent=1) + "\n", mode=0o644)
+
+
+def _make_socket_folder(layout: Layout) -> None:
+    """Whoever may enter this folder may act as any database role: it is its owner's alone."""
+    owner = layout.database_account
+    layout.run.mkdir(mode=0o700, exist_ok=True)
+    found = layout.run.lstat()
+    if not is_root() and found.st_uid != os.getuid():
+        raise Refused(f"{layout.run} belongs to somebody else.", remedy="Move the checkout to a shorter path.")
+    make_folder(layout.run, owner=owner, mode=0o700)

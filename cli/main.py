@@ -1,0 +1,32 @@
+"""The command group: finds `cli/commands/*.py` and imports only the one asked for, so that `status` stays quick."""
+
+import importlib
+import pkgutil
+
+import click
+
+import cli.commands
+from cli.fail import report
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        modules = (module.name for module in pkgutil.iter_modules(cli.commands.__path__))
+        return sorted(name.replace("_", "-") for name in modules if not name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"cli.commands.{cmd_name.replace('-', '_')}")
+        found = getattr(module, "command", None)
+        # A helper module beside the commands has none and is no command.
+        return found if isinstance(found, click.Command) else None
+
+    def invoke(self, ctx: click.Context) -> object:
+        with report():
+            return super().invoke(ctx)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def admit() -> None:
+    """Admit: multi-tenant network access control on FreeRADIUS."""

@@ -1,0 +1,132 @@
+"""Processes as /proc shows them (proc(5)): which ones belong to this checkout, and how much memory they hold."""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+# These rewrite the memory that /proc/PID/environ shows, so they are known by the folder they work in as well.
+_KNOWN_BY_FOLDER = {"postgres", "redis-server", "freeradius", "radiusd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    parent: int
+    command: str
+
+
+def list_processes() -> list[Process]:
+    """Every process but zombies; those that end meanwhile are left out."""
+    found = []
+    for entry in PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        # "pid (comm) state ppid ..."; comm may hold blanks and brackets.
+        command, _, rest = stat.partition("(")[2].rpartition(")")
+        state, parent = rest.split()[:2]
+        if state not in "ZX":
+            found.append(Process(int(entry.name), int(parent), command))
+    return found
+
+
+def find_strays(var: Path, folders: Iterable[Path]) -> list[Process]:
+    """Processes started for `var`: marked by their environment, or a server working inside one of `folders`.
+
+    The caller, its parents and so the shell of a person who has exported ADMIT_VAR_DIR are never among them: processes
+    of ours carry the name that the supervisor (or `up`, for the supervisor) gave them as well.
+    """
+    spared = _ancestors()
+    marks = (b"ADMIT_VAR_DIR=" + os.fsencode(var), b"SUPERVISOR_PROCESS_NAME=", b"ADMIT_SUPERVISOR=")
+    places = tuple(folders)
+    return [
+        process
+        for process in list_processes()
+        if process.pid not in spared and (_is_marked(process.pid, *marks) or _works_in(process, places))
+    ]
+
+
+def _ancestors() -> set[int]:
+    parents = {process.pid: process.parent for process in list_processes()}
+    pid, found = os.getpid(), set()
+    while pid and pid not in found:
+        found.add(pid)
+        pid = parents.get(pid, 0)
+    return found
+
+
+def _is_marked(pid: int, var_mark: bytes, *name_marks: bytes) -> bool:
+    try:
+        environment = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return var_mark in environment and any(entry.startswith(name_marks) for entry in environment)
+
+
+def _works_in(process: Process, folders: tuple[Path, ...]) -> bool:
+    try:
+        program = os.readlink(PROC / str(process.pid) / "exe").removesuffix(" (deleted)")
+        working = Path(os.readlink(PROC / str(process.pid) / "cwd").removesuffix(" (deleted)"))
+    except OSError:
+        return False
+    return Path(program).name in _KNOWN_BY_FOLDER and any(working.is_relative_to(folder) for folder in folders)
+
+
+def end(processes: Iterable[Process], *, patience_seconds: float = 10) -> None:
+    """Ask each to stop, wait, then kill what is left."""
+    left = list(processes)
+    for process in left:
+        # PostgreSQL's fast shutdown is SIGINT: SIGTERM waits for clients (pg_ctl(1)).
+        _signal(process.pid, signal.SIGINT if process.command == "postgres" else signal.SIGTERM)
+    deadline = time.monotonic() + patience_seconds
+    while left and time.monotonic() < deadline:
+        time.sleep(0.05)
+        left = [process for process in left if is_running(process.pid)]
+    for process in left:
+        _signal(process.pid, signal.SIGKILL)
+    while any(is_running(process.pid) for process in left):
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def memory_kilobytes(root: int) -> int:
+    """Proportional resident memory of a process and its descendants: pages that they share count once."""
+    children: dict[int, list[int]] = {}
+    for process in list_processes():
+        children.setdefault(process.parent, []).append(process.pid)
+    total, todo = 0, [root]
+    while todo:
+        pid = todo.pop()
+        todo += children.get(pid, [])
+        total += _proportional_set_size(pid)
+    return total
+
+
+def _proportional_set_size(pid: int) -> int:
+    try:
+        lines = (PROC / str(pid) / "smaps_rollup").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

@@ -1,0 +1,69 @@
+"""The processes of an embedded Admit and how each is started."""
+
+import sys
+
+from cli.cluster import BINARIES
+from cli.files import write_private
+from cli.layout import CHECKOUT, Layout
+from cli.supervisor import Program
+from nac.settings import Settings
+
+# In the order in which they are started and shown.
+NAMES = ("postgres", "redis", "agent", "api", "worker")
+
+# Nothing in Redis may be missed when it is lost, so nothing is written to disk. Its title stays untouched because
+# writing it would wipe the environment by which `down` knows the process.
+_REDIS = """\
+port 0
+unixsocket {socket}
+unixsocketperm 700
+dir {folder}
+daemonize no
+save ""
+appendonly no
+maxmemory 256mb
+maxmemory-policy noeviction
+set-proc-title no
+"""
+
+
+def write_redis_configuration(layout: Layout) -> None:
+    content = _REDIS.format(socket=layout.redis_socket, folder=layout.var / "redis")
+    write_private(layout.var / "redis" / "redis.conf", content, owner=layout.account)
+
+
+def programs(layout: Layout, settings: Settings) -> list[Program]:
+    python = (sys.executable, "-P", "-m")
+    uvicorn = ("uvicorn", "api.main:create_app", "--factory", "--no-access-log", "--no-server-header")
+    celery = ("celery", "--app=worker.app", "--quiet", "worker", "--beat", "--concurrency=2", "--loglevel=INFO")
+    schedule = f"--schedule={layout.var / 'supervisor' / 'beat-schedule'}"
+    return [
+        # supervisord runs as the service account already, or as root and switches for PostgreSQL.
+        Program(
+            "postgres",
+            (str(BINARIES / "postgres"), "-D", str(layout.postgres)),
+            layout.postgres,
+            layout.database_account,
+            priority=10,
+            stop_signal="INT",
+            stop_seconds=30,
+            starts_with_supervisor=True,
+        ),
+        Program(
+            "redis",
+            ("redis-server", str(layout.var / "redis" / "redis.conf")),
+            layout.var / "redis",
+            layout.account,
+            priority=10,
+            starts_with_supervisor=True,
+        ),
+        Program("agent", (*python, "radius.agent"), CHECKOUT, layout.account, priority=30),
+        Program(
+            "api",
+            (*python, *uvicorn, f"--host={settings.listen_address}", f"--port={settings.api_port}"),
+            CHECKOUT,
+            layout.account,
+            priority=40,
+        ),
+        Program("worker", (*python, *celery, schedule), CHECKOUT, layout.account, priority=40),
+    ]

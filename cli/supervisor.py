@@ -1,0 +1,196 @@
+"""supervisord: its configuration, its start, and its XML-RPC interface on a unix socket."""
+
+import http.client
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import xmlrpc.client
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from cli.account import Account, is_root
+from cli.fail import Refused
+from cli.layout import CHECKOUT, Layout
+from cli.procfs import is_running
+
+# Searched by every process for radiusd, openssl and the like, whatever the caller's PATH.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+    account: Account | None
+    # Lower starts earlier and stops later.
+    priority: int
+    stop_signal: str = "TERM"
+    stop_seconds: int = 20
+    # Programs that need the migrated database are started by `up`, once it is.
+    starts_with_supervisor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    name: str
+    # STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL UNKNOWN
+    state: str
+    pid: int
+    uptime_seconds: int
+    description: str
+
+
+def render(layout: Layout, programs: Iterable[Program]) -> str:
+    """supervisord.conf; the values cannot hold a character that means something in it (see `layout.var_dir`)."""
+    # Only root's supervisor has to say whom it runs as: it warns otherwise.
+    user = "user=root\n" if is_root() and layout.account is None else ""
+    head = f"""\
+[supervisord]
+identifier=admit
+logfile={layout.log}/supervisord.log
+logfile_maxbytes=5MB
+logfile_backups=2
+pidfile={layout.run}/supervisord.pid
+childlogdir={layout.log}
+{user}
+[unix_http_server]
+file={layout.supervisor_socket}
+chmod=0700
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+"""
+    return head + "".join(_section(layout, program) for program in programs)
+
+
+def _section(layout: Layout, program: Program) -> str:
+    # supervisord itself runs as the service account where there is one; only root's must switch for PostgreSQL.
+    switch = program.account if program.account != layout.account else None
+    user = f"user={switch.name}\n" if switch else ""
+    # The pause between restarts grows by a second each time and supervisord would give up after `startretries`; a
+    # process that cannot start because of something else must come back once that is mended.
+    return f"""
+[program:{program.name}]
+command={shlex.join(program.command)}
+directory={program.folder}
+priority={program.priority}
+autostart={"true" if program.starts_with_supervisor else "false"}
+autorestart=true
+startsecs=1
+startretries=1000
+stopsignal={program.stop_signal}
+stopwaitsecs={program.stop_seconds}
+redirect_stderr=true
+stdout_logfile={layout.log}/{program.name}.log
+stdout_logfile_maxbytes=10MB
+stdout_logfile_backups=3
+{user}"""
+
+
+def start(layout: Layout, configuration: Path, environment: Mapping[str, str]) -> None:
+    """Start supervisord in the background; children inherit `environment`, which also marks them as this checkout's."""
+    identity = layout.account.run_as() if layout.account else {}
+    started = subprocess.run(
+        [sys.executable, "-P", "-m", "supervisor.supervisord", "-c", str(configuration)],
+        cwd=CHECKOUT if layout.account is None else "/",
+        env={
+            "PATH": _PATH,
+            "LANG": "C.UTF-8",
+            "HOME": str(layout.var),
+            "PYTHONUNBUFFERED": "1",
+            "ADMIT_SUPERVISOR": "1",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        umask=0o027,
+        **identity,
+    )
+    if started.returncode:
+        raise Refused(f"The process supervisor does not start: {(started.stderr or started.stdout).strip()}")
+    deadline = time.monotonic() + 10
+    while not Supervisor(layout).is_up():
+        if time.monotonic() > deadline:
+            raise Refused("The process supervisor does not answer.", remedy=f"See {layout.log}/supervisord.log.")
+        time.sleep(0.05)
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=60)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _Transport(xmlrpc.client.Transport):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = str(path)
+
+    def make_connection(self, host: object) -> _Connection:
+        return _Connection(self._path)
+
+
+class Supervisor:
+    """A running supervisord. Calls raise OSError where none answers."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        # The address is required and unused: the transport dials the socket.
+        self._calls = cast(Any, xmlrpc.client.ServerProxy("http://localhost", _Transport(layout.supervisor_socket)))
+        self._rpc = self._calls.supervisor
+
+    def is_up(self) -> bool:
+        try:
+            return bool(self._rpc.getState()["statename"] == "RUNNING")
+        except (OSError, http.client.HTTPException, xmlrpc.client.Fault):
+            return False
+
+    def states(self) -> dict[str, State]:
+        """Empty where no supervisord answers."""
+        try:
+            listed = self._rpc.getAllProcessInfo()
+        except (OSError, http.client.HTTPException):
+            return {}
+        return {
+            entry["name"]: State(
+                entry["name"],
+                entry["statename"],
+                entry["pid"],
+                max(0, entry["now"] - entry["start"]) if entry["pid"] else 0,
+                entry["description"],
+            )
+            for entry in listed
+        }
+
+    def ensure_started(self, name: str) -> None:
+        """Start a process that is not running; one in its pause before a restart is started at once."""
+        state = self.states()[name].state
+        if state in ("RUNNING", "STARTING"):
+            return
+        if state == "BACKOFF":
+            self._rpc.stopProcess(name)
+        try:
+            self._rpc.startProcess(name, False)
+        except xmlrpc.client.Fault as fault:
+            # 60 is ALREADY_STARTED: it came back by itself meanwhile.
+            if fault.faultCode != 60:
+                raise Refused(f"{name} cannot be started: {fault.faultString}") from fault
+
+    def shut_down(self, *, patience_seconds: float = 60) -> None:
+        """Stop every process, then supervisord itself; returns when it has ended."""
+        pid = int(self._rpc.getPID())
+        self._rpc.shutdown()
+        deadline = time.monotonic() + patience_seconds
+        while is_running(pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
