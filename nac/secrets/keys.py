@@ -1,0 +1,127 @@
+"""Keys that encrypt data keys. A file now; `KeyEncryptionKey` is the seam for a KMS or PKCS#11 token."""
+
+import hashlib
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Protocol, Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from nac.secrets.errors import KeyFileRefused, SealedValueRefused
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+_ID_BYTES = 8
+_WRAP_PURPOSE = b"admit data key 1"
+
+
+class KeyEncryptionKey(Protocol):
+    """Encrypts short data keys. `key_id` (at most 255 bytes) says later which key it was; it must not reveal the key."""
+
+    @property
+    def key_id(self) -> bytes: ...
+
+    def wrap(self, data_key: bytes) -> bytes: ...
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        """Raises SealedValueRefused where `wrapped` was not made by this key or was altered."""
+
+
+class RawKey:
+    """32 bytes held by this process; AES-256-GCM with a random nonce."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+        self._cipher = AESGCM(key)
+        self._key_id = hashlib.sha256(b"admit key id 1" + key).digest()[:_ID_BYTES]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(key_id={self._key_id.hex()})"
+
+    @property
+    def key_id(self) -> bytes:
+        return self._key_id
+
+    def wrap(self, data_key: bytes) -> bytes:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, data_key, _WRAP_PURPOSE + self._key_id)
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        nonce, ciphertext = wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:]
+        try:
+            return self._cipher.decrypt(nonce, ciphertext, _WRAP_PURPOSE + self._key_id)
+        except (InvalidTag, ValueError) as exc:
+            raise SealedValueRefused("The data key of a sealed value was altered.") from exc
+
+
+class MasterKeyFile(RawKey):
+    """A key in a file of 64 hex digits that nobody but its owner may read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(_read(path))
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> Self:
+        """A new random key in a new file; an existing file is never touched, for what it sealed would be lost."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError as exc:
+            raise KeyFileRefused(
+                "There is a master key already.",
+                place=str(path),
+                remedy="Keep it: all that it sealed would be lost with it.",
+            ) from exc
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(KEY_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_folder(path.parent)
+        return cls(path)
+
+    @classmethod
+    def load_or_create(cls, path: Path) -> Self:
+        return cls(path) if path.exists() else cls.create(path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as exc:
+        raise KeyFileRefused(
+            f"The master key cannot be opened: {exc.strerror}.",
+            place=str(path),
+            remedy="ADMIT_MASTER_KEY_FILE names it.",
+        ) from exc
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyFileRefused("The master key must be a regular file.", place=str(path))
+        if status.st_mode & 0o077:
+            raise KeyFileRefused(
+                f"Others may read the master key (mode {stat.S_IMODE(status.st_mode):04o}).",
+                place=str(path),
+                remedy=f"chmod 600 {path}",
+            )
+        text = file.read(4 * KEY_BYTES)
+    try:
+        key = bytes.fromhex(text.decode("ascii").strip())
+    except ValueError:
+        # Not chained: the message of a failed conversion may quote the key.
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise KeyFileRefused(f"The master key must be {2 * KEY_BYTES} hex digits.", place=str(path))
+    return key
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,56 @@
+"""Files for people and devices: PEM, and PKCS#12 (RFC 7292) with the chain."""
+
+from collections.abc import Iterable, Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, KeySerializationEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization.pkcs12 import PBES, serialize_key_and_certificates
+
+from pki.errors import BundleNotAllowed
+from pki.keys import PrivateKey, same_public_key
+
+_PASSWORD_LEAST = 8
+# The password is stretched by PBKDF2; at 600,000 rounds importing takes a phone less than a second.
+_ROUNDS = 600_000
+# Old importers are slow, and some refuse much more.
+_LEGACY_ROUNDS = 20_000
+
+
+def certificates_pem(certificates: Iterable[x509.Certificate]) -> bytes:
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
+
+
+def pkcs12(
+    *,
+    friendly_name: str,
+    key: PrivateKey,
+    certificate: x509.Certificate,
+    chain: Sequence[x509.Certificate],
+    password: str,
+    legacy: bool = False,
+) -> bytes:
+    """Key, certificate and its authorities under one password of at least 8 characters.
+
+    AES-256 in PBES2 with HMAC-SHA-256; `legacy` chooses 3DES with HMAC-SHA-1, the only form that old systems import
+    (Windows before 10 1709 and Server 2019, many releases of Android).
+    """
+    if len(password) < _PASSWORD_LEAST:
+        raise BundleNotAllowed(f"The password has {len(password)} characters; at least {_PASSWORD_LEAST} are needed.")
+    if not same_public_key(key.public_key(), certificate.public_key()):
+        raise BundleNotAllowed("The key does not belong to the certificate.")
+    return serialize_key_and_certificates(
+        friendly_name.encode(), key, certificate, list(chain) or None, _encryption(password, legacy)
+    )
+
+
+def _encryption(password: str, legacy: bool) -> KeySerializationEncryption:
+    builder = PrivateFormat.PKCS12.encryption_builder()
+    if legacy:
+        builder = builder.kdf_rounds(_LEGACY_ROUNDS).key_cert_algorithm(PBES.PBESv1SHA1And3KeyTripleDESCBC)
+        # Old importers know no other MAC.
+        builder = builder.hmac_hash(hashes.SHA1())  # noqa: S303
+    else:
+        builder = builder.kdf_rounds(_ROUNDS).key_cert_algorithm(PBES.PBESv2SHA256AndAES256CBC)
+        builder = builder.hmac_hash(hashes.SHA256())
+    return builder.build(password.encode())

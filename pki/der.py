@@ -1,0 +1,99 @@
+"""As much of DER (X.690) as reading and re-encoding a distinguished name takes.
+
+The `cryptography` package decodes names into Python strings and loses what OpenSSL's hash and one-line form depend on:
+string types and raw bytes.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pki.errors import DerDamaged
+
+INTEGER = 0x02
+OBJECT_IDENTIFIER = 0x06
+UTF8_STRING = 0x0C
+NUMERIC_STRING = 0x12
+PRINTABLE_STRING = 0x13
+T61_STRING = 0x14
+IA5_STRING = 0x16
+VISIBLE_STRING = 0x1A
+GENERAL_STRING = 0x1B
+UNIVERSAL_STRING = 0x1C
+BMP_STRING = 0x1E
+SEQUENCE = 0x30
+SET = 0x31
+_EXPLICIT_VERSION = 0xA0
+
+
+class Element(NamedTuple):
+    tag: int
+    content: bytes
+    # Tag, length and content as they stood.
+    encoded: bytes
+
+
+def read(data: bytes, at: int = 0) -> tuple[Element, int]:
+    """The element at `at` and the place after it. Tags of one byte and definite lengths only: X.509 has no others."""
+    if at + 2 > len(data):
+        raise DerDamaged(f"byte {at}: the data ends within a tag or length")
+    tag, length, start = data[at], data[at + 1], at + 2
+    if tag & 0x1F == 0x1F:
+        raise DerDamaged(f"byte {at}: a tag of several bytes is not expected here")
+    if length & 0x80:
+        octets = length & 0x7F
+        if octets == 0 or octets > 4 or start + octets > len(data):
+            raise DerDamaged(f"byte {at + 1}: this length cannot be read")
+        length = int.from_bytes(data[start : start + octets])
+        start += octets
+    end = start + length
+    if end > len(data):
+        raise DerDamaged(f"byte {at}: the element claims {length} bytes, {len(data) - start} are left")
+    return Element(tag, data[start:end], data[at:end]), end
+
+
+def children(content: bytes) -> Iterator[Element]:
+    at = 0
+    while at < len(content):
+        element, at = read(content, at)
+        yield element
+
+
+def expect(element: Element, tag: int) -> Element:
+    if element.tag != tag:
+        raise DerDamaged(f"tag 0x{element.tag:02x} stands where 0x{tag:02x} must")
+    return element
+
+
+def encode(tag: int, content: bytes) -> bytes:
+    length = len(content)
+    if length < 0x80:
+        return bytes((tag, length)) + content
+    octets = length.to_bytes((length.bit_length() + 7) // 8)
+    return bytes((tag, 0x80 | len(octets))) + octets + content
+
+
+def dotted(content: bytes) -> str:
+    """The dotted form of an object identifier (X.690 8.19)."""
+    arcs: list[int] = []
+    value = 0
+    for octet in content:
+        value = value << 7 | octet & 0x7F
+        if not octet & 0x80:
+            arcs.append(value)
+            value = 0
+    if not arcs or content[-1] & 0x80:
+        raise DerDamaged("an object identifier ends within an arc")
+    first = min(arcs[0] // 40, 2)
+    return ".".join(str(arc) for arc in (first, arcs[0] - 40 * first, *arcs[1:]))
+
+
+def names_of(tbs_certificate: bytes) -> tuple[bytes, bytes]:
+    """(issuer, subject) of a TBSCertificate (RFC 5280 4.1), each as the DER that stands there."""
+    outer, _ = read(tbs_certificate)
+    fields = list(children(expect(outer, SEQUENCE).content))
+    if fields and fields[0].tag == _EXPLICIT_VERSION:
+        del fields[0]
+    if len(fields) < 5:
+        raise DerDamaged("a TBSCertificate of fewer than five fields")
+    # serialNumber, signature, issuer, validity, subject
+    return expect(fields[2], SEQUENCE).encoded, expect(fields[4], SEQUENCE).encoded

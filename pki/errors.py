@@ -1,0 +1,43 @@
+"""What can be wrong with a request for a certificate. The domain turns these into errors of its own."""
+
+from collections.abc import Iterable
+
+
+class PkiError(Exception):
+    """Base of every error of this package; the message names the place and what is allowed there."""
+
+
+class ProfileErrors(PkiError):
+    """A written profile is not valid; `mistakes` holds every mistake with its place."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(self.mistakes))
+
+
+class NameNotAllowed(PkiError):
+    """A subject or alternative name cannot stand in a certificate."""
+
+
+class KeyNotAllowed(PkiError):
+    """A key is too weak, of a kind that is not supported, or not readable."""
+
+
+class RequestNotAllowed(PkiError):
+    """A certificate signing request is not readable or not signed by its own key."""
+
+
+class IssuerNotAllowed(PkiError):
+    """A certificate cannot issue this one."""
+
+
+class ValidityNotAllowed(PkiError):
+    """A validity period is empty, too long, or outlives its issuer."""
+
+
+class BundleNotAllowed(PkiError):
+    """A PKCS#12 file cannot be made from these parts."""
+
+
+class DerDamaged(PkiError):
+    """These bytes are not the DER they should be."""

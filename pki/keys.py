@@ -1,0 +1,88 @@
+"""Key pairs: which are made, which are accepted, and with which hash they sign."""
+
+from typing import Literal
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_private_key,
+    load_pem_private_key,
+)
+
+from pki.errors import KeyNotAllowed
+
+KeyKind = Literal["ecdsa-p256", "ecdsa-p384", "rsa-2048", "rsa-3072"]
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+
+_CURVES: dict[str, ec.EllipticCurve] = {"ecdsa-p256": ec.SECP256R1(), "ecdsa-p384": ec.SECP384R1()}
+_RSA_BITS = {"rsa-2048": 2048, "rsa-3072": 3072}
+KEY_KINDS = (*_CURVES, *_RSA_BITS)
+_RSA_LEAST_BITS = 2048
+# Larger ones cost the server milliseconds for each handshake: a client could choose how much work it makes.
+_RSA_MOST_BITS = 4096
+_CURVES_ACCEPTED = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+
+
+def generate_key(kind: KeyKind = "ecdsa-p256") -> PrivateKey:
+    if curve := _CURVES.get(kind):
+        return ec.generate_private_key(curve)
+    return rsa.generate_private_key(public_exponent=65537, key_size=_RSA_BITS[kind])
+
+
+def require_acceptable(key: PublicKeyTypes) -> PublicKey:
+    """The key, if a certificate may hold it: ECDSA on a NIST curve, or RSA of 2,048 to 4,096 bits."""
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES_ACCEPTED):
+        return key
+    if isinstance(key, rsa.RSAPublicKey):
+        if not _RSA_LEAST_BITS <= key.key_size <= _RSA_MOST_BITS:
+            raise KeyNotAllowed(f"The RSA key has {key.key_size} bits; 2,048 to 4,096 are allowed.")
+        if key.public_numbers().e < 65537:
+            raise KeyNotAllowed("The RSA key's public exponent is below 65537; make a new key.")
+        return key
+    raise KeyNotAllowed("The key must be ECDSA on P-256, P-384 or P-521, or RSA of 2,048 to 4,096 bits.")
+
+
+def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SHA512:
+    """A hash no weaker than the key."""
+    if isinstance(key, ec.EllipticCurvePrivateKey) and key.curve.key_size > 256:
+        return hashes.SHA384() if key.curve.key_size == 384 else hashes.SHA512()
+    return hashes.SHA256()
+
+
+def key_der(key: PrivateKey) -> bytes:
+    """Unencrypted PKCS#8: to be sealed, never to be stored as it is."""
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def key_pem(key: PrivateKey) -> bytes:
+    """Unencrypted PKCS#8 PEM, for files that only their owner reads."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def load_key(data: bytes) -> PrivateKey:
+    """An unencrypted private key from DER or PEM."""
+    try:
+        key: PrivateKeyTypes = (
+            load_pem_private_key(data, None) if data.startswith(b"-----BEGIN") else load_der_private_key(data, None)
+        )
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
+        raise KeyNotAllowed("The private key is not readable as unencrypted PKCS#8 in DER or PEM.") from exc
+    if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise KeyNotAllowed("The private key must be ECDSA or RSA.")
+    require_acceptable(key.public_key())
+    return key
+
+
+def same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
+    return _spki(one) == _spki(other)
+
+
+def _spki(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

@@ -1,0 +1,183 @@
+"""Subjects and alternative names, checked before they stand in a certificate (RFC 5280 4.1.2.6, 4.2.1.6)."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from pki import der
+from pki.errors import NameNotAllowed
+
+SanKind = Literal["dns", "email", "uri", "upn"]
+SAN_KINDS: tuple[SanKind, ...] = get_args(SanKind)
+
+# Upper bounds of RFC 5280 appendix A.1.
+_COMMON_NAME_LIMIT = _ORGANISATION_LIMIT = _SERIAL_NUMBER_LIMIT = 64
+_DNS_LIMIT = 253
+_TEXT_LIMIT = 255
+_URI_LIMIT = 1024
+_SANS_LIMIT = 20
+# Microsoft's userPrincipalName, an otherName of a UTF8String.
+UPN_OID = x509.ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
+
+_DNS_LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
+_EMAIL_LOCAL = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}")
+_URI_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_URI_CHARACTERS = re.compile(r"[!-~]+")
+_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
+# Control, format (invisible or turning the writing direction), surrogate, private, unassigned; line and paragraph ends.
+_CATEGORIES_REFUSED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+@dataclass(frozen=True, slots=True)
+class San:
+    """A subject alternative name. Make it with `parse_san` or `san`, which check it."""
+
+    kind: SanKind
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.value}"
+
+
+def clean_text(value: str, *, what: str, limit: int) -> str:
+    """`value` in Unicode's composed form, if it is printable text of 1 to `limit` characters without outer blanks."""
+    value = unicodedata.normalize("NFC", value)
+    if not value or value != value.strip():
+        raise NameNotAllowed(f"{what}: {value!r} is empty or begins or ends with a blank.")
+    if len(value) > limit:
+        raise NameNotAllowed(f"{what}: {len(value)} characters; at most {limit} are allowed.")
+    for character in value:
+        if unicodedata.category(character) in _CATEGORIES_REFUSED:
+            raise NameNotAllowed(f"{what}: the character U+{ord(character):04X} is not allowed.")
+    return value
+
+
+def subject_name(common_name: str, *, organisation: str = "", serial_number: str = "") -> x509.Name:
+    """O, serialNumber, CN; each in a relative name of its own, from the general to the particular."""
+    attributes = []
+    if organisation:
+        checked = clean_text(organisation, what="organisation", limit=_ORGANISATION_LIMIT)
+        attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, checked))
+    if serial_number:
+        checked = clean_text(serial_number, what="serial number", limit=_SERIAL_NUMBER_LIMIT)
+        if not _PRINTABLE.fullmatch(checked):
+            raise NameNotAllowed(f"serial number: {checked!r} has characters beyond those of a PrintableString.")
+        attributes.append(x509.NameAttribute(NameOID.SERIAL_NUMBER, checked))
+    checked = clean_text(common_name, what="common name", limit=_COMMON_NAME_LIMIT)
+    attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, checked))
+    return x509.Name(attributes)
+
+
+def san(kind: SanKind, value: str) -> San:
+    """A checked alternative name; a DNS name comes out in lower case."""
+    match kind:
+        case "dns":
+            return San(kind, _dns(value))
+        case "email":
+            return San(kind, _email(value))
+        case "uri":
+            return San(kind, _uri(value))
+        case "upn":
+            return San(kind, _upn(value))
+
+
+def parse_san(text: str) -> San:
+    """A name written as "dns:host.example", "email:a@b.example", "uri:urn:x" or "upn:a@b.example"."""
+    kind, separator, value = text.partition(":")
+    for known in SAN_KINDS:
+        if separator and kind == known:
+            return san(known, value)
+    raise NameNotAllowed(f"alternative name: {text!r} must begin with one of {', '.join(f'{k}:' for k in SAN_KINDS)}")
+
+
+def _dns(value: str) -> str:
+    name = value.lower()
+    if len(name) > _DNS_LIMIT or not all(_DNS_LABEL.fullmatch(label) for label in name.split(".")):
+        raise NameNotAllowed(
+            f"dns name: {value!r} is not a host name of letters, digits and hyphens"
+            " (RFC 1123 2.1; write international names as xn--...)."
+        )
+    return name
+
+
+def _email(value: str) -> str:
+    local, _, domain = value.rpartition("@")
+    if len(value) > _TEXT_LIMIT or not _EMAIL_LOCAL.fullmatch(local):
+        raise NameNotAllowed(f"email: {value!r} is not an address of ASCII characters (RFC 5280 4.2.1.6).")
+    return f"{local}@{_dns(domain)}"
+
+
+def _uri(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+    except ValueError as exc:
+        raise NameNotAllowed(f"uri: {value!r} cannot be read.") from exc
+    complete = _URI_SCHEME.fullmatch(parts.scheme) and (parts.netloc or parts.path)
+    if not complete or len(value) > _URI_LIMIT or not _URI_CHARACTERS.fullmatch(value):
+        raise NameNotAllowed(f"uri: {value!r} is not an absolute URI of ASCII characters (RFC 3986).")
+    return value
+
+
+def _upn(value: str) -> str:
+    checked = clean_text(value, what="upn", limit=_TEXT_LIMIT)
+    local, _, domain = checked.rpartition("@")
+    if not local or not domain:
+        raise NameNotAllowed(f"upn: {value!r} must have the form name@domain.")
+    return checked
+
+
+def general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
+    names = [_general_name(item) for item in dict.fromkeys(sans)]
+    if len(names) > _SANS_LIMIT:
+        raise NameNotAllowed(f"{len(names)} alternative names; at most {_SANS_LIMIT} are allowed.")
+    return names
+
+
+def _general_name(item: San) -> x509.GeneralName:
+    # Checked again, so that a San made by hand cannot slip through.
+    value = san(item.kind, item.value).value
+    match item.kind:
+        case "dns":
+            return x509.DNSName(value)
+        case "email":
+            return x509.RFC822Name(value)
+        case "uri":
+            return x509.UniformResourceIdentifier(value)
+        case "upn":
+            return x509.OtherName(UPN_OID, der.encode(der.UTF8_STRING, value.encode()))
+
+
+def sans_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
+    """The alternative names of the kinds known here; others are left out."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(filter(None, map(_san_of, names)))
+
+
+def _san_of(name: x509.GeneralName) -> San | None:
+    match name:
+        case x509.DNSName(value=value):
+            return San("dns", value)
+        case x509.RFC822Name(value=value):
+            return San("email", value)
+        case x509.UniformResourceIdentifier(value=value):
+            return San("uri", value)
+        case x509.OtherName(type_id=type_id, value=value) if type_id == UPN_OID:
+            content = der.expect(der.read(value)[0], der.UTF8_STRING).content
+            return San("upn", content.decode(errors="replace"))
+        case _:
+            return None
+
+
+def common_name_of(name: x509.Name) -> str:
+    """The last common name, "" where there is none."""
+    values = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(values[-1].value) if values else ""

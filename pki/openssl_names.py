@@ -1,0 +1,197 @@
+"""Distinguished names as OpenSSL writes them (X509_NAME_oneline) and hashes them (X509_NAME_hash).
+
+radiusd reports subjects and issuers in the one-line form, and finds authorities in a `ca_path` by the hash.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+from cryptography import x509
+
+from pki import der
+from pki.errors import DerDamaged
+
+# OpenSSL's short name of each attribute type that it knows below id-at (2.5.4) and the others seen in certificates.
+# A type that is not here stands in its dotted form, as it does with OpenSSL.
+SHORT_NAMES = {
+    "2.5.4.3": "CN",
+    "2.5.4.4": "SN",
+    "2.5.4.5": "serialNumber",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "street",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "2.5.4.12": "title",
+    "2.5.4.13": "description",
+    "2.5.4.14": "searchGuide",
+    "2.5.4.15": "businessCategory",
+    "2.5.4.16": "postalAddress",
+    "2.5.4.17": "postalCode",
+    "2.5.4.18": "postOfficeBox",
+    "2.5.4.19": "physicalDeliveryOfficeName",
+    "2.5.4.20": "telephoneNumber",
+    "2.5.4.21": "telexNumber",
+    "2.5.4.22": "teletexTerminalIdentifier",
+    "2.5.4.23": "facsimileTelephoneNumber",
+    "2.5.4.24": "x121Address",
+    "2.5.4.25": "internationaliSDNNumber",
+    "2.5.4.26": "registeredAddress",
+    "2.5.4.27": "destinationIndicator",
+    "2.5.4.28": "preferredDeliveryMethod",
+    "2.5.4.29": "presentationAddress",
+    "2.5.4.30": "supportedApplicationContext",
+    "2.5.4.31": "member",
+    "2.5.4.32": "owner",
+    "2.5.4.33": "roleOccupant",
+    "2.5.4.34": "seeAlso",
+    "2.5.4.35": "userPassword",
+    "2.5.4.36": "userCertificate",
+    "2.5.4.37": "cACertificate",
+    "2.5.4.38": "authorityRevocationList",
+    "2.5.4.39": "certificateRevocationList",
+    "2.5.4.40": "crossCertificatePair",
+    "2.5.4.41": "name",
+    "2.5.4.42": "GN",
+    "2.5.4.43": "initials",
+    "2.5.4.44": "generationQualifier",
+    "2.5.4.45": "x500UniqueIdentifier",
+    "2.5.4.46": "dnQualifier",
+    "2.5.4.47": "enhancedSearchGuide",
+    "2.5.4.48": "protocolInformation",
+    "2.5.4.49": "distinguishedName",
+    "2.5.4.50": "uniqueMember",
+    "2.5.4.51": "houseIdentifier",
+    "2.5.4.52": "supportedAlgorithms",
+    "2.5.4.53": "deltaRevocationList",
+    "2.5.4.54": "dmdName",
+    "2.5.4.65": "pseudonym",
+    "2.5.4.72": "role",
+    "2.5.4.97": "organizationIdentifier",
+    "2.5.4.98": "c3",
+    "2.5.4.99": "n3",
+    "2.5.4.100": "dnsName",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.3": "mail",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "1.2.840.113549.1.9.1": "emailAddress",
+    "1.2.840.113549.1.9.2": "unstructuredName",
+    "1.2.840.113549.1.9.8": "unstructuredAddress",
+    "1.3.6.1.4.1.311.60.2.1.1": "jurisdictionL",
+    "1.3.6.1.4.1.311.60.2.1.2": "jurisdictionST",
+    "1.3.6.1.4.1.311.60.2.1.3": "jurisdictionC",
+}
+# OpenSSL formats an unknown type into a buffer of 80 bytes.
+_TYPE_LIMIT = 79
+_CODECS = {
+    der.UTF8_STRING: "utf-8",
+    der.BMP_STRING: "utf-16-be",
+    der.UNIVERSAL_STRING: "utf-32-be",
+    # OpenSSL takes these for one byte per character, T.61 included.
+    der.PRINTABLE_STRING: "latin-1",
+    der.T61_STRING: "latin-1",
+    der.IA5_STRING: "latin-1",
+    der.VISIBLE_STRING: "latin-1",
+}
+_BLANKS = " \t\n\v\f\r"
+_UPPER_TO_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+
+
+class _Entry(NamedTuple):
+    type: der.Element
+    value: der.Element
+
+
+def _relative_names(name: bytes) -> list[list[_Entry]]:
+    outer, end = der.read(name)
+    if end != len(name):
+        raise DerDamaged(f"{len(name) - end} bytes follow the name")
+    relative_names = []
+    for relative in der.children(der.expect(outer, der.SEQUENCE).content):
+        entries = []
+        for pair in der.children(der.expect(relative, der.SET).content):
+            parts = list(der.children(der.expect(pair, der.SEQUENCE).content))
+            if len(parts) != 2:
+                raise DerDamaged("an attribute of a name must be a type and a value")
+            entries.append(_Entry(der.expect(parts[0], der.OBJECT_IDENTIFIER), parts[1]))
+        relative_names.append(entries)
+    return relative_names
+
+
+def _octets_shown(value: der.Element) -> bytes:
+    """OpenSSL shows bytes, not characters; of a GeneralString that looks like UCS-4 only the last byte of each four."""
+    content = value.content
+    if value.tag == der.GENERAL_STRING and len(content) % 4 == 0:
+        upper = (octet for index, octet in enumerate(content) if index % 4 != 3)
+        if not any(upper):
+            return content[3::4]
+    return content
+
+
+def _escape(octet: int) -> str:
+    if not 0x20 <= octet <= 0x7E:
+        return f"\\x{octet:02X}"
+    return f"\\{chr(octet)}" if octet in b"/+" else chr(octet)
+
+
+def one_line(name: x509.Name | bytes) -> str:
+    """A name (or its DER) as X509_NAME_oneline of OpenSSL 3 gives it: "/O=Alpha/CN=Alpha Issuing CA"."""
+    shown = []
+    for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
+        for index, entry in enumerate(entries):
+            oid = der.dotted(entry.type.content)
+            value = "".join(map(_escape, _octets_shown(entry.value)))
+            shown.append(f"{'+' if index else '/'}{SHORT_NAMES.get(oid, oid)[:_TYPE_LIMIT]}={value}")
+    return "".join(shown)
+
+
+def _canonical_value(value: der.Element) -> bytes:
+    codec = _CODECS.get(value.tag)
+    if codec is None:
+        return value.encoded
+    try:
+        text = value.content.decode(codec)
+        # Only ASCII is folded: `str.lower` and `str.split` would reach further than OpenSSL does.
+        return der.encode(der.UTF8_STRING, _fold(text).encode())
+    except UnicodeError as exc:
+        raise DerDamaged(f"a string of a name is not valid {codec}") from exc
+
+
+def _fold(text: str) -> str:
+    text = text.strip(_BLANKS).translate(_UPPER_TO_LOWER)
+    folded = []
+    for character in text:
+        if character not in _BLANKS:
+            folded.append(character)
+        elif folded[-1] != " ":
+            folded.append(" ")
+    return "".join(folded)
+
+
+def name_hash(name: x509.Name | bytes) -> str:
+    """X509_NAME_hash: 8 hex digits, the first four bytes of SHA-1 over the canonical name, as a little-endian number.
+
+    Canonical means: every string as UTF8String, ASCII in lower case, blanks trimmed and runs of them made one, without
+    the outer SEQUENCE.
+    """
+    canonical = bytearray()
+    for entries in _relative_names(name if isinstance(name, bytes) else name.public_bytes()):
+        pairs = (der.encode(der.SEQUENCE, entry.type.encoded + _canonical_value(entry.value)) for entry in entries)
+        # DER orders the members of a SET OF by their encoding (X.690 11.6).
+        canonical += der.encode(der.SET, b"".join(sorted(pairs)))
+    # The name of a file, not a protection.
+    digest = hashlib.sha1(canonical, usedforsecurity=False).digest()
+    return f"{int.from_bytes(digest[:4], 'little'):08x}"
+
+
+def subject_line(certificate: x509.Certificate) -> str:
+    return one_line(der.names_of(certificate.tbs_certificate_bytes)[1])
+
+
+def issuer_line(certificate: x509.Certificate) -> str:
+    return one_line(der.names_of(certificate.tbs_certificate_bytes)[0])
+
+
+def subject_hash(certificate: x509.Certificate) -> str:
+    return name_hash(der.names_of(certificate.tbs_certificate_bytes)[1])

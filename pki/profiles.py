@@ -1,0 +1,187 @@
+"""Certificate profiles: a written form (JSON-like) is checked as a whole and becomes a `Profile`, which issuing obeys.
+
+Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names` and `required_names` may be left out:
+
+    {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
+     "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
+     "allowed_names": ["dns", "uri"], "required_names": []}
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from pki.errors import ProfileErrors
+from pki.keys import KEY_KINDS, KeyKind
+from pki.names import SAN_KINDS, SanKind
+
+_T = TypeVar("_T")
+
+# Of RFC 5280 4.2.1.3, those that TLS and authorities use; key-encipherment for RSA key exchange in TLS 1.2.
+KEY_USAGES = ("digital-signature", "key-encipherment", "key-cert-sign", "crl-sign")
+EXTENDED_KEY_USAGES = {
+    "server-auth": ExtendedKeyUsageOID.SERVER_AUTH,
+    "client-auth": ExtendedKeyUsageOID.CLIENT_AUTH,
+    "ocsp-signing": ExtendedKeyUsageOID.OCSP_SIGNING,
+    # RFC 4334 2: some supplicants look for it in a RADIUS server's certificate.
+    "eap-over-lan": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.14"),
+}
+_DAYS_MOST = 36525
+_BACKDATE_MINUTES_MOST = 1440
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    name: str
+    authority: bool
+    # None: any number of authorities may follow (RFC 5280 4.2.1.9).
+    path_length: int | None
+    key: KeyKind
+    validity: timedelta
+    # Clocks of devices lag: a certificate is valid from a little before it is made.
+    backdate: timedelta
+    key_usage: frozenset[str]
+    extended_key_usage: tuple[str, ...]
+    allowed_names: frozenset[SanKind]
+    required_names: frozenset[SanKind]
+
+
+class _Reader:
+    """Takes one field after the other from a written profile and notes what is wrong with it."""
+
+    def __init__(self, name: str, written: Mapping[str, Any], mistakes: list[str]) -> None:
+        self._name = name
+        self._left = dict(written)
+        self._mistakes = mistakes
+
+    def refuse(self, field: str, why: str) -> None:
+        self._mistakes.append(f"{self._name}.{field}: {why}")
+
+    def _take(self, field: str, default: _T) -> _T:
+        """The field if it is there and of the type of `default`."""
+        value = self._left.pop(field, default)
+        # bool is an int to isinstance, but not to a person.
+        if type(value) is not type(default):
+            self.refuse(field, f"{value!r} must be a {type(default).__name__}")
+            return default
+        return value
+
+    def flag(self, field: str) -> bool:
+        return self._take(field, False)
+
+    def number(self, field: str, low: int, high: int, *, default: int) -> int:
+        value = self._take(field, default)
+        if not low <= value <= high:
+            self.refuse(field, f"{value} must be from {low} to {high}")
+        return value
+
+    def optional_number(self, field: str, low: int, high: int) -> int | None:
+        return None if self._left.get(field) is None else self.number(field, low, high, default=low)
+
+    def choice(self, field: str, choices: tuple[str, ...], *, default: str) -> str:
+        value = self._take(field, default)
+        if value not in choices:
+            self.refuse(field, f"{value!r} must be one of {', '.join(choices)}")
+        return value
+
+    def choices(self, field: str, choices: tuple[str, ...]) -> tuple[str, ...]:
+        empty: list[Any] = []
+        values = self._take(field, empty)
+        for value in values:
+            if value not in choices:
+                self.refuse(field, f"{value!r} must be one of {', '.join(choices)}")
+        return tuple(value for value in values if value in choices)
+
+    def finish(self) -> None:
+        for field in self._left:
+            self.refuse(field, "there is no such field")
+
+
+def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, Profile]:
+    """Validated profiles by name. Raises ProfileErrors with every mistake of every profile."""
+    mistakes: list[str] = []
+    profiles = {name: _parse(name, fields, mistakes) for name, fields in written.items()}
+    if mistakes:
+        raise ProfileErrors(mistakes)
+    return profiles
+
+
+def _parse(name: str, written: Mapping[str, Any], mistakes: list[str]) -> Profile:
+    reader = _Reader(name, written, mistakes)
+    profile = Profile(
+        name=name,
+        authority=reader.flag("authority"),
+        path_length=reader.optional_number("path_length", 0, 5),
+        key=cast(KeyKind, reader.choice("key", KEY_KINDS, default="ecdsa-p256")),
+        validity=timedelta(days=reader.number("validity_days", 1, _DAYS_MOST, default=0)),
+        backdate=timedelta(minutes=reader.number("backdate_minutes", 0, _BACKDATE_MINUTES_MOST, default=60)),
+        key_usage=frozenset(reader.choices("key_usage", KEY_USAGES)),
+        extended_key_usage=reader.choices("extended_key_usage", tuple(EXTENDED_KEY_USAGES)),
+        allowed_names=cast(frozenset[SanKind], frozenset(reader.choices("allowed_names", SAN_KINDS))),
+        required_names=cast(frozenset[SanKind], frozenset(reader.choices("required_names", SAN_KINDS))),
+    )
+    _check_together(profile, reader)
+    reader.finish()
+    return profile
+
+
+def _check_together(profile: Profile, reader: _Reader) -> None:
+    signs_certificates = "key-cert-sign" in profile.key_usage
+    if profile.authority and not signs_certificates:
+        reader.refuse("key_usage", "an authority needs key-cert-sign")
+    if not profile.authority and signs_certificates:
+        reader.refuse("key_usage", "key-cert-sign is for authorities alone (RFC 5280 4.2.1.9)")
+    if not profile.authority and profile.path_length is not None:
+        reader.refuse("path_length", "only an authority has one (RFC 5280 4.2.1.9)")
+    if not profile.authority and not profile.extended_key_usage:
+        reader.refuse("extended_key_usage", "without one the certificate would be good for everything")
+    if not profile.key_usage:
+        reader.refuse("key_usage", "at least one is needed")
+    if missing := profile.required_names - profile.allowed_names:
+        reader.refuse("required_names", f"{', '.join(sorted(missing))} must be among allowed_names")
+
+
+# Windows, Android and Apple ask of a RADIUS server's certificate: serverAuth, a DNS name as alternative name, (Apple)
+# a life of at most 825 days.
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {
+    "root": {
+        "authority": True,
+        "key": "ecdsa-p256",
+        "validity_days": 7305,
+        "key_usage": ["key-cert-sign", "crl-sign"],
+    },
+    "issuing": {
+        "authority": True,
+        "path_length": 0,
+        "key": "ecdsa-p256",
+        "validity_days": 3652,
+        "key_usage": ["digital-signature", "key-cert-sign", "crl-sign"],
+    },
+    "eap-server": {
+        "key": "ecdsa-p256",
+        "validity_days": 820,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["server-auth"],
+        "allowed_names": ["dns"],
+        "required_names": ["dns"],
+    },
+    "eap-client-user": {
+        "key": "ecdsa-p256",
+        "validity_days": 365,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["client-auth"],
+        "allowed_names": ["email", "upn", "uri"],
+    },
+    "eap-client-device": {
+        "key": "ecdsa-p256",
+        "validity_days": 730,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["client-auth"],
+        "allowed_names": ["dns", "uri"],
+    },
+}
+PROFILES = parse_profiles(BUILT_IN)
