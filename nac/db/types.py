@@ -37,5 +37,14 @@ class Xid8(UserDefinedType[str]):
         return "xid8"
 
 
+class PgSnapshot(UserDefinedType[str]):
+    """Which transactions were finished at a moment; only to cast to."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **kw: object) -> str:
+        return "pg_snapshot"
+
+
 # Reflection (`alembic check`) warns about a type that it does not know.
 ischema_names["xid8"] = Xid8

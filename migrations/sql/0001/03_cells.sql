@@ -11,7 +11,7 @@ CREATE TABLE cells (
     host text NOT NULL,
     status text NOT NULL DEFAULT 'active' CONSTRAINT ck_cells_status CHECK (status IN ('active', 'draining', 'retired')),
     dictionary_sha256 bytea CONSTRAINT fk_cells_dictionary_sha256 REFERENCES dictionaries,
-    replica_position text CONSTRAINT ck_cells_replica_position CHECK (replica_position::pg_snapshot IS NOT NULL),
+    replica_position text CONSTRAINT ck_cells_replica_position CHECK (replica_position IS NULL OR replica_position::pg_snapshot IS NOT NULL),
     replica_position_at timestamptz,
     agent_seen_at timestamptz,
     radiusd_started_at timestamptz,

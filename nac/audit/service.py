@@ -1,0 +1,43 @@
+"""The audit log: every change of a service writes its row here, in the same transaction."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.audit import repository
+from nac.ids import MspId, TenantId
+from nac.models import AuditEntry
+
+
+def append(
+    session: Session,
+    *,
+    actor: str,
+    action: str,
+    target: str,
+    tenant_id: TenantId | None = None,
+    msp_id: MspId | None = None,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    """`action` is noun.verb, `target` what a person calls the thing; never a secret in `before` or `after`."""
+    session.add(
+        AuditEntry(
+            actor=actor,
+            action=action,
+            target=target,
+            tenant_id=tenant_id,
+            msp_id=msp_id,
+            before=None if before is None else dict(before),
+            after=None if after is None else dict(after),
+        )
+    )
+    session.flush()
+
+
+def list_entries(
+    session: Session, *, tenant_id: TenantId | None = None, before_id: int | None = None, limit: int = 100
+) -> Sequence[AuditEntry]:
+    """Newest first; of one tenant, or of all that the session's scope may see. Page on with the last entry's id."""
+    return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)

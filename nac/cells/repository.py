@@ -1,0 +1,56 @@
+from collections.abc import Sequence
+
+from sqlalchemy import Text, cast, func, select
+from sqlalchemy.orm import Session, aliased
+
+from nac.db.types import PgSnapshot, Xid8
+from nac.ids import CellId, TenantId
+from nac.models import Cell, Slot
+
+
+def lock_free_slot(session: Session) -> Slot | None:
+    """A free slot of the active cell that has most of them; concurrent callers take different ones."""
+    other = aliased(Slot)
+    free_slots = (
+        select(func.count())
+        .where(other.cell_id == Slot.cell_id, other.status == "free")
+        .correlate(Slot)
+        .scalar_subquery()
+    )
+    return session.scalar(
+        select(Slot)
+        .join(Cell, Cell.id == Slot.cell_id)
+        .where(Slot.status == "free", Cell.status == "active")
+        .order_by(free_slots.desc(), Slot.cell_id, Slot.number)
+        .limit(1)
+        .with_for_update(of=Slot, skip_locked=True)
+    )
+
+
+def slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
+    return session.scalar(select(Slot).where(Slot.tenant_id == tenant_id))
+
+
+def slots_of_cell(session: Session, cell_id: CellId) -> Sequence[Slot]:
+    return session.scalars(select(Slot).where(Slot.cell_id == cell_id).order_by(Slot.number)).all()
+
+
+def list_cells(session: Session) -> Sequence[Cell]:
+    return session.scalars(select(Cell).order_by(Cell.id)).all()
+
+
+def current_xact(session: Session) -> str:
+    xact: str = session.scalars(select(cast(func.pg_current_xact_id(), Text))).one()
+    return xact
+
+
+def is_visible_in_cell(session: Session, tenant_id: TenantId, xact: str) -> bool | None:
+    """None where the tenant holds no slot."""
+    row = session.execute(
+        select(
+            func.coalesce(func.pg_visible_in_snapshot(cast(xact, Xid8), cast(Cell.replica_position, PgSnapshot)), False)
+        )
+        .join(Slot, Slot.cell_id == Cell.id)
+        .where(Slot.tenant_id == tenant_id)
+    ).first()
+    return None if row is None else bool(row[0])

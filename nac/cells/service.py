@@ -1,0 +1,172 @@
+"""Cells, their slots, and whether a change has arrived in them."""
+
+import hashlib
+import secrets
+import string
+import time
+import zlib
+from collections.abc import Sequence
+from uuid import uuid4
+
+from sqlalchemy import Engine, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.cells import repository
+from nac.db import Scope, session_scope
+from nac.errors import Conflict, NoFreeSlot, NotFound, NotLiveYet, TenantHasNoCell
+from nac.ids import CellId, SlotNumber, TenantId
+from nac.models import Cell, Dictionary, Slot
+from nac.sealing import Seal
+
+# Scope of an agent that has not registered: sees nothing (ids start at 1).
+NO_CELL = CellId(0)
+
+# 190 bits. Letters and digits alone: people paste it into switches, and radiusd's configuration quotes nothing of it.
+_SECRET_ALPHABET = string.ascii_letters + string.digits
+_SECRET_LENGTH = 32
+_POLL_SECONDS = 0.05
+
+
+def register_cell(session: Session, *, name: str, host: str) -> CellId:
+    """Id of the cell of this name, made where it is new. As admit_cell, in CellScope(NO_CELL)."""
+    return CellId(session.scalars(select(func.register_cell(name, host))).one())
+
+
+def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, server_version: str) -> bytes:
+    """Store the JSON of the dictionaries that the cell's radiusd loads; returns its SHA-256. As admit_cell."""
+    digest = hashlib.sha256(content).digest()
+    session.execute(
+        insert(Dictionary)
+        .values(sha256=digest, content=zlib.compress(content), server_version=server_version)
+        .on_conflict_do_nothing()
+    )
+    session.execute(update(Cell).where(Cell.id == cell_id).values(dictionary_sha256=digest))
+    return digest
+
+
+def load_dictionary(session: Session, *, tenant_id: TenantId) -> bytes | None:
+    """JSON of the dictionaries that decide for this tenant; None while its cell has uploaded none."""
+    content = session.scalar(
+        select(Dictionary.content)
+        .join(Cell, Cell.dictionary_sha256 == Dictionary.sha256)
+        .join(Slot, Slot.cell_id == Cell.id)
+        .where(Slot.tenant_id == tenant_id)
+    )
+    return None if content is None else zlib.decompress(content)
+
+
+def generate_secret() -> str:
+    return "".join(secrets.choice(_SECRET_ALPHABET) for _ in range(_SECRET_LENGTH))
+
+
+def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: int, seal: Seal) -> None:
+    """Make slots 0 to `count` - 1 exist, on two ports each from `first_port`; ones beyond are retired. As admit_cell.
+
+    Raises Conflict where a slot beyond `count` still holds a tenant.
+    """
+    slots = {slot.number: slot for slot in repository.slots_of_cell(session, cell_id)}
+    for number in range(count):
+        auth_port, acct_port = first_port + 2 * number, first_port + 2 * number + 1
+        slot = slots.pop(SlotNumber(number), None)
+        if slot is None:
+            slot = Slot(id=uuid4(), cell_id=cell_id, number=SlotNumber(number), status="free")
+            _renew_secret(slot, seal)
+            session.add(slot)
+        slot.auth_port, slot.acct_port = auth_port, acct_port
+    for number, slot in slots.items():
+        if slot.status == "assigned":
+            raise Conflict(
+                f"Slot {number} of this cell holds a tenant.",
+                place="slots",
+                remedy=f"Start with {number + 1} slots or more.",
+            )
+        slot.status = "retired"
+    session.flush()
+
+
+def recycle_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> int:
+    """Give the retired slots below `count` a new secret and free them. As admit_cell.
+
+    Only where radiusd is (re)started with the new secrets afterwards. Returns how many.
+    """
+    retired = [
+        slot for slot in repository.slots_of_cell(session, cell_id) if slot.status == "retired" and slot.number < count
+    ]
+    for slot in retired:
+        _renew_secret(slot, seal)
+        slot.status = "free"
+    session.flush()
+    return len(retired)
+
+
+def _renew_secret(slot: Slot, seal: Seal) -> None:
+    slot.secret_sealed = seal(generate_secret().encode(), f"slot:{slot.id}")
+
+
+def assign_slot(session: Session, *, tenant_id: TenantId) -> Slot:
+    """Take a free slot for a tenant. In PlatformScope."""
+    slot = repository.lock_free_slot(session)
+    if slot is None:
+        raise NoFreeSlot(remedy="Start another cell, or one with more slots.")
+    slot.tenant_id = tenant_id
+    slot.status = "assigned"
+    session.flush()
+    return slot
+
+
+def release_slot(session: Session, *, tenant_id: TenantId) -> None:
+    """The tenant leaves its cell; the slot waits for a new secret, because the old one is known outside."""
+    slot = repository.slot_of_tenant(session, tenant_id)
+    if slot is not None:
+        slot.tenant_id = None
+        slot.status = "retired"
+        session.flush()
+
+
+def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
+    slot = repository.slot_of_tenant(session, tenant_id)
+    if slot is None:
+        raise TenantHasNoCell
+    return slot
+
+
+def require_cell(session: Session, *, cell_id: CellId) -> Cell:
+    cell = session.get(Cell, cell_id)
+    if cell is None:
+        raise NotFound("There is no such cell.")
+    return cell
+
+
+def list_cells(session: Session) -> Sequence[Cell]:
+    return repository.list_cells(session)
+
+
+def current_xact(session: Session) -> str:
+    """Id of this transaction, to be given to `is_live` after it has committed."""
+    return repository.current_xact(session)
+
+
+def is_live(session: Session, *, tenant_id: TenantId, xact: str) -> bool:
+    """Whether the tenant's cell decides with what transaction `xact` wrote. Raises TenantHasNoCell."""
+    visible = repository.is_visible_in_cell(session, tenant_id, xact)
+    if visible is None:
+        raise TenantHasNoCell
+    return visible
+
+
+def wait_until_live(
+    scope: Scope, *, tenant_id: TenantId, xact: str, timeout_seconds: float, engine: Engine | None = None
+) -> None:
+    """Return once the tenant's cell decides with what `xact` wrote; raises NotLiveYet after the timeout.
+
+    Call it after the commit: it opens short transactions of its own.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        with session_scope(scope, engine=engine) as session:
+            if is_live(session, tenant_id=tenant_id, xact=xact):
+                return
+        if time.monotonic() > deadline:
+            raise NotLiveYet(remedy="Is the agent of the tenant's cell up?")
+        time.sleep(_POLL_SECONDS)

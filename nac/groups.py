@@ -1,0 +1,101 @@
+"""Groups of endpoints and groups of users: the same rules over two pairs of tables.
+
+A group is made before it is used and never renamed: policies and replica records hold its name.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from nac.audit import service as audit
+from nac.errors import AlreadyExists, NotFound
+from nac.ids import TenantId
+from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
+from nac.validation import require_name
+
+GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
+
+
+class UnknownGroup(NotFound):
+    """There is no such group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups(Generic[GroupT]):
+    """The groups of one noun."""
+
+    # Prefix of the audit actions.
+    noun: str
+    group: type[GroupT]
+    membership: type[EndpointGroupMember] | type[UserGroupMember]
+    member_column: InstrumentedAttribute[UUID]
+
+    def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
+        name = require_name(name)
+        if self._get(session, tenant_id, name) is not None:
+            raise AlreadyExists(f"There is a group {name!r} already.", place="group")
+        group = self.group(tenant_id=tenant_id, name=name)
+        session.add(group)
+        session.flush()
+        audit.append(session, actor=actor, action=f"{self.noun}-group.create", target=name, tenant_id=tenant_id)
+        return group
+
+    def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+        """Its members stay, without it."""
+        group = self._get(session, tenant_id, name)
+        if group is None:
+            raise UnknownGroup(f"There is no group {name!r}.", place="group")
+        session.delete(group)
+        session.flush()
+        audit.append(session, actor=actor, action=f"{self.noun}-group.remove", target=name, tenant_id=tenant_id)
+
+    def list_all(self, session: Session, *, tenant_id: TenantId) -> Sequence[GroupT]:
+        query = select(self.group).where(self.group.tenant_id == tenant_id).order_by(self.group.name)
+        return session.scalars(query).all()
+
+    def names_of(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]
+    ) -> Mapping[UUID, tuple[str, ...]]:
+        """Sorted names by member; a member without groups is absent."""
+        query = (
+            select(self.member_column, self.group.name)
+            .join(self.group, self.group.id == self.membership.group_id)
+            .where(self.membership.tenant_id == tenant_id, self.member_column.in_(member_ids))
+            .order_by(self.group.name)
+        )
+        names: defaultdict[UUID, list[str]] = defaultdict(list)
+        for member_id, name in session.execute(query):
+            names[member_id].append(name)
+        return {member_id: tuple(found) for member_id, found in names.items()}
+
+    def assign(self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]) -> None:
+        """Make `names` the member's groups, instead of those it is in. Raises UnknownGroup, naming each unknown one."""
+        wanted = set(names)
+        known = {group.name: group.id for group in self.list_all(session, tenant_id=tenant_id) if group.name in wanted}
+        if missing := sorted(wanted - known.keys()):
+            raise UnknownGroup(
+                f"No such group: {', '.join(repr(name) for name in missing)}.",
+                place="groups",
+                remedy="Create it first.",
+            )
+        present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
+        if gone := present - set(known.values()):
+            session.execute(
+                delete(self.membership).where(self.member_column == member_id, self.membership.group_id.in_(gone))
+            )
+        for group_id in set(known.values()) - present:
+            session.add(self.membership(tenant_id=tenant_id, group_id=group_id, **{self.member_column.key: member_id}))
+        session.flush()
+
+    def _get(self, session: Session, tenant_id: TenantId, name: str) -> GroupT | None:
+        query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.name == name)
+        return session.scalar(query)
+
+
+ENDPOINT_GROUPS = Groups("endpoint", EndpointGroup, EndpointGroupMember, EndpointGroupMember.endpoint_id)
+USER_GROUPS = Groups("user", UserGroup, UserGroupMember, UserGroupMember.user_id)

@@ -1,0 +1,14 @@
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.models import Msp
+
+
+def get_by_slug(session: Session, slug: str) -> Msp | None:
+    return session.scalar(select(Msp).where(Msp.slug == slug))
+
+
+def list_all(session: Session) -> Sequence[Msp]:
+    return session.scalars(select(Msp).order_by(Msp.slug)).all()

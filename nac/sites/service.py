@@ -1,0 +1,95 @@
+"""Sites of a tenant: where its NASes are, and which policy decides there."""
+
+from collections.abc import Sequence
+from uuid import UUID
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.models import Policy, Site, Tenant
+from nac.sites import repository
+from nac.validation import require_name, require_slug
+
+
+class SiteNotFound(NotFound):
+    """There is no such site."""
+
+
+def add_site(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "", time_zone: str = "UTC"
+) -> Site:
+    """A site without policy: it denies everything until one is assigned."""
+    require_slug(slug)
+    if repository.get_by_slug(session, tenant_id, slug):
+        raise AlreadyExists(f"There is a site {slug!r} already.", place="slug")
+    site = Site(
+        tenant_id=tenant_id, slug=slug, name=require_name(name or slug), time_zone=_require_time_zone(time_zone)
+    )
+    session.add(site)
+    session.flush()
+    after = {"name": site.name, "time_zone": time_zone}
+    audit.append(session, actor=actor, action="site.add", target=slug, tenant_id=tenant_id, after=after)
+    return site
+
+
+def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
+    """Which policy decides at the site; None denies everything."""
+    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    if policy_id is not None:
+        policy = session.get(Policy, policy_id)
+        if policy is None or policy.tenant_id != tenant_id:
+            raise NotFound("There is no such policy.", place="policy")
+    before = {"policy_id": site.policy_id and str(site.policy_id)}
+    site.policy_id = policy_id
+    session.flush()
+    after = {"policy_id": policy_id and str(policy_id)}
+    audit.append(
+        session, actor=actor, action="site.assign-policy", target=slug, tenant_id=tenant_id, before=before, after=after
+    )
+    return site
+
+
+def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:
+    """Requests of NASes that are not registered belong to the default site."""
+    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    tenant = session.get_one(Tenant, tenant_id)
+    before = {"default_site_id": tenant.default_site_id and str(tenant.default_site_id)}
+    tenant.default_site_id = site.id
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="site.make-default",
+        target=slug,
+        tenant_id=tenant_id,
+        before=before,
+        after={"default_site_id": str(site.id)},
+    )
+    return site
+
+
+def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
+    return repository.list_all(session, tenant_id)
+
+
+def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:
+    site = repository.get_by_slug(session, tenant_id, slug)
+    if site is None:
+        raise SiteNotFound(
+            f"There is no site {slug!r}.", place="site", remedy="Add it first, or see the list of sites."
+        )
+    return site
+
+
+def _require_time_zone(name: str) -> str:
+    if name != "UTC":
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
+            raise InvalidInput(
+                f"{name!r} is no time zone.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
+            ) from exc
+    return name

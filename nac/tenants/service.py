@@ -1,0 +1,123 @@
+"""Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.cells import service as cells
+from nac.db import enter_tenant
+from nac.errors import AlreadyExists, Conflict, NotFound
+from nac.ids import MspId, TenantId
+from nac.models import Tenant
+from nac.models.tenant import TenantStatus
+from nac.sites import service as sites
+from nac.tenants import repository
+from nac.validation import require_name, require_slug
+
+
+class TenantNotFound(NotFound):
+    """There is no such tenant."""
+
+
+def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "") -> Tenant:
+    """A tenant with a slot and its first site; it denies everything until a policy is assigned.
+
+    Enters the tenant. Its certificate authorities are made by `nac.provisioning.provision_tenant`, which calls this.
+    """
+    require_slug(slug)
+    if repository.get_by_slug(session, slug):
+        raise AlreadyExists(f"There is a tenant {slug!r} already.", place="slug")
+    tenant = Tenant(slug=slug, name=require_name(name or slug), msp_id=msp_id)
+    session.add(tenant)
+    session.flush()
+    enter_tenant(session, tenant.id)
+    slot = cells.assign_slot(session, tenant_id=tenant.id)
+    audit.append(
+        session,
+        actor=actor,
+        action="tenant.create",
+        target=slug,
+        tenant_id=tenant.id,
+        msp_id=msp_id,
+        after={"name": tenant.name, "cell": slot.cell_id, "slot": slot.number},
+    )
+    site = sites.add_site(session, actor=actor, tenant_id=tenant.id, slug="main", name="Main site")
+    tenant.default_site_id = site.id
+    session.flush()
+    return tenant
+
+
+def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tenant:
+    """Nothing of the tenant is admitted until it is resumed."""
+    return _change_status(
+        session, actor=actor, tenant_id=tenant_id, to="suspended", verb="suspend", allowed=("active",)
+    )
+
+
+def resume_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tenant:
+    """Ends a suspension, and takes a deletion back that has not been carried out."""
+    allowed: tuple[TenantStatus, ...] = ("suspended", "deleting")
+    return _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
+
+
+def delete_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tenant:
+    """Stops the tenant at once; its data stays until `purge_tenant`."""
+    allowed: tuple[TenantStatus, ...] = ("active", "suspended")
+    return _change_status(session, actor=actor, tenant_id=tenant_id, to="deleting", verb="delete", allowed=allowed)
+
+
+def _change_status(
+    session: Session, *, actor: str, tenant_id: TenantId, to: TenantStatus, verb: str, allowed: Sequence[TenantStatus]
+) -> Tenant:
+    tenant = _require_locked(session, tenant_id)
+    if tenant.status == to:
+        return tenant
+    if tenant.status not in allowed:
+        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
+    before, tenant.status = tenant.status, to
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action=f"tenant.{verb}",
+        target=tenant.slug,
+        tenant_id=tenant.id,
+        msp_id=tenant.msp_id,
+        before={"status": before},
+        after={"status": to},
+    )
+    return tenant
+
+
+def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
+    """Carry a deletion out: the slot is retired and every row goes, but for logs (in batches later) and audit."""
+    tenant = _require_locked(session, tenant_id)
+    if tenant.status != "deleting":
+        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
+    enter_tenant(session, tenant_id)
+    audit.append(
+        session, actor=actor, action="tenant.purge", target=tenant.slug, tenant_id=tenant.id, msp_id=tenant.msp_id
+    )
+    cells.release_slot(session, tenant_id=tenant_id)
+    session.expunge(tenant)
+    repository.delete_rows(session, tenant_id)
+
+
+def list_tenants(session: Session, *, after_slug: str = "", limit: int = 1000) -> Sequence[Tenant]:
+    """By slug; page on with the last one's slug."""
+    return repository.list_page(session, after_slug=after_slug, limit=limit)
+
+
+def require_by_slug(session: Session, *, slug: str) -> Tenant:
+    tenant = repository.get_by_slug(session, slug)
+    if tenant is None:
+        raise TenantNotFound(f"There is no tenant {slug!r}.", place="tenant", remedy="See the list of tenants.")
+    return tenant
+
+
+def _require_locked(session: Session, tenant_id: TenantId) -> Tenant:
+    tenant = repository.lock(session, tenant_id)
+    if tenant is None:
+        raise TenantNotFound
+    return tenant

@@ -1,0 +1,137 @@
+"""Users of a tenant: names with a password. Groups of theirs are `nac.groups.USER_GROUPS`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import uuid4
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.groups import USER_GROUPS
+from nac.ids import TenantId
+from nac.mac import normalise_mac
+from nac.models import User
+from nac.sealing import Seal
+from nac.users import repository
+from nac.users.passwords import hash_password
+from nac.validation import require_radius_text
+
+# User-Password carries 128 octets at most (RFC 2865 5.2).
+_PASSWORD_OCTETS = 128
+_MINIMUM_PASSWORD_CHARACTERS = 8
+
+
+class UserNotFound(NotFound):
+    """There is no such user."""
+
+
+def create_user(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    password: str,
+    groups: Iterable[str] = (),
+    valid_until: datetime | None = None,
+    seal_for_chap: Seal | None = None,
+) -> User:
+    """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2)."""
+    name = _require_user_name(name)
+    _require_password(password)
+    if repository.get_by_name(session, tenant_id, name):
+        raise AlreadyExists(f"There is a user {name!r} already.", place="name")
+    user_id = uuid4()
+    user = User(
+        id=user_id,
+        tenant_id=tenant_id,
+        name=name,
+        password_hash=hash_password(password),
+        password_sealed=None if seal_for_chap is None else seal_for_chap(password.encode(), f"user:{user_id}"),
+        valid_until=valid_until,
+    )
+    session.add(user)
+    session.flush()
+    groups = sorted(groups)
+    USER_GROUPS.assign(session, tenant_id=tenant_id, member_id=user_id, names=groups)
+    after = {
+        "groups": groups,
+        "chap": seal_for_chap is not None,
+        "valid_until": valid_until and valid_until.isoformat(),
+    }
+    _audit(session, actor, user, "create", after=after)
+    return user
+
+
+def remove_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+    user = require_by_name(session, tenant_id=tenant_id, name=name)
+    session.delete(user)
+    session.flush()
+    _audit(session, actor, user, "remove", before={"disabled": user.disabled})
+
+
+def set_disabled(session: Session, *, actor: str, tenant_id: TenantId, name: str, disabled: bool) -> User:
+    user = require_by_name(session, tenant_id=tenant_id, name=name)
+    if user.disabled != disabled:
+        user.disabled = disabled
+        session.flush()
+        _audit(session, actor, user, "disable" if disabled else "enable")
+    return user
+
+
+def list_users(session: Session, *, tenant_id: TenantId, after_name: str = "", limit: int = 1000) -> Sequence[User]:
+    """By name; page on with the last one's."""
+    return repository.list_page(session, tenant_id, after_name=after_name, limit=limit)
+
+
+def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User:
+    user = repository.get_by_name(session, tenant_id, fold_name(name))
+    if user is None:
+        raise UserNotFound(f"There is no user {name!r}.", place="name")
+    return user
+
+
+def fold_name(name: str) -> str:
+    """The form in which names are stored, looked up and unique."""
+    return name.casefold()
+
+
+def _require_user_name(text: str) -> str:
+    name = fold_name(require_radius_text(text, place="name"))
+    if normalise_mac(name):
+        raise InvalidInput(
+            f"{text!r} is a MAC address, which MAC authentication would take.",
+            place="name",
+            remedy="Use another name, or add it as an endpoint.",
+        )
+    return name
+
+
+def _require_password(password: str) -> None:
+    if len(password) < _MINIMUM_PASSWORD_CHARACTERS or len(password.encode()) > _PASSWORD_OCTETS or "\0" in password:
+        raise InvalidInput(
+            "The password is too short, or RADIUS cannot carry it.",
+            place="password",
+            remedy=f"Use {_MINIMUM_PASSWORD_CHARACTERS} characters to {_PASSWORD_OCTETS} octets.",
+        )
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    user: User,
+    verb: str,
+    *,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"user.{verb}",
+        target=user.name,
+        tenant_id=user.tenant_id,
+        before=before,
+        after=after,
+    )

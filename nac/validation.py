@@ -1,0 +1,56 @@
+"""Checks of what people type, shared by the services. Each returns the value as it is stored or raises InvalidInput."""
+
+import re
+
+from nac.errors import InvalidInput
+from nac.mac import normalise_mac
+
+# A DNS label (RFC 1035 2.3.1), because slugs become part of host names.
+_SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_NAME_CHARACTERS = 200
+# RADIUS carries 253 octets of a value in one attribute (RFC 2865 5).
+_RADIUS_OCTETS = 253
+
+
+def require_slug(text: str, *, place: str = "slug") -> str:
+    if not _SLUG.fullmatch(text):
+        raise InvalidInput(
+            f"{text!r} is no slug.", place=place, remedy="Use 1 to 63 of a-z, 0-9 and -, not starting or ending with -."
+        )
+    return text
+
+
+def require_name(text: str, *, place: str = "name") -> str:
+    """A name for people: printable, not blank."""
+    name = text.strip()
+    if not name or len(name) > _NAME_CHARACTERS or not name.isprintable():
+        raise InvalidInput(
+            f"{text!r} is no name.", place=place, remedy=f"Use 1 to {_NAME_CHARACTERS} printable characters."
+        )
+    return name
+
+
+def require_radius_text(text: str, *, place: str) -> str:
+    """A value that arrives in one RADIUS attribute and is compared as it is."""
+    if not text or len(text.encode()) > _RADIUS_OCTETS or not text.isprintable() or text != text.strip():
+        raise InvalidInput(
+            f"{text!r} cannot be sent as it is in RADIUS.",
+            place=place,
+            remedy=f"Use 1 to {_RADIUS_OCTETS} octets of printable text without blanks around it.",
+        )
+    return text
+
+
+def require_mac(text: str, *, place: str = "mac") -> str:
+    """12 hex digits of a single station."""
+    mac = normalise_mac(text.strip())
+    if not mac:
+        raise InvalidInput(
+            f"{text!r} is no MAC address.", place=place, remedy="Use 12 hex digits, such as aa:bb:cc:dd:ee:ff."
+        )
+    # The lowest bit of the first octet marks a group (IEEE 802-2014 8.2.2): no device sends from one.
+    if int(mac[1], 16) & 1 or mac == "000000000000":
+        raise InvalidInput(
+            f"{text!r} is no address of a single device.", place=place, remedy="Read it off the device again."
+        )
+    return mac

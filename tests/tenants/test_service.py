@@ -1,0 +1,150 @@
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.cells import service as cells
+from nac.db import MspScope, PlatformScope, TenantScope, enter_tenant, session_scope
+from nac.endpoints import service as endpoints
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NoFreeSlot, NotFound, ScopeViolation, TenantHasNoCell
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import MspId, TenantId
+from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
+from nac.msps import service as msps
+from nac.tenants import service as tenants
+from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine, slots=2)
+
+
+def test_new_tenant_holds_slot_and_default_site(app_engine: Engine, platform: Platform) -> None:
+    tenant = make_tenant(app_engine, platform, "alpha")
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        slot = cells.require_slot(session, tenant_id=tenant.id)
+        site = session.scalars(select(Site)).one()
+    assert (slot.cell_id, slot.number, slot.status) == (platform.cell_id, 0, "assigned")
+    assert (site.slug, site.policy_id) == ("main", None)
+    assert tenant.default_site_id == site.id
+    assert tenant.status == "active"
+
+
+def test_tenants_are_spread_over_cells_with_most_free_slots(
+    app_engine: Engine, cell_engine: Engine, platform: Platform
+) -> None:
+    other = make_cell(cell_engine, name="cell-2", slots=3, first_port=19120)
+    chosen = []
+    for slug in ("alpha", "bravo", "charlie"):
+        tenant = make_tenant(app_engine, platform, slug)
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            chosen.append(cells.require_slot(session, tenant_id=tenant.id).cell_id)
+    assert chosen == [other, platform.cell_id, other]
+
+
+def test_no_free_slot_is_refused_and_leaves_nothing(app_engine: Engine, platform: Platform) -> None:
+    make_tenant(app_engine, platform, "alpha")
+    make_tenant(app_engine, platform, "bravo")
+    with pytest.raises(NoFreeSlot, match="Start another cell"):
+        make_tenant(app_engine, platform, "charlie")
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha", "bravo"]
+
+
+def test_two_creations_at_once_take_different_slots(app_engine: Engine, platform: Platform) -> None:
+    with (
+        session_scope(PlatformScope(), engine=app_engine) as first,
+        session_scope(PlatformScope(), engine=app_engine) as second,
+    ):
+        one = tenants.create_tenant(first, actor=ACTOR, slug="alpha", msp_id=platform.msp_id)
+        two = tenants.create_tenant(second, actor=ACTOR, slug="bravo", msp_id=platform.msp_id)
+        assert cells.require_slot(first, tenant_id=one.id).number == 0
+        assert cells.require_slot(second, tenant_id=two.id).number == 1
+
+
+def test_slug_taken_is_refused(app_engine: Engine, platform: Platform) -> None:
+    make_tenant(app_engine, platform, "alpha")
+    with pytest.raises(AlreadyExists, match="'alpha'"):
+        make_tenant(app_engine, platform, "alpha")
+
+
+@pytest.mark.parametrize("slug", ["", "Alpha", "-alpha", "alpha-", "al pha", "a" * 64, "al_pha", "älpha"])
+def test_slug_that_is_no_dns_label_is_refused(app_engine: Engine, platform: Platform, slug: str) -> None:
+    with pytest.raises(InvalidInput, match="slug"):
+        make_tenant(app_engine, platform, slug)
+
+
+def test_suspend_resume_delete_and_take_back_change_status(app_engine: Engine, platform: Platform) -> None:
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    steps = [
+        (tenants.suspend_tenant, "suspended"),
+        (tenants.resume_tenant, "active"),
+        (tenants.delete_tenant, "deleting"),
+        (tenants.resume_tenant, "active"),
+    ]
+    for step, expected in steps:
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            assert step(session, actor=ACTOR, tenant_id=tenant_id).status == expected
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        actions = session.scalars(
+            select(AuditEntry.action).where(AuditEntry.action.like("tenant.%")).order_by(AuditEntry.id)
+        ).all()
+    assert actions == ["tenant.create", "tenant.suspend", "tenant.resume", "tenant.delete", "tenant.resume"]
+
+
+def test_suspending_tenant_that_is_being_deleted_is_refused(app_engine: Engine, platform: Platform) -> None:
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+    with (
+        pytest.raises(Conflict, match="is deleting"),
+        session_scope(TenantScope(tenant_id), engine=app_engine) as session,
+    ):
+        tenants.suspend_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+
+
+def test_purge_removes_rows_retires_slot_and_keeps_audit(app_engine: Engine, platform: Platform) -> None:
+    alpha, bravo = (make_tenant(app_engine, platform, slug) for slug in ("alpha", "bravo"))
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="printers")
+            endpoints.add_endpoint(
+                session, actor=ACTOR, tenant_id=tenant.id, mac="00:11:22:33:44:55", groups=["printers"]
+            )
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha.id)
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=alpha.id)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["bravo"]
+        assert sorted(session.scalars(select(Slot.status))) == ["assigned", "retired"]
+        assert "tenant.purge" in session.scalars(select(AuditEntry.action)).all()
+        with pytest.raises(TenantHasNoCell):
+            cells.require_slot(session, tenant_id=alpha.id)
+    for tenant, count in ((alpha, 0), (bravo, 1)):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            assert len(session.scalars(select(Endpoint)).all()) == count
+
+
+def test_purge_of_tenant_not_deleted_is_refused(app_engine: Engine, platform: Platform) -> None:
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    with pytest.raises(Conflict, match="Delete it first"), session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+
+
+def test_msp_sees_and_enters_its_own_tenants_alone(app_engine: Engine, platform: Platform) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        other = Platform(msps.create_msp(session, actor=ACTOR, slug="other").id, platform.cell_id)
+    mine, theirs = make_tenant(app_engine, platform, "alpha"), make_tenant(app_engine, other, "bravo")
+    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
+        assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha"]
+        enter_tenant(session, mine.id)
+        assert session.scalars(select(Site.tenant_id)).all() == [mine.id]
+        with pytest.raises(NotFound):
+            enter_tenant(session, theirs.id)
+    with session_scope(MspScope(MspId(other.msp_id)), engine=app_engine) as session:
+        assert session.get(Tenant, mine.id) is None
+
+
+def test_tenant_scope_cannot_enter_another_tenant(app_engine: Engine, platform: Platform) -> None:
+    alpha, bravo = (make_tenant(app_engine, platform, slug) for slug in ("alpha", "bravo"))
+    with session_scope(TenantScope(TenantId(alpha.id)), engine=app_engine) as session, pytest.raises(ScopeViolation):
+        enter_tenant(session, bravo.id)
