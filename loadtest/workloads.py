@@ -177,9 +177,9 @@ class Acknowledged(NamedTuple):
 class AccountingSource:
     """Sessions of Start, Interim-Updates and Stop with rising counters; some hundreds stay open, as on a real NAS.
 
-    `acknowledged` lists each acknowledged record once: what must be in the database exactly once. A record that was sent
-    in vain is not listed and ends its session: the server may hold it or not. After `close` no session starts any more and
-    the open ones end; then the source gives None.
+    `acknowledged` lists each acknowledged record once: what must be in the database exactly once. A record sent in
+    vain is not listed and ends its session: the server may hold it or not. After `close` no session starts any more
+    and the open ones end; then the source gives None.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """FreeRADIUS of the distribution in a private folder: links into its tree, a few files of our own, free ports."""
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from loadtest import processes
 from loadtest.packet import Secret
 from loadtest.processes import LOOPBACK, BenchError
 from loadtest.radius_client import RadiusClient, Target, Unexpected
-from loadtest.workloads import Device, StatusServer
+from loadtest.workloads import StatusServer
 
 RADDB = Path("/etc/freeradius/3.0")
 HERE = Path(__file__).parent
@@ -55,7 +56,8 @@ class FreeRadius:
         """`folder` must be ours alone and is filled; `authorize` are lines of the `files` module; `values` fill in the
         overlay's @names@."""
         self._folder = folder
-        self._overlay = HERE / overlay / "mods"
+        # rlm_sql is stock and its sql module.
+        self._overlays = dict.fromkeys(("stock", overlay))
         self._authorize = authorize
         self._values = dict(values or {})
         self._owner = processes.account("freerad")
@@ -71,8 +73,7 @@ class FreeRadius:
         self._render(raddb)
         processes.give(self._folder, self._owner)
         log = run / "radius.log"
-        # -i and -p replace every `listen` section, so that the distribution's site needs no change.
-        command: list[str | Path] = ["freeradius", "-f", "-l", log, "-d", raddb, "-i", LOOPBACK, "-p", str(port)]
+        command: list[str | Path] = ["freeradius", "-f", "-l", log, "-d", raddb]
         try:
             self._process = processes.start(command, owner=self._owner, output=run / "output")
         except FileNotFoundError as error:
@@ -106,16 +107,28 @@ class FreeRadius:
             (raddb / name).mkdir(parents=True)
         for name in ("policy.d", "proxy.conf", "dictionary", "templates.conf"):
             (raddb / name).symlink_to(RADDB / name)
-        (raddb / "sites-enabled/default").symlink_to(RADDB / "sites-available/default")
+        (raddb / "sites-enabled/default").write_text(self._site((RADDB / "sites-available/default").read_text()))
         for source in (RADDB / "mods-config").iterdir():
             if source.name != "files":
                 (raddb / "mods-config" / source.name).symlink_to(source)
         self._fill(HERE / "shared/radiusd.conf", raddb / "radiusd.conf")
         for name in _STOCK_MODULES:
             (raddb / "mods-enabled" / name).symlink_to(RADDB / "mods-available" / name)
-        for source in self._overlay.iterdir():
-            self._fill(source, raddb / "mods-enabled" / source.name)
+        for overlay in self._overlays:
+            for source in (HERE / overlay / "mods").iterdir():
+                self._fill(source, raddb / "mods-enabled" / source.name)
         self._render_files(raddb / "mods-config/files")
+
+    def _site(self, text: str) -> str:
+        """The distribution's site with our ports. (radiusd's -i and -p would spare this, but in 3.2.7 they leave the
+        accounting listener without a virtual server, hence without answers.)"""
+        text = re.sub(r"^listen \{\n.*?^\}\n", "", text, flags=re.MULTILINE | re.DOTALL)
+        head, authorize, rest = text.partition("\nauthorize {\n")
+        if not authorize:
+            raise BenchError(f"{RADDB}/sites-available/default is not in the distribution's form: restore it")
+        ports = (("auth", self.target.auth_port), ("acct", self.target.acct_port))
+        listen = "\nlisten {{\n\ttype = {}\n\tipaddr = {}\n\tport = {}\n}}\n"
+        return head + "".join(listen.format(kind, LOOPBACK, port) for kind, port in ports) + authorize + rest
 
     def _render_files(self, folder: Path) -> None:
         folder.mkdir()
@@ -131,11 +144,11 @@ class FreeRadius:
         destination.write_text(text)
 
 
-def authorize_lines(devices: Iterable[Device], clients: Iterable[tuple[str, str]]) -> Iterable[str]:
-    """Lines of the `files` module: MAB devices, and EAP-TLS identities, with their VLANs (RFC 3580 3.31)."""
+def authorize_lines(known: Iterable[tuple[str, str]], clients: Iterable[tuple[str, str]]) -> Iterable[str]:
+    """Lines of the `files` module: MAC addresses, and EAP-TLS identities, with their VLANs (RFC 3580 3.31)."""
     reply = '\tTunnel-Type = VLAN, Tunnel-Medium-Type = IEEE-802, Tunnel-Private-Group-Id = "{}"\n'
-    for device in devices:
-        yield f'{device.mac} Cleartext-Password := "{device.mac}"\n' + reply.format(device.vlan)
+    for mac, vlan in known:
+        yield f'{mac} Cleartext-Password := "{mac}"\n' + reply.format(vlan)
     for identity, vlan in clients:
         yield f"{identity}\n" + reply.format(vlan)
 

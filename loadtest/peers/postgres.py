@@ -11,7 +11,6 @@ from psycopg.sql import SQL, Identifier
 from loadtest import processes
 from loadtest.peers.freeradius import RADDB
 from loadtest.processes import BenchError
-from loadtest.workloads import Device
 
 SCHEMA = RADDB / "mods-config/sql/main/postgresql/schema.sql"
 
@@ -69,15 +68,15 @@ class Postgres:
             return False
         return True
 
-    def load(self, devices: Sequence[Device]) -> None:
-        """Makes the database `radius` with a password and a VLAN for each device."""
+    def load(self, known: Sequence[tuple[str, str]]) -> None:
+        """Makes the database `radius` with a password and a VLAN for each (MAC address, VLAN)."""
         with self.connect("postgres") as connection:
             connection.execute("CREATE DATABASE radius")
         with self.connect() as connection:
             connection.execute(SCHEMA.read_bytes())
             with connection.cursor() as cursor:
-                _copy(cursor, "radcheck", ((one.mac, "Cleartext-Password", ":=", one.mac) for one in devices))
-                _copy(cursor, "radreply", (row for one in devices for row in _vlan_rows(one)))
+                _copy(cursor, "radcheck", ((mac, "Cleartext-Password", ":=", mac) for mac, _ in known))
+                _copy(cursor, "radreply", (row for mac, vlan in known for row in _vlan_rows(mac, vlan)))
             connection.execute("VACUUM ANALYZE")
 
     def count(self, table: str) -> int:
@@ -94,7 +93,7 @@ def _copy(cursor: psycopg.Cursor[tuple[object, ...]], table: str, rows: Iterable
             copy.write_row(row)
 
 
-def _vlan_rows(device: Device) -> Iterable[tuple[str, str, str, str]]:
-    yield device.mac, "Tunnel-Type", "=", "VLAN"
-    yield device.mac, "Tunnel-Medium-Type", "=", "IEEE-802"
-    yield device.mac, "Tunnel-Private-Group-Id", "=", str(device.vlan)
+def _vlan_rows(mac: str, vlan: str) -> Iterable[tuple[str, str, str, str]]:
+    yield mac, "Tunnel-Type", "=", "VLAN"
+    yield mac, "Tunnel-Medium-Type", "=", "IEEE-802"
+    yield mac, "Tunnel-Private-Group-Id", "=", vlan

@@ -1,0 +1,101 @@
+"""The peers of a bench as systems under test, started together, ended together."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from loadtest import processes
+from loadtest.certificates import BenchAuthority, ClientFiles
+from loadtest.eap_tls_client import Supplicant, client_context
+from loadtest.peers.freeradius import FreeRadius, authorize_lines
+from loadtest.peers.postgres import Postgres
+from loadtest.radius_client import Target
+from loadtest.systems import Certified, System
+from loadtest.workloads import BENCH_NAS, Device
+
+STOCK, STOCK_RESUMING, RLM_SQL = "stock", "stock, cache on", "rlm_sql"
+# Which peers a work is compared with. Stock without its session cache does less in a full handshake, so it is the
+# harder one to beat there.
+PEERS_OF = {"mab": (STOCK, RLM_SQL), "acct": (RLM_SQL,), "tls-full": (STOCK,), "tls-mix": (STOCK_RESUMING,)}
+_CLIENTS = 32
+_CLIENT_VLAN = "30"
+
+
+@contextmanager
+def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Iterator[dict[str, System]]:
+    """The named peers, each knowing the same MAC addresses with their VLANs (`known`)."""
+    with ExitStack() as stack:
+        # Session files belong on a tmpfs, as everybody's do.
+        shared_memory = Path("/dev/shm")  # noqa: S108 -- mkdtemp's name is ours alone
+        memory = shared_memory if shared_memory.is_dir() else None
+        folder = _folder(stack, None)
+        sessions = _folder(stack, memory)
+        processes.give(sessions, processes.account("freerad"))
+        certificates = folder / "certificates"
+        certificates.mkdir()
+        authority = BenchAuthority(certificates)
+        clients = [authority.client(f"bench-device-{number:02d}") for number in range(_CLIENTS)]
+        processes.give(certificates, processes.account("freerad"))
+        values = {"certificates": str(certificates), "sessions": str(sessions)}
+        systems: dict[str, System] = {}
+        for name in names:
+            home = folder / name.split(",")[0].replace("stock", f"stock{len(systems)}")
+            if name == RLM_SQL:
+                systems[name] = _rlm_sql(stack, home, values, known)
+            else:
+                resumption = "yes" if name == STOCK_RESUMING else "no"
+                peer = _stock(stack, home, values | {"resumption": resumption}, known, clients)
+                systems[name] = _system(name, peer, known, _supplicants(peer.target, clients, authority))
+        yield systems
+
+
+def _folder(stack: ExitStack, parent: Path | None) -> Path:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-", dir=parent)))
+    # The servers run under accounts of their own.
+    folder.chmod(0o755)
+    return folder
+
+
+def _stock(
+    stack: ExitStack,
+    home: Path,
+    values: dict[str, str],
+    known: Sequence[tuple[str, str]],
+    clients: Sequence[ClientFiles],
+) -> FreeRadius:
+    lines = authorize_lines(known, ((client.identity, _CLIENT_VLAN) for client in clients))
+    return stack.enter_context(FreeRadius(home, "stock", authorize=lines, values=values))
+
+
+def _rlm_sql(stack: ExitStack, home: Path, values: dict[str, str], known: Sequence[tuple[str, str]]) -> System:
+    postgres = stack.enter_context(Postgres(home.with_name("postgres")))
+    postgres.load(known)
+    values = values | {"resumption": "no", "database_socket": str(postgres.socket)}
+    peer = stack.enter_context(FreeRadius(home, "rlm_sql", values=values))
+    return _system(RLM_SQL, peer, known, (), postgres=postgres.pid)
+
+
+def _system(
+    name: str, peer: FreeRadius, known: Sequence[tuple[str, str]], supplicants: Sequence[Certified], **others: int
+) -> System:
+    devices = [Device(peer.target, mac, vlan) for mac, vlan in known]
+    roots = {"radiusd": (peer.pid,)} | {role: (pid,) for role, pid in others.items()}
+    return System(name, devices, supplicants, lambda: roots)
+
+
+def _supplicants(target: Target, clients: Sequence[ClientFiles], authority: BenchAuthority) -> list[Certified]:
+    """Their chains are not built at each handshake: they compare the server's certificate with the one they know."""
+    return [
+        (
+            target,
+            Supplicant(
+                client_context(certificate=str(client.certificate), key=str(client.key)),
+                client.identity,
+                BENCH_NAS.attributes(),
+                server_certificate=authority.server_certificate,
+            ),
+            _CLIENT_VLAN,
+        )
+        for client in clients
+    ]

@@ -1,0 +1,117 @@
+"""What a bench prints: a table of what was measured, a line for each target, the same as JSON."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from loadtest.rounds import Results
+from loadtest.systems import Result
+
+_COLUMNS = (
+    "work",
+    "system",
+    "right/s",
+    "rounds",
+    "stored/s",
+    "p50 ms",
+    "p99 ms",
+    "CPU us per answer",
+    "wrong",
+    "silent",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A target of docs/benchmarks.md and what was measured for it."""
+
+    target: str
+    what: str
+    value: float
+    unit: str
+    limit: float
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+    def __str__(self) -> str:
+        sign, verdict = ">=" if self.at_least else "<=", "met" if self.met else "MISSED"
+        value, limit = f"{_number(self.value)}{self.unit}", f"{sign} {_number(self.limit)}{self.unit}"
+        return f"{self.target:<4} {value:>10}  (target {limit}) {verdict}: {self.what}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
+
+
+def table(results: Results) -> str:
+    rows = [_COLUMNS, *(_row(result) for result in results.values())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _row(result: Result) -> Sequence[str]:
+    total = result.total
+    latencies = [tally.latency for tally in total.tallies.values()]
+    slowest = max(latencies, key=lambda latency: latency.percentile(0.99))
+    commonest = max(latencies, key=lambda latency: latency.count)
+    rates = [sample.rate for sample in result.samples]
+    return (
+        result.work,
+        result.system,
+        f"{result.rate:,.0f}",
+        f"{min(rates):,.0f}-{max(rates):,.0f}",
+        f"{result.stored_rate:,.0f}",
+        f"{commonest.percentile(0.5) * 1e3:.2f}",
+        f"{slowest.percentile(0.99) * 1e3:.2f}",
+        " + ".join(f"{result.microseconds(role):.0f} {role}" for role in result.roles),
+        str(sum(tally.wrong.total() for tally in total.tallies.values())),
+        str(sum(tally.unanswered for tally in total.tallies.values())),
+    )
+
+
+def details(results: Results) -> Iterable[str]:
+    """Classes within a work, where there are several (full and resumed, start and stop), and everything unexpected."""
+    for result in results.values():
+        total = result.total
+        if len(total.tallies) > 1:
+            shares = ", ".join(f"{kind} {tally.finished:,}" for kind, tally in sorted(total.tallies.items()))
+            yield f"{result.work} on {result.system}: {shares}"
+        if total.retransmissions or total.late:
+            lost = f"{total.retransmissions} retransmissions, {total.late} late replies"
+            yield f"{result.work} on {result.system}: {lost}"
+        for fault, count in total.faults().most_common(5):
+            yield f"{result.work} on {result.system}: {count} x {fault}"
+
+
+def as_json(results: Results, findings: Sequence[Finding]) -> dict[str, Any]:
+    return {
+        "results": [_result_json(result) for result in results.values()],
+        "targets": [asdict(finding) | {"met": finding.met} for finding in findings],
+    }
+
+
+def _result_json(result: Result) -> dict[str, Any]:
+    return {
+        "work": result.work,
+        "system": result.system,
+        "right_per_second": result.rate,
+        "stored_per_second": result.stored_rate,
+        "rounds_per_second": [sample.rate for sample in result.samples],
+        "cpu_microseconds_per_answer": {role: result.microseconds(role) for role in result.roles},
+        "classes": {
+            kind: {
+                "right": tally.right,
+                "wrong": dict(tally.wrong),
+                "unanswered": tally.unanswered,
+                "p50_seconds": tally.latency.percentile(0.5),
+                "p99_seconds": tally.latency.percentile(0.99),
+                "max_seconds": tally.latency.max_seconds,
+            }
+            for kind, tally in result.total.tallies.items()
+        },
+    }

@@ -1,0 +1,184 @@
+"""A system under test, the kinds of work it is given, and what one round of a work on a system shows."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from time import perf_counter
+
+from loadtest.eap_tls_client import EapTlsSource, Supplicant
+from loadtest.fleet import run_together
+from loadtest.packet import ACCESS_REJECT
+from loadtest.processes import BenchError, cpu_seconds
+from loadtest.radius_client import RadiusClient, Target
+from loadtest.tally import Run
+from loadtest.workloads import BENCH_NAS, AccountingSource, Device, mab, mab_source
+
+MAB_WINDOW = 64
+ACCOUNTING_WINDOW = 64
+# Per generator process. Handshakes take milliseconds, so a wide window would only queue them.
+TLS_WINDOW = 8
+# One Python process is through at about 1,000 handshakes/s, and no server must be measured by that.
+TLS_PROCESSES = 2
+RECONNECTS = 9
+
+# A supplicant: where, who, and the VLAN to expect.
+Certified = tuple[Target, Supplicant, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    name: str
+    devices: Sequence[Device]
+    supplicants: Sequence[Certified]
+    # What its processes are for ("radiusd", "postgres", "agent") and the roots of their trees.
+    processes: Callable[[], Mapping[str, Sequence[int]]]
+    # Returns once everything that was answered is stored; BenchError if it is not, or not exactly once.
+    settle: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One round."""
+
+    run: Run
+    # Until the last answer, and until the last row was in the database.
+    answered_seconds: float
+    stored_seconds: float
+    # CPU seconds by role, until the last row was in the database.
+    cpu: Mapping[str, float]
+
+    @property
+    def rate(self) -> float:
+        return self.run.right / self.answered_seconds
+
+    @property
+    def stored_rate(self) -> float:
+        return self.run.right / self.stored_seconds
+
+    def microseconds(self, role: str) -> float:
+        """CPU time of a role for each right answer."""
+        return self.cpu.get(role, 0.0) / max(self.run.right, 1) * 1e6
+
+
+@dataclass(slots=True)
+class Result:
+    """All rounds of one work on one system."""
+
+    work: str
+    system: str
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def total(self) -> Run:
+        total = Run()
+        for sample in self.samples:
+            total.merge(sample.run)
+        return total
+
+    @property
+    def rate(self) -> float:
+        return median(sample.rate for sample in self.samples)
+
+    @property
+    def stored_rate(self) -> float:
+        return median(sample.stored_rate for sample in self.samples)
+
+    @property
+    def roles(self) -> Sequence[str]:
+        return list(self.samples[0].cpu)
+
+    def microseconds(self, role: str) -> float:
+        return median(sample.microseconds(role) for sample in self.samples)
+
+
+Work = Callable[[System, float], Run]
+
+
+def mab_work(system: System, seconds: float) -> Run:
+    with RadiusClient() as client:
+        return client.run(mab_source(system.devices), seconds=seconds, window=MAB_WINDOW)
+
+
+def accounting_work(system: System, seconds: float) -> Run:
+    source = AccountingSource(system.devices, prefix=os.urandom(4).hex())
+    with RadiusClient() as client:
+        return client.run(source, seconds=seconds, window=ACCOUNTING_WINDOW)
+
+
+def tls_full_work(system: System, seconds: float) -> Run:
+    return _tls_work(system, seconds, reconnects=0)
+
+
+def tls_mix_work(system: System, seconds: float) -> Run:
+    """One full handshake to nine reconnects (Radiator's mix)."""
+    return _tls_work(system, seconds, reconnects=RECONNECTS)
+
+
+def _tls_work(system: System, seconds: float, *, reconnects: int) -> Run:
+    def generate(devices: Sequence[Certified]) -> Run:
+        with RadiusClient() as client:
+            return client.run(EapTlsSource(devices, reconnects=reconnects), seconds=seconds, window=TLS_WINDOW)
+
+    shares = [system.supplicants[share::TLS_PROCESSES] for share in range(TLS_PROCESSES)]
+    return run_together([partial(generate, share) for share in shares])
+
+
+WORKS: Mapping[str, Work] = {
+    "mab": mab_work,
+    "acct": accounting_work,
+    "tls-full": tls_full_work,
+    "tls-mix": tls_mix_work,
+}
+
+
+def measure(system: System, work: str, seconds: float) -> Sample:
+    """One round. BenchError where nothing at all was answered as it should be."""
+    before = _cpu(system)
+    start = perf_counter()
+    run = WORKS[work](system, seconds)
+    answered = perf_counter()
+    system.settle()
+    stored = perf_counter()
+    after = _cpu(system)
+    if not run.right:
+        raise BenchError(f"{system.name} answered nothing as it should in {work}: {dict(run.faults())}")
+    cpu = {role: after[role] - before.get(role, 0.0) for role in after}
+    return Sample(run, answered - start, stored - start, cpu)
+
+
+def _cpu(system: System) -> dict[str, float]:
+    return {role: cpu_seconds(*pids) for role, pids in system.processes().items()}
+
+
+def rehearse(system: System, works: Sequence[str]) -> None:
+    """Shows that a system does the job before it is timed: right VLANs for known devices, a reject for an unknown one.
+
+    Warms it up, too. BenchError with what it answered instead.
+    """
+    with RadiusClient() as client:
+        if "mab" in works:
+            run = client.run(mab_source(system.devices), count=200, window=8)
+            unknown = mab(
+                system.devices[0].target,
+                "02ffffffffff",
+                BENCH_NAS.attributes(),
+                expected=ACCESS_REJECT,
+                kind="unknown MAC",
+            )
+            client.ask(unknown)
+            _require_clean(system, run)
+        if "acct" in works:
+            source = AccountingSource(system.devices, prefix=f"rehearsal-{os.urandom(4).hex()}", open_sessions=20)
+            _require_clean(system, client.run(source, count=100, window=8))
+        if any(work.startswith("tls") for work in works):
+            _require_clean(
+                system, client.run(EapTlsSource(system.supplicants), count=len(system.supplicants), window=4)
+            )
+    system.settle()
+
+
+def _require_clean(system: System, run: Run) -> None:
+    if run.faults():
+        raise BenchError(f"{system.name} does not do its job: {dict(run.faults())}")
