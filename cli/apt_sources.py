@@ -1,4 +1,4 @@
-"""Deriving the backports entry from the machine's own apt sources (sources.list(5)), so that no mirror is named here."""
+"""Deriving the backports entry from the machine's own apt sources (sources.list(5)): no mirror is named here."""
 
 import re
 import shlex

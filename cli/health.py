@@ -6,28 +6,33 @@ A check returns "" when all is well, else a few words for the person who waits.
 import http.client
 import json
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 from cli import cluster
 from cli.layout import Layout
 from nac.clock import epoch_microseconds
 from nac.settings import Settings
+from worker.names import HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
-# The worker's heartbeat comes every 5 s through beat, broker and worker; the agent writes its status every second.
-_HEARTBEAT_SECONDS = 20
+# Older than this, a sign of life proves nothing. The agent writes its status every second.
+_HEARTBEAT_SECONDS = 4 * HEARTBEAT_INTERVAL_SECONDS
 _STATUS_SECONDS = 10
-HEARTBEAT_KEY = "admit:heartbeat:worker"
 
 
-def checks(layout: Layout, settings: Settings) -> dict[str, Callable[[], str]]:
-    return {
-        "postgres": lambda: cluster.accepts_connections(layout),
-        "redis": lambda: _redis(layout),
-        "agent": lambda: _agent(settings.cell_dir),
-        "api": lambda: _api(settings),
-        "worker": lambda: _worker(layout),
-    }
+def complaint(name: str, layout: Layout, settings: Settings, *, started_at: float = 0) -> str:
+    """What ails process `name`; signs of life from before `started_at` (epoch seconds) were its predecessor's."""
+    match name:
+        case "postgres":
+            return cluster.accepts_connections(layout)
+        case "redis":
+            return _redis(layout)
+        case "agent":
+            return _agent(settings.cell_dir, started_at)
+        case "api":
+            return _api(settings)
+        case "worker":
+            return _worker(layout, started_at)
+    raise ValueError(name)
 
 
 def _ask_redis(layout: Layout, command: str) -> str:
@@ -48,12 +53,12 @@ def _redis(layout: Layout) -> str:
     return "" if reply == "+PONG" else f"answers {reply!r}"
 
 
-def _worker(layout: Layout) -> str:
+def _worker(layout: Layout, started_at: float) -> str:
     try:
         reply = _ask_redis(layout, f"GET {HEARTBEAT_KEY}")
     except OSError:
         return "cannot be asked: Redis does not answer"
-    if not reply.isdigit():
+    if not reply.isdigit() or int(reply) < int(started_at):
         return "has run no job yet"
     age = epoch_microseconds() // 1_000_000 - int(reply)
     return "" if age <= _HEARTBEAT_SECONDS else f"ran its last job {age} s ago"
@@ -88,10 +93,10 @@ def read_cell_status(cell_dir: Path) -> dict[str, object]:
     return status if isinstance(status, dict) else {}
 
 
-def _agent(cell_dir: Path) -> str:
+def _agent(cell_dir: Path, started_at: float) -> str:
     status = read_cell_status(cell_dir)
     at = status.get("at")
-    if not isinstance(at, int | float):
+    if not isinstance(at, int | float) or at < int(started_at):
         return "has not reported yet"
     age = epoch_microseconds() / 1e6 - at
     if age > _STATUS_SECONDS:

@@ -1,4 +1,4 @@
-"""Installs the missing Debian packages: says which and why, starts no service, makes no system-wide database cluster."""
+"""Installs missing Debian packages: says which and why, starts no service, makes no system-wide database cluster."""
 
 import shutil
 import subprocess
@@ -27,6 +27,9 @@ _POLICY = Path("/usr/sbin/policy-rc.d")
 _POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nexit 101\n"
 # Read by postgresql-15's maintainer script before it makes the cluster "main" (pg_createcluster(1)).
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/admit.conf")
+
+# Another apt (unattended-upgrades, say) may hold the lock for a while.
+_APT_OPTIONS = ("--option", "DPkg::Lock::Timeout=300")
 
 
 def ensure_packages(progress: Progress, *, install: bool, log: Path) -> None:
@@ -146,7 +149,7 @@ def _no_system_cluster() -> Iterator[None]:
 
 
 def _apt(arguments: list[str], log: Path) -> None:
-    _as_root(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", *arguments], log)
+    _as_root(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", *_APT_OPTIONS, *arguments], log)
 
 
 def _write_as_root(path: Path, text: str, mode: str, log: Path | None = None) -> None:

@@ -4,8 +4,8 @@ import re
 import subprocess
 from dataclasses import dataclass
 
-# Debian 12 itself has 3.2.1. 3.2.5 is the first that is safe from BlastRADIUS, 3.2.6 lacks what a RadSec client's own
-# `tls` section needs; 3.2.9 and 3.2.10 drop every value a Python module returns (FreeRADIUS issue 5891).
+# Debian 12 itself has 3.2.1. 3.2.5 is the first that is safe from BlastRADIUS, 3.2.7 the first with a `tls` section for
+# each RadSec client; 3.2.9 and 3.2.10 drop every value that a Python module returns (FreeRADIUS issue 5891).
 SUPPORTED_FREERADIUS = ("3.2.7", "3.2.8")
 
 
@@ -34,7 +34,10 @@ NEEDED = (
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
 
 
-def installed_versions(names: tuple[str, ...] = tuple(package.name for package in NEEDED)) -> dict[str, str]:
+NEEDED_NAMES = tuple(package.name for package in NEEDED)
+
+
+def installed_versions(names: tuple[str, ...] = NEEDED_NAMES) -> dict[str, str]:
     """Debian versions of those of `names` that are installed."""
     asked = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${binary:Package} ${db:Status-Status} ${Version}\n", *names],

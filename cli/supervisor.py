@@ -41,6 +41,8 @@ class State:
     # STOPPED STARTING RUNNING BACKOFF STOPPING EXITED FATAL UNKNOWN
     state: str
     pid: int
+    # Epoch seconds; 0 while it does not run.
+    started_at: int
     uptime_seconds: int
     description: str
 
@@ -167,6 +169,7 @@ class Supervisor:
                 entry["name"],
                 entry["statename"],
                 entry["pid"],
+                entry["start"] if entry["pid"] else 0,
                 max(0, entry["now"] - entry["start"]) if entry["pid"] else 0,
                 entry["description"],
             )

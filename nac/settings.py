@@ -51,7 +51,7 @@ class SettingsError(Exception):
 
 
 class _Reader:
-    """Reads one variable after the other and keeps what was wrong; a bad value yields the default so that reading goes on."""
+    """Reads one variable after the other and keeps what was wrong; a bad value yields the default: reading goes on."""
 
     def __init__(self, environment: Mapping[str, str], required: Collection[str]) -> None:
         self._environment = environment
@@ -130,7 +130,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         database_owner_url=reader.url("DATABASE_OWNER_URL", "postgresql"),
         database_cell_url=reader.url("DATABASE_CELL_URL", "postgresql"),
         database_worker_url=reader.url("DATABASE_WORKER_URL", "postgresql"),
-        redis_url=reader.url("REDIS_URL", "redis", "rediss", "unix", "redis+socket"),
+        redis_url=reader.url("REDIS_URL", "redis", "rediss", "unix"),
         master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
         listen_address=reader.address("LISTEN_ADDRESS", "127.0.0.1"),
         cell_name=cell_name,
@@ -141,7 +141,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         journal_sync=cast(
             Literal["50ms", "always"], reader.text("JOURNAL_SYNC", "50ms", "50ms|always", "'50ms' or 'always'")
         ),
-        journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 64 << 20, 1 << 50),
+        journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 1 << 20, 1 << 50),
         # radiusd's own limit for reject_delay is 10 s.
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
         api_port=reader.number("API_PORT", 8460, 1, 65535),

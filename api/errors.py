@@ -1,0 +1,84 @@
+"""Errors as problem details (RFC 9457), the only place where the API renders them."""
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+
+from nac.db.failures import translate
+from nac.errors import AdmitError
+
+_log = logging.getLogger("admit.api")
+
+
+def problem(
+    *, status: int, code: str, title: str, detail: str, headers: Mapping[str, str] | None = None, **members: object
+) -> JSONResponse:
+    """`members` are extensions (RFC 9457 3.2); empty ones are left out."""
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "code": code}
+    body |= {name: value for name, value in members.items() if value}
+    return JSONResponse(body, status, headers, media_type="application/problem+json")
+
+
+def _render(exc: AdmitError) -> JSONResponse:
+    return problem(
+        status=exc.status, code=exc.code, title=exc.title, detail=exc.detail, place=exc.place, remedy=exc.remedy
+    )
+
+
+def _ours(request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, AdmitError)
+    if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("%s %s: %s", request.method, request.url.path, exc)
+    return _render(exc)
+
+
+def _driver(request: Request, exc: Exception) -> JSONResponse:
+    """A driver error that did not pass through `session_scope`."""
+    assert isinstance(exc, DBAPIError)
+    return _ours(request, translate(exc))
+
+
+def _invalid(request: Request, exc: Exception) -> JSONResponse:
+    assert isinstance(exc, RequestValidationError)
+    mistakes = [{"place": ".".join(map(str, error["loc"])), "detail": error["msg"]} for error in exc.errors()]
+    return problem(
+        status=422,
+        code="invalid-input",
+        title="The input is not valid.",
+        detail=f"{len(mistakes)} mistakes." if len(mistakes) > 1 else "One mistake.",
+        mistakes=mistakes,
+    )
+
+
+def _http(request: Request, exc: Exception) -> JSONResponse:
+    """Raised by the framework itself: no such route, wrong method."""
+    assert isinstance(exc, HTTPException)
+    phrase = HTTPStatus(exc.status_code).phrase
+    return problem(
+        status=exc.status_code,
+        code=phrase.lower().replace(" ", "-"),
+        title=phrase,
+        detail=str(exc.detail),
+        headers=exc.headers,
+    )
+
+
+def _unforeseen(request: Request, exc: Exception) -> JSONResponse:
+    """What went wrong is for the log, not for the caller; the framework logs the traceback."""
+    return problem(
+        status=500, code="internal-error", title="Something went wrong.", detail="The error is in the server's log."
+    )
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(AdmitError, _ours)
+    app.add_exception_handler(DBAPIError, _driver)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)

@@ -1,0 +1,33 @@
+"""`./admit up`."""
+
+import click
+
+from cli import startup
+from cli.install import ensure_packages
+from cli.layout import make_layout, var_dir
+from cli.progress import Progress
+
+
+@click.command()
+@click.option("--listen", metavar="ADDRESS", help="Address that RADIUS and the API listen on [127.0.0.1 at first].")
+@click.option("--first-port", metavar="PORT", help="First of the cell's UDP ports [18120 at first].")
+@click.option("--api-port", metavar="PORT", help="TCP port of the API [8460 at first].")
+@click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
+@click.option("--no-demo", is_flag=True, help="Start everything, but make no demo tenants and run no board.")
+def command(listen: str | None, first_port: str | None, api_port: str | None, no_install: bool, no_demo: bool) -> None:
+    """Install what is missing, start every process, and show the demo.
+
+    Choices are kept in var/admit.env: the next 'up' needs none of them again.
+    """
+    progress = Progress()
+    ensure_packages(progress, install=not no_install, log=var_dir() / "log" / "install.log")
+    layout = make_layout()
+    options = {"LISTEN_ADDRESS": listen, "CELL_FIRST_PORT": first_port, "API_PORT": api_port}
+    choices = {f"ADMIT_{name}": value for name, value in options.items() if value is not None}
+    with startup.exclusive(layout):
+        progress.note(layout.describe())
+        settings = startup.start(layout, choices, progress)
+    progress.note(
+        f"RADIUS: UDP {settings.listen_address}, ports {settings.cell_ports.start} to {settings.cell_ports[-1]}"
+    )
+    progress.note(f"API: http://{settings.listen_address}:{settings.api_port}/")

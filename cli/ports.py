@@ -1,0 +1,43 @@
+"""Whether the ports are free, before anything is started: radiusd's own check does not bind (`radiusd -C`)."""
+
+import errno
+import socket
+from collections.abc import Iterable
+
+from cli.fail import Refused
+from nac.settings import Settings
+
+
+def require_free_ports(settings: Settings) -> None:
+    """Raise Refused with the first port of cell or API that somebody else holds."""
+    taken = first_taken(settings.listen_address, settings.cell_ports, socket.SOCK_DGRAM)
+    if taken:
+        raise Refused(
+            f"UDP port {taken} of {settings.listen_address} is taken; the cell needs"
+            f" {settings.cell_ports.start} to {settings.cell_ports.stop - 1}.",
+            remedy="Choose others: ./admit up --first-port PORT.",
+        )
+    if first_taken(settings.listen_address, [settings.api_port], socket.SOCK_STREAM):
+        raise Refused(
+            f"TCP port {settings.api_port} of {settings.listen_address} is taken; the API needs it.",
+            remedy="Choose another: ./admit up --api-port PORT.",
+        )
+
+
+def first_taken(address: str, ports: Iterable[int], kind: socket.SocketKind) -> int | None:
+    """The first of `ports` that cannot be bound. Raises Refused where `address` is none of this machine's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    for port in ports:
+        with socket.socket(family, kind) as probe:
+            if kind == socket.SOCK_STREAM:
+                # As uvicorn does: connections that linger in TIME_WAIT take nothing.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as exc:
+                if exc.errno == errno.EADDRINUSE:
+                    return port
+                if exc.errno == errno.EADDRNOTAVAIL:
+                    raise Refused(f"This machine has no address {address} to listen on.") from exc
+                raise Refused(f"Port {port} of {address} cannot be used: {exc.strerror}.") from exc
+    return None

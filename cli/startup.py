@@ -1,0 +1,159 @@
+"""Starting and stopping all processes of this checkout, from whatever state they are in."""
+
+import fcntl
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli import cluster, envfile, environment, health, procfs, supervisor
+from cli.fail import Refused
+from cli.files import write_private
+from cli.layout import CHECKOUT, Layout
+from cli.ports import require_free_ports
+from cli.programs import NAMES, programs, write_redis_configuration
+from cli.progress import Progress
+from cli.supervisor import Supervisor
+from nac.settings import Settings, load_settings
+
+_PATIENCE_SECONDS = 60
+_REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
+
+
+@contextmanager
+def exclusive(layout: Layout) -> Iterator[None]:
+    """One `up` or `down` at a time."""
+    with (layout.var / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise Refused("Another './admit up' or './admit down' is at work here.", remedy="Wait for it.") from exc
+        yield
+
+
+def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Settings:
+    """Bring every process up and healthy; what runs already and fits is left alone."""
+    values = environment.compose(layout, choices)
+    settings = load_settings(values, required=_REQUIRED)
+    configuration = supervisor.render(layout, programs(layout, settings))
+    stamp = _stamp(configuration, values)
+    running = Supervisor(layout).is_up()
+    if running and _stored_stamp(layout) != stamp:
+        with progress.step("restart", "settings or code have changed since the processes were started"):
+            stop(layout)
+        running = False
+    if not running:
+        _start_supervisor(layout, settings, configuration, values, progress)
+        write_private(_stamp_file(layout), stamp)
+    _start_database(layout, settings, progress)
+    _start_others(layout, settings, progress)
+    return settings
+
+
+def _start_supervisor(
+    layout: Layout, settings: Settings, configuration: str, values: dict[str, str], progress: Progress
+) -> None:
+    strays = find_strays(layout)
+    if strays:
+        with progress.step("clean-up", f"ended {len(strays)} processes that an earlier supervisor left behind"):
+            procfs.end(strays)
+    require_free_ports(settings)
+    environment.ensure_master_key(layout)
+    envfile.write(layout.env_file, values)
+    if not cluster.exists(layout):
+        with progress.step("postgres", f"new cluster in {_short(layout.postgres)}"):
+            cluster.create(layout)
+    cluster.configure(layout)
+    write_redis_configuration(layout)
+    file = layout.var / "supervisor" / "supervisord.conf"
+    write_private(file, configuration, owner=layout.account)
+    supervisor.start(layout, file, values)
+
+
+def _start_database(layout: Layout, settings: Settings, progress: Progress) -> None:
+    for name in ("postgres", "redis"):
+        _bring_up(name, layout, settings, progress)
+    with progress.step("schema", "roles, database and migrations are current"):
+        cluster.prepare_database(layout)
+        cluster.migrate(layout)
+
+
+def _start_others(layout: Layout, settings: Settings, progress: Progress) -> None:
+    others = [name for name in NAMES if name not in ("postgres", "redis")]
+    for name in others:
+        Supervisor(layout).ensure_started(name)
+    for name in others:
+        _bring_up(name, layout, settings, progress)
+
+
+def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress) -> None:
+    """Start `name` where it is not running and wait until its health check is content."""
+    running = Supervisor(layout)
+    running.ensure_started(name)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        state = running.states().get(name)
+        if state is None:
+            raise Refused("The process supervisor has ended.", remedy=f"See {layout.log}/supervisord.log.")
+        wrong = health.complaint(name, layout, settings, started_at=state.started_at) if state.pid else "does not run"
+        if not wrong:
+            break
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"{name} {wrong} ({state.state}: {state.description}). Its log ends with:"
+                f"\n{_last_lines(layout.log / f'{name}.log')}",
+                remedy=f"\nMore: ./admit logs {name}",
+            )
+        time.sleep(0.1)
+    progress.done(name, f"healthy, pid {state.pid}")
+
+
+def _last_lines(log: Path, count: int = 15) -> str:
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
+    except OSError:
+        lines = ["(no log)"]
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def stop(layout: Layout) -> int:
+    """End every process of this checkout, supervised or not; returns how many the supervisor had not ended."""
+    running = Supervisor(layout)
+    if running.is_up():
+        running.shut_down()
+    strays = find_strays(layout)
+    procfs.end(strays)
+    for name in ("redis.sock", "supervisor.sock", "supervisord.pid"):
+        (layout.run / name).unlink(missing_ok=True)
+    return len(strays)
+
+
+def find_strays(layout: Layout) -> list[procfs.Process]:
+    return procfs.find_strays(layout.var, (layout.var, layout.postgres))
+
+
+def _stamp_file(layout: Layout) -> Path:
+    return layout.var / "supervisor" / "started-with"
+
+
+def _stored_stamp(layout: Layout) -> str:
+    try:
+        return _stamp_file(layout).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+
+
+def _stamp(configuration: str, values: dict[str, str]) -> str:
+    """Changes when the processes would be started otherwise: settings, their commands, or the code that they load."""
+    digest = hashlib.sha256(repr((configuration, sorted(values.items()))).encode())
+    for package in ("nac", "pki", "radius", "api", "worker", "migrations"):
+        for file in sorted((CHECKOUT / package).rglob("*")):
+            if file.suffix != ".pyc" and file.is_file():
+                found = file.stat()
+                digest.update(f"{file} {found.st_mtime_ns} {found.st_size}\n".encode())
+    return digest.hexdigest()
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT)) if path.is_relative_to(CHECKOUT) else str(path)

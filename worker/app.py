@@ -1,0 +1,69 @@
+"""The Celery application, as `celery --app worker.app worker` starts it."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from celery import Celery, signals
+from celery.schedules import crontab
+
+from nac.db import make_engine, use_engine
+from nac.settings import Settings, load_settings
+from worker.names import HEARTBEAT_INTERVAL_SECONDS
+
+JOBS = ("worker.jobs.heartbeat", "worker.jobs.logs")
+# Also run when a worker starts: whatever was missed while none was there is made good at once.
+AT_START = ("worker.heartbeat", "logs.ensure_partitions")
+
+
+def broker_url(redis_url: str) -> str:
+    """Celery's spelling: "unix:///path" is "redis+socket:///path" there."""
+    parts = urlsplit(redis_url)
+    return parts._replace(scheme="redis+socket").geturl() if parts.scheme == "unix" else redis_url
+
+
+def make_app(settings: Settings) -> Celery:
+    app = Celery("admit", broker=broker_url(settings.redis_url), include=JOBS)
+    app.conf.update(
+        # A job that a dying worker held is run again: jobs are written to bear that.
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        worker_prefetch_multiplier=1,
+        worker_cancel_long_running_tasks_on_connection_loss=True,
+        # Results belong into the database; who waits for a job polls there.
+        task_ignore_result=True,
+        task_default_queue="admit",
+        task_soft_time_limit=300,
+        task_time_limit=330,
+        timezone="UTC",
+        broker_connection_retry_on_startup=True,
+        # Redis may be away for long: never give up.
+        broker_connection_max_retries=None,
+        beat_schedule={
+            "worker.heartbeat": {
+                "task": "worker.heartbeat",
+                "schedule": HEARTBEAT_INTERVAL_SECONDS,
+                # Those of an outage are worth nothing afterwards.
+                "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
+            },
+            # Partitions are made a week ahead, so one good hour in a week is enough.
+            "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
+        },
+    )
+    return app
+
+
+_settings = load_settings(required=("DATABASE_WORKER_URL", "REDIS_URL"))
+app = make_app(_settings)
+app.set_default()
+
+
+@signals.worker_process_init.connect
+def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+    """Each child has an engine of its own: connections do not survive a fork."""
+    use_engine(make_engine(_settings.database_worker_url, pool_size=2, application_name="admit-worker"))
+
+
+@signals.worker_ready.connect
+def _run_at_start(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+    for name in AT_START:
+        app.send_task(name, expires=60)

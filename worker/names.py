@@ -1,0 +1,5 @@
+"""Names that others look up without loading Celery."""
+
+# In Redis: epoch seconds of the last `worker.heartbeat` job, which has gone through beat, broker and worker.
+HEARTBEAT_KEY = "admit:heartbeat:worker"
+HEARTBEAT_INTERVAL_SECONDS = 5
