@@ -1,0 +1,228 @@
+"""Row-level security, proved for each table of the metadata: a new tenant table is covered the day it is written."""
+
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, Table, func, insert, select, text
+from sqlalchemy.orm import Session
+
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.db.base import Base
+from nac.errors import ScopeViolation
+from nac.ids import CellId, TenantId
+from tests.factories.rows import make_row
+from tests.factories.tenancy import make_cell, make_platform, make_tenant
+from tests.postgres import Database
+
+_TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() if "tenant_id" in table.columns}
+# Rows of these may be nobody's; tested by name below.
+_SHARED = {"slots", "audit_log", "replica_changes"}
+OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
+# What a cell writes; the rest it only reads.
+LOGS = {"auth_log", "accounting_log", "sessions", "endpoint_sightings"}
+
+
+@dataclass(frozen=True)
+class TwoTenants:
+    alpha: TenantId
+    bravo: TenantId
+    # alpha's cell; bravo lives in the other one.
+    cell_id: CellId
+
+
+@pytest.fixture
+def two(app_engine: Engine, cell_engine: Engine) -> TwoTenants:
+    platform = make_platform(app_engine, cell_engine, slots=1)
+    alpha = make_tenant(app_engine, platform, "alpha").id
+    make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
+    return TwoTenants(alpha, make_tenant(app_engine, platform, "bravo").id, platform.cell_id)
+
+
+def _fill(owner_engine: Engine, table: Table, *tenant_ids: TenantId) -> None:
+    with Session(owner_engine) as session, session.begin():
+        for tenant_id in tenant_ids:
+            make_row(session, table, tenant_id)
+
+
+def _tenants_seen(session: Session, table: Table) -> set[UUID]:
+    return set(session.scalars(select(table.c.tenant_id)))
+
+
+@pytest.mark.parametrize("name", OWNED)
+@pytest.mark.parametrize("role", ["admit_app", "admit_worker"])
+def test_tenant_scope_sees_own_rows_alone(
+    request: pytest.FixtureRequest, owner_engine: Engine, two: TwoTenants, role: str, name: str
+) -> None:
+    engine = request.getfixturevalue(f"{role.removeprefix('admit_')}_engine")
+    table = _TENANT_TABLES[name]
+    _fill(owner_engine, table, two.alpha, two.bravo)
+    with session_scope(TenantScope(two.alpha), engine=engine) as session:
+        assert _tenants_seen(session, table) == {two.alpha}
+    for scope in (PlatformScope(), TenantScope(TenantId(uuid4()))):
+        with session_scope(scope, engine=engine) as session:
+            assert _tenants_seen(session, table) == set()
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_no_scope_sees_nothing(
+    owner_engine: Engine, app_engine: Engine, worker_engine: Engine, two: TwoTenants, name: str
+) -> None:
+    table = _TENANT_TABLES[name]
+    _fill(owner_engine, table, two.alpha)
+    for engine in (app_engine, worker_engine):
+        with Session(engine) as session:
+            assert session.scalar(select(func.count()).select_from(table)) == 0
+
+
+@pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS))
+def test_tenant_scope_cannot_insert_rows_of_another(
+    owner_engine: Engine, app_engine: Engine, two: TwoTenants, name: str
+) -> None:
+    table = _TENANT_TABLES[name]
+    with Session(owner_engine) as session:
+        row = make_row(session, table, two.bravo)
+        session.rollback()
+    with (
+        pytest.raises(ScopeViolation, match="row-level security"),
+        session_scope(TenantScope(two.alpha), engine=app_engine) as session,
+    ):
+        session.execute(insert(table).values(row))
+
+
+@pytest.mark.parametrize("name", sorted(LOGS))
+def test_cell_writes_journal_rows_of_its_tenants_alone(
+    owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
+) -> None:
+    table = _TENANT_TABLES[name]
+    with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
+        make_row(session, table, two.alpha)
+    with (
+        pytest.raises(ScopeViolation, match="row-level security"),
+        session_scope(CellScope(two.cell_id), engine=cell_engine) as session,
+    ):
+        make_row(session, table, two.bravo)
+    with Session(owner_engine) as session:
+        assert _tenants_seen(session, table) == {two.alpha}
+
+
+@pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS))
+def test_cell_sees_rows_of_its_tenants_alone_and_changes_none(
+    database: Database, owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
+) -> None:
+    table = _TENANT_TABLES[name]
+    _fill(owner_engine, table, two.alpha, two.bravo)
+    with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
+        assert _tenants_seen(session, table) == {two.alpha}
+    with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
+        assert _tenants_seen(session, table) == set()
+    with psycopg.connect(database.cell_url) as connection:
+        for statement in (psycopg.sql.SQL("DELETE FROM {}"), psycopg.sql.SQL("UPDATE {} SET tenant_id = tenant_id")):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement.format(psycopg.sql.Identifier(name)))
+            connection.rollback()
+
+
+def test_every_table_has_row_security_but_those_that_hold_nothing_of_tenants(owner_engine: Engine) -> None:
+    with owner_engine.connect() as connection:
+        open_tables = connection.scalars(
+            text(
+                "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
+                "AND NOT relrowsecurity ORDER BY relname"
+            )
+        ).all()
+    assert open_tables == ["alembic_version", "dictionaries"]
+
+
+@pytest.mark.parametrize("table", ["endpoint_group_members", "nases", "certificates", "policy_versions", "sites"])
+def test_reference_to_row_of_another_tenant_is_refused_even_for_owner(
+    owner_engine: Engine, two: TwoTenants, table: str
+) -> None:
+    """Row-level security does not reach foreign keys; the keys themselves hold the tenant."""
+    target = _TENANT_TABLES[table]
+    policy = _TENANT_TABLES["policies"]
+    with Session(owner_engine) as session:
+        if table == "sites":
+            make_row(session, policy, two.bravo)
+            foreign = session.scalars(select(policy.c.id)).one()
+            statement = insert(target).values(tenant_id=two.alpha, id=uuid4(), slug="x", name="x", policy_id=foreign)
+        else:
+            row = make_row(session, target, two.bravo)
+            session.execute(target.delete())
+            statement = insert(target).values(row | {"tenant_id": two.alpha})
+        with pytest.raises(Exception, match="violates foreign key constraint"):
+            session.execute(statement)
+
+
+def test_cell_cannot_read_signing_keys(database: Database) -> None:
+    with psycopg.connect(database.cell_url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT key_sealed FROM certificate_authorities")
+
+
+def test_cell_cannot_give_itself_a_tenant(cell_engine: Engine, two: TwoTenants) -> None:
+    slots = Base.metadata.tables["slots"]
+    values = {
+        "id": uuid4(),
+        "cell_id": two.cell_id,
+        "number": 9,
+        "auth_port": 1,
+        "acct_port": 2,
+        "secret_sealed": b"x",
+        "status": "assigned",
+        "tenant_id": two.bravo,
+    }
+    with pytest.raises(ScopeViolation), session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
+        session.execute(insert(slots).values(values))
+    with pytest.raises(ScopeViolation), session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
+        session.execute(slots.update().values(tenant_id=two.bravo))
+
+
+def test_cell_sees_own_slots_and_itself_alone(cell_engine: Engine, two: TwoTenants) -> None:
+    tables = Base.metadata.tables
+    with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
+        assert session.scalars(select(tables["slots"].c.cell_id)).all() == [two.cell_id]
+        assert session.scalars(select(tables["cells"].c.id)).all() == [two.cell_id]
+        assert session.scalars(select(tables["tenants"].c.id)).all() == [two.alpha]
+
+
+def test_tenant_sees_own_slot_its_cell_and_own_audit_alone(app_engine: Engine, two: TwoTenants) -> None:
+    tables = Base.metadata.tables
+    with session_scope(TenantScope(two.alpha), engine=app_engine) as session:
+        assert session.scalars(select(tables["slots"].c.tenant_id)).all() == [two.alpha]
+        assert session.scalars(select(tables["cells"].c.id)).all() == [two.cell_id]
+        assert session.scalars(select(tables["msps"].c.id)).all() == []
+        assert set(session.scalars(select(tables["audit_log"].c.tenant_id))) == {two.alpha}
+
+
+def test_scope_holds_in_every_transaction_of_a_session(app_engine: Engine, two: TwoTenants) -> None:
+    tenants = Base.metadata.tables["tenants"]
+    with session_scope(TenantScope(two.alpha), engine=app_engine) as session:
+        session.rollback()
+        assert session.scalars(select(tenants.c.id)).all() == [two.alpha]
+    with Session(app_engine) as session:
+        assert session.scalars(select(tenants.c.id)).all() == []
+
+
+def test_partition_read_past_its_table_is_refused(database: Database) -> None:
+    with psycopg.connect(database.app_url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT * FROM auth_log_default")
+
+
+def test_shipper_copies_into_temporary_table_and_inserts_from_it(database: Database, two: TwoTenants) -> None:
+    with psycopg.connect(database.cell_url) as connection:
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.cell_id)])
+        connection.execute(
+            "CREATE TEMPORARY TABLE batch ON COMMIT DROP AS "
+            "SELECT at, tenant_id, cell_id, method, permitted, reason FROM auth_log WITH NO DATA"
+        )
+        with connection.cursor().copy("COPY batch FROM STDIN") as copy:
+            copy.write_row((utc_now(), two.alpha, two.cell_id, "mab", True, "rule-permitted"))
+            copy.write_row((utc_now(), two.bravo, two.cell_id, "mab", True, "rule-permitted"))
+        inserted = connection.execute(
+            "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason) SELECT batch.* FROM batch "
+            "WHERE tenant_id IN (SELECT tenant_id FROM slots)"
+        )
+        assert inserted.rowcount == 1
