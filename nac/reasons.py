@@ -15,9 +15,15 @@ def _catalogue(*reasons: Reason) -> dict[str, Reason]:
 
 REASONS = _catalogue(
     Reason("rule-permitted", "Admitted by a rule", "The rule named here matched first."),
-    Reason("fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."),
+    Reason(
+        "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
+    ),
     Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule, or what it matches on."),
-    Reason("pinned-deny", "Denied by a pinned deny", "A pinned deny stands before all rules. Lift it if the device should come in."),
+    Reason(
+        "pinned-deny",
+        "Denied by a pinned deny",
+        "A pinned deny stands before all rules. Lift it if the device should come in.",
+    ),
     Reason(
         "fallback-denied",
         "No rule matched",
@@ -36,58 +42,96 @@ REASONS = _catalogue(
     Reason(
         "unknown-mac",
         "Unknown device",
-        "This MAC address is not among the tenant's endpoints and no rule admits unknown devices. Add the endpoint if it is yours.",
+        "This MAC address is not among the tenant's endpoints and no rule admits unknown devices. Add the "
+        "endpoint if it is yours.",
     ),
     Reason("endpoint-blocked", "Device is blocked", "Somebody blocked this endpoint. Unblock it if it should come in."),
-    Reason("endpoint-expired", "Approval has ended", "The approval of this endpoint has run out. Renew it if the device should come in."),
+    Reason(
+        "endpoint-expired",
+        "Approval has ended",
+        "The approval of this endpoint has run out. Renew it if the device should come in.",
+    ),
     Reason(
         "mac-mismatch",
         "MAC address and name differ",
-        "The request names one MAC address as the user and another as the calling station. Look for a device that imitates another.",
+        "The request names one MAC address as the user and another as the calling station. Look for a device "
+        "that imitates another.",
     ),
-    Reason("certificate-expired", "Certificate has expired", "Issue a new certificate to this device, and check the clock of the device."),
+    Reason(
+        "certificate-expired",
+        "Certificate has expired",
+        "Issue a new certificate to this device, and check the clock of the device.",
+    ),
     Reason(
         "certificate-not-yet-valid",
         "Certificate is not valid yet",
         "The certificate starts in the future. Check the clock of whoever issued it, or wait.",
     ),
-    Reason("certificate-revoked", "Certificate is revoked", "This certificate was revoked. Issue a new one if the device should come in."),
-    Reason("certificate-suspended", "Certificate is suspended", "This certificate is on hold. Reinstate it if the device should come in."),
+    Reason(
+        "certificate-revoked",
+        "Certificate is revoked",
+        "This certificate was revoked. Issue a new one if the device should come in.",
+    ),
+    Reason(
+        "certificate-suspended",
+        "Certificate is suspended",
+        "This certificate is on hold. Reinstate it if the device should come in.",
+    ),
     Reason(
         "certificate-unknown",
         "Certificate was never issued",
-        "The certificate bears the name of the tenant's own authority, but no such serial number was issued. Treat it as forged.",
+        "The certificate bears the name of the tenant's own authority, but no such serial number was issued. "
+        "Treat it as forged.",
     ),
     Reason(
         "unknown-ca",
         "Certificate of an unknown authority",
-        "The device shows a certificate of an authority this tenant does not trust. Enrol the device, or import that authority.",
+        "The device shows a certificate of an authority this tenant does not trust. Enrol the device, or "
+        "import that authority.",
     ),
     Reason(
         "wrong-tenant-ca",
         "Certificate of another customer",
-        "The device shows a certificate that was issued for another tenant. It is on the wrong network, or enrolled at the wrong place.",
+        "The device shows a certificate that was issued for another tenant. It is on the wrong network, or "
+        "enrolled at the wrong place.",
     ),
     Reason(
         "wrong-key-usage",
         "Certificate is not for clients",
-        "The certificate lacks the client authentication usage (EKU 1.3.6.1.5.5.7.3.2). Issue one with a client profile.",
+        "The certificate lacks the client authentication usage (EKU 1.3.6.1.5.5.7.3.2). Issue one with a "
+        "client profile.",
     ),
-    Reason("certificate-invalid", "Certificate does not verify", "The certificate or its chain is broken; see the detail. Enrol the device again."),
-    Reason("no-certificate", "No certificate was shown", "The device offered no certificate. Choose one in its network profile."),
-    Reason("tls-version", "No common TLS version", "The device speaks only TLS versions that are not offered here. Update its system or driver."),
-    Reason("no-common-cipher", "No common cipher", "The device and the server share no cipher suite. Update the device."),
+    Reason(
+        "certificate-invalid",
+        "Certificate does not verify",
+        "The certificate or its chain is broken; see the detail. Enrol the device again.",
+    ),
+    Reason(
+        "no-certificate",
+        "No certificate was shown",
+        "The device offered no certificate. Choose one in its network profile.",
+    ),
+    Reason(
+        "tls-version",
+        "No common TLS version",
+        "The device speaks only TLS versions that are not offered here. Update its system or driver.",
+    ),
+    Reason(
+        "no-common-cipher", "No common cipher", "The device and the server share no cipher suite. Update the device."
+    ),
     Reason(
         "supplicant-alert",
         "The device broke off with an alert",
-        "The device sent the TLS alert named in the detail. unknown_ca or bad_certificate mean: it does not trust our server certificate; "
+        "The device sent the TLS alert named in the detail. unknown_ca or bad_certificate mean: it does not "
+        "trust our server certificate; "
         "install the tenant's root in its network profile.",
     ),
     Reason("tls-failed", "TLS conversation failed", "The TLS handshake failed; see the detail."),
     Reason(
         "conversation-abandoned",
         "The device stopped answering",
-        "No answer came within 30 s of our server certificate. Usually the device does not trust the authority: install the tenant's root "
+        "No answer came within 30 s of our server certificate. Usually the device does not trust the "
+        "authority: install the tenant's root "
         "and server name in its network profile.",
     ),
     Reason(
@@ -95,14 +139,42 @@ REASONS = _catalogue(
         "EAP method not offered",
         "The device asks for an EAP method that this tenant does not offer. Set its profile to EAP-TLS.",
     ),
-    Reason("eap-failed", "EAP conversation failed", "The EAP conversation broke; see the detail. A retry usually mends it."),
+    Reason(
+        "eap-failed", "EAP conversation failed", "The EAP conversation broke; see the detail. A retry usually mends it."
+    ),
     Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
-    Reason("unknown-user", "Unknown user", "No such user in this tenant. Add the user, or correct the name in the device."),
-    Reason("user-disabled", "User is disabled", "This user is disabled or has expired. Enable it if it should come in."),
-    Reason("chap-not-allowed", "CHAP is not allowed for this user", "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it."),
-    Reason("no-credentials", "No credentials", "The request carries neither EAP nor a password. Check the method set on the switch."),
-    Reason("tenant-suspended", "Tenant is suspended", "The tenant is suspended; nothing is admitted until it is resumed."),
-    Reason("rate-limited", "Too many failures", "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself."),
-    Reason("not-ready", "Cell holds no data for this tenant", "The replica of the cell is not filled yet. Ask the operator if it lasts longer than a minute."),
-    Reason("internal-error", "Internal error", "Our code failed; the operator's log has the trace. The device was rejected to be safe."),
+    Reason(
+        "unknown-user", "Unknown user", "No such user in this tenant. Add the user, or correct the name in the device."
+    ),
+    Reason(
+        "user-disabled", "User is disabled", "This user is disabled or has expired. Enable it if it should come in."
+    ),
+    Reason(
+        "chap-not-allowed",
+        "CHAP is not allowed for this user",
+        "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it.",
+    ),
+    Reason(
+        "no-credentials",
+        "No credentials",
+        "The request carries neither EAP nor a password. Check the method set on the switch.",
+    ),
+    Reason(
+        "tenant-suspended", "Tenant is suspended", "The tenant is suspended; nothing is admitted until it is resumed."
+    ),
+    Reason(
+        "rate-limited",
+        "Too many failures",
+        "This device failed too often in a short time and is rejected unheard. Mend the cause; it ends by itself.",
+    ),
+    Reason(
+        "not-ready",
+        "Cell holds no data for this tenant",
+        "The replica of the cell is not filled yet. Ask the operator if it lasts longer than a minute.",
+    ),
+    Reason(
+        "internal-error",
+        "Internal error",
+        "Our code failed; the operator's log has the trace. The device was rejected to be safe.",
+    ),
 )

@@ -1,0 +1,139 @@
+"""What the agent reads in PostgreSQL to configure radiusd: slots and secrets, NASes with their own, certificates."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import Engine, or_, select
+from sqlalchemy.orm import Session
+
+from nac.cells import service as cells
+from nac.db import CellScope, session_scope
+from nac.ids import CellId, TenantId
+from nac.models import Certificate, CertificateAuthority, Nas, Slot
+from nac.secrets import Sealer
+from radius.agent.materials import ServerCertificate, TenantMaterial
+from radius.agent.render import NasClient
+
+SERVER_PROFILE = "eap-server"
+
+
+@dataclass(frozen=True)
+class SlotRow:
+    """A slot of the cell with its secret opened."""
+
+    number: int
+    auth_port: int
+    acct_port: int
+    status: str
+    tenant_id: TenantId | None
+    secret: str
+    nas_clients: tuple[NasClient, ...]
+
+    def on_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
+        return replace(self, auth_port=auth_port, acct_port=acct_port)
+
+
+class Directory:
+    def __init__(self, engine: Engine, cell_id: CellId, sealer: Sealer) -> None:
+        self._engine = engine
+        self._cell_id = cell_id
+        self._sealer = sealer
+
+    def slots(self) -> list[SlotRow]:
+        with self._session() as session:
+            rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
+            clients = self._nas_clients(session)
+            return [
+                SlotRow(
+                    int(row.number),
+                    row.auth_port,
+                    row.acct_port,
+                    row.status,
+                    row.tenant_id,
+                    self._open(row.secret_sealed, f"slot:{row.id}"),
+                    tuple(clients.get(row.tenant_id, ())) if row.tenant_id else (),
+                )
+                for row in rows
+                if row.status != "retired"
+            ]
+
+    def recycle(self, *, count: int) -> int:
+        """New secrets for slots whose tenant has left; only right before radiusd starts with them."""
+        with self._session() as session:
+            return cells.recycle_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
+
+    def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
+        """Read in the caller's transaction, so that it is what the replica is about to say."""
+        authorities = session.scalars(
+            select(CertificateAuthority.certificate_der).where(
+                CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.status != "revoked"
+            )
+        ).all()
+        return TenantMaterial(slot, authorities, server_serial, self._server_reader(session, tenant_id, server_serial))
+
+    def _server_reader(self, session: Session, tenant_id: TenantId, serial: str) -> Callable[[], ServerCertificate]:
+        def read() -> ServerCertificate:
+            certificate = session.scalars(
+                select(Certificate).where(
+                    Certificate.tenant_id == tenant_id, Certificate.serial == bytes.fromhex(serial)
+                )
+            ).one()
+            if certificate.certificate_der is None or certificate.key_sealed is None:
+                raise LookupError(
+                    f"server certificate {serial} has no key; issue another with './admit cert issue --profile server'"
+                )
+            key = self._sealer.open(certificate.key_sealed, f"certificate:{certificate.id}")
+            chain = [certificate.certificate_der, *self._chain(session, tenant_id, certificate.authority_id)]
+            pem = b"".join(x509.load_der_x509_certificate(der).public_bytes(Encoding.PEM) for der in chain)
+            return ServerCertificate(serial, key + pem)
+
+        return read
+
+    @staticmethod
+    def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
+        """Issuing authorities from the certificate's own up to, but without, the root: the device has that one."""
+        chain: list[bytes] = []
+        current: UUID | None = authority_id
+        while current is not None:
+            row = session.execute(
+                select(CertificateAuthority.certificate_der, CertificateAuthority.issuer_id).where(
+                    CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == current
+                )
+            ).one()
+            if row.issuer_id is not None:
+                chain.append(row.certificate_der)
+            current = row.issuer_id
+        return chain
+
+    def _nas_clients(self, session: Session) -> dict[TenantId, list[NasClient]]:
+        found: dict[TenantId, list[NasClient]] = {}
+        secrets = {row.tenant_id: row for row in session.scalars(select(Slot).where(Slot.cell_id == self._cell_id))}
+        own = session.scalars(
+            select(Nas)
+            .where(
+                Nas.address.is_not(None),
+                or_(Nas.secret_sealed.is_not(None), Nas.require_message_authenticator.is_(False)),
+            )
+            .order_by(Nas.id)
+        )
+        for nas in own:
+            slot = secrets[nas.tenant_id]
+            secret = (
+                self._open(nas.secret_sealed, f"nas:{nas.id}")
+                if nas.secret_sealed is not None
+                else self._open(slot.secret_sealed, f"slot:{slot.id}")
+            )
+            found.setdefault(nas.tenant_id, []).append(
+                NasClient(nas.name, str(nas.address), secret, nas.require_message_authenticator)
+            )
+        return found
+
+    def _open(self, sealed: bytes, context: str) -> str:
+        return self._sealer.open(sealed, context).decode()
+
+    def _session(self) -> AbstractContextManager[Session]:
+        return session_scope(CellScope(self._cell_id), engine=self._engine)

@@ -1,0 +1,216 @@
+"""Generations of radiusd's configuration: rendered, tried, kept for a step back, removed when two newer ones exist."""
+
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from nac.settings import Settings
+from radius.agent.directory import SlotRow
+from radius.agent.paths import CellPaths
+from radius.agent.render import CellConfig, RenderError, Slot, python_path, render
+from radius.module.settings import ModuleSettings
+
+KEEP = 2
+_FACTS = "generation.json"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where radiusd answers, and with what secret: what a probe needs."""
+
+    port: int
+    secret: str
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What is remembered of a generation beside its files."""
+
+    # Of everything that only a restart can bring into force.
+    fingerprint: str
+    listen_address: str
+    status: Endpoint
+    endpoints: tuple[Endpoint, ...]
+    ports: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Generation:
+    directory: Path
+    facts: Facts
+
+
+class PortTaken(Exception):
+    """Another process holds a port of the cell."""
+
+
+class Generations:
+    def __init__(self, settings: Settings, paths: CellPaths) -> None:
+        self._settings = settings
+        self._paths = paths
+
+    def fingerprint(self, slots: Sequence[SlotRow]) -> str:
+        """Changes where only a restart brings a change into force; certificates do not count, they are live at once."""
+        settings = self._settings
+        restart_relevant = [
+            settings.listen_address,
+            settings.reject_delay_seconds,
+            settings.journal_max_bytes,
+            settings.journal_sync,
+            [
+                [
+                    slot.number,
+                    slot.auth_port,
+                    slot.acct_port,
+                    slot.secret,
+                    [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients],
+                ]
+                for slot in slots
+            ],
+        ]
+        return hashlib.sha256(msgspec.json.encode(restart_relevant)).hexdigest()
+
+    def make(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
+        """Render a new generation; `serials` are the certificates to bake in, by slot. Raises RenderError."""
+        placeholder = self._paths.placeholder
+        rendered = []
+        baked: dict[int, str] = {}
+        for slot in slots:
+            serial = serials.get(slot.number, "")
+            path = self._paths.server_certificate(slot.number, serial) if serial else placeholder
+            if not path.exists():
+                serial, path = "", placeholder
+            if serial:
+                baked[slot.number] = serial
+            rendered.append(
+                Slot(slot.number, slot.auth_port, slot.acct_port, slot.secret, path, serial, slot.nas_clients)
+            )
+        status = Endpoint(status_port, secrets.token_urlsafe(24))
+        config = CellConfig(
+            listen_address=self._settings.listen_address,
+            status_port=status.port,
+            status_secret=status.secret,
+            reject_delay_seconds=self._settings.reject_delay_seconds,
+            threads=os.cpu_count() or 1,
+            python_path=python_path(),
+            state_directory=self._paths.state,
+            tls_directory=self._paths.tls,
+            cache_directory=self._paths.sessions,
+            module=self._module(baked, self._paths.journal),
+            slots=rendered,
+        )
+        facts = Facts(
+            self.fingerprint(slots),
+            self._settings.listen_address,
+            status,
+            tuple(Endpoint(slot.auth_port, slot.secret) for slot in slots),
+            tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port)),
+        )
+        return self._write(config, facts)
+
+    def shadow_of(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
+        """The same configuration on free loopback ports, with a journal that nobody ships."""
+        settings = replace(self._settings, listen_address="127.0.0.1")
+        status_port, *ports = _free_loopback_ports(1 + 2 * len(slots))
+        moved = [slot.on_ports(ports[2 * place], ports[2 * place + 1]) for place, slot in enumerate(slots)]
+        shadow_paths = CellPaths(self._paths.shadow)
+        shutil.rmtree(shadow_paths.root, ignore_errors=True)
+        shadow_paths.root.mkdir(mode=0o700)
+        generations = _Shadow(settings, self._paths, shadow_paths)
+        return generations.make(moved, serials, status_port=status_port)
+
+    def _module(self, baked: dict[int, str], journal: Path) -> ModuleSettings:
+        return ModuleSettings(
+            replica_directory=str(self._paths.replica),
+            journal_directory=str(journal),
+            tls_directory=str(self._paths.tls),
+            journal_max_bytes=self._settings.journal_max_bytes,
+            journal_sync="always" if self._settings.journal_sync == "always" else "interval",
+            baked_certificates=baked,
+            cell_key_file=str(self._paths.key),
+        )
+
+    def _write(self, config: CellConfig, facts: Facts) -> Generation:
+        numbers = [int(path.name) for path in self._paths.generations.iterdir() if path.name.isdigit()]
+        directory = self._paths.generations / f"{max(numbers, default=0) + 1:06d}"
+        try:
+            render(config, directory)
+        except RenderError:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        # Last: a directory without it is half written and is not taken up.
+        (directory / _FACTS).write_bytes(msgspec.json.encode(facts))
+        return Generation(directory, facts)
+
+    def newest(self) -> Generation | None:
+        """The newest generation that is whole; what a cell starts with while PostgreSQL is away."""
+        for directory in sorted(self._paths.generations.iterdir(), reverse=True):
+            found = self.read(directory)
+            if found is not None:
+                return found
+        return None
+
+    @staticmethod
+    def read(directory: Path) -> Generation | None:
+        try:
+            return Generation(directory, msgspec.json.decode((directory / _FACTS).read_bytes(), type=Facts))
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def remove_old(self, in_use: Path) -> None:
+        directories = sorted((path for path in self._paths.generations.iterdir() if path != in_use), reverse=True)
+        for directory in directories[KEEP - 1 :]:
+            shutil.rmtree(directory)
+
+    @staticmethod
+    def discard(generation: Generation) -> None:
+        shutil.rmtree(generation.directory, ignore_errors=True)
+
+
+class _Shadow(Generations):
+    """Renders below the shadow directory, but reads the cell's own replica and certificates."""
+
+    def __init__(self, settings: Settings, cell: CellPaths, shadow: CellPaths) -> None:
+        super().__init__(settings, cell)
+        self._shadow = shadow
+
+    def _module(self, baked: dict[int, str], journal: Path) -> ModuleSettings:
+        return super()._module(baked, self._shadow.journal)
+
+    def _write(self, config: CellConfig, facts: Facts) -> Generation:
+        directory = self._shadow.generations / "000001"
+        self._shadow.state.mkdir(mode=0o700)
+        render(replace(config, state_directory=self._shadow.state), directory)
+        return Generation(directory, facts)
+
+
+def _free_loopback_ports(count: int) -> list[int]:
+    """Ports that the kernel gives out, all held until the last is known so that none comes twice."""
+    with ExitStack() as held:
+        found = []
+        for _ in range(count):
+            trial = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            trial.bind(("127.0.0.1", 0))
+            found.append(trial.getsockname()[1])
+        return found
+
+
+def require_free_ports(facts: Facts) -> None:
+    """Raises PortTaken: radiusd -C does not bind, and one port that is taken would end radiusd for all tenants."""
+    family = socket.AF_INET6 if ":" in facts.listen_address else socket.AF_INET
+    places = [(family, facts.listen_address, port) for port in facts.ports]
+    for family, address, port in [*places, (socket.AF_INET, "127.0.0.1", facts.status.port)]:
+        with socket.socket(family, socket.SOCK_DGRAM) as trial:
+            try:
+                trial.bind((address, port))
+            except OSError as exc:
+                raise PortTaken(
+                    f"UDP port {port} of {address} is taken ({exc.strerror}); "
+                    "free it, or choose others with --first-port"
+                ) from exc

@@ -1,0 +1,68 @@
+"""Follows radiusd's log: counts what radiusd drops in silence, hears what the module says, keeps the file small."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+KEEP_BYTES = 16 << 20
+READ_BYTES = 1 << 20
+
+# Texts of FreeRADIUS 3.2.7/3.2.8: src/lib/radius.c (rad_verify), src/main/listen.c, src/main/process.c. radiusd prints
+# each at most once a second: these tell why, its statistics (radius/agent/probe.py) tell how many.
+_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("missing_message_authenticator", re.compile(r"does not contain required Message-Authenticator")),
+    ("bad_message_authenticator", re.compile(r"invalid Message-Authenticator")),
+    ("bad_request_authenticator", re.compile(r"invalid Request Authenticator")),
+    ("unknown_client", re.compile(r"from unknown client")),
+    ("duplicate_in_progress", re.compile(r"Ignoring duplicate packet")),
+    ("journal_refused", re.compile(r"admit: journal-refused")),
+    ("not_ready", re.compile(r"admit: not-ready")),
+    ("internal_error", re.compile(r"admit: internal-error")),
+)
+
+
+class LogFollower:
+    """Reads what was appended to `path`; restarts at its end are noticed by the file being shorter."""
+
+    def __init__(self, path: Path, counters: Counter[str]) -> None:
+        self._path = path
+        self._counters = counters
+        self._offset = path.stat().st_size if path.exists() else 0
+        self._partial = b""
+
+    def poll(self) -> list[str]:
+        """Count the new lines; returns those of the module (without radiusd's prefix) for the agent's alarms."""
+        ours: list[str] = []
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            return ours
+        if size < self._offset:
+            self._offset = 0
+        with open(self._path, "rb") as file:
+            file.seek(self._offset)
+            data = file.read(READ_BYTES)
+        self._offset += len(data)
+        lines = (self._partial + data).split(b"\n")
+        self._partial = lines.pop()[-4096:]
+        for line in lines:
+            self._count(line.decode("utf-8", "replace"), ours)
+        if self._offset > KEEP_BYTES and not self._partial:
+            self._start_over()
+        return ours
+
+    def _count(self, line: str, ours: list[str]) -> None:
+        for name, pattern in _PATTERNS:
+            if pattern.search(line):
+                self._counters[name] += 1
+                break
+        if "admit: " in line:
+            ours.append(line.partition("admit: ")[2])
+
+    def _start_over(self) -> None:
+        """radiusd appends (O_APPEND), so it goes on at the start of the emptied file; one older part is kept."""
+        kept = self._path.with_suffix(".1.log")
+        kept.write_bytes(self._path.read_bytes()[-KEEP_BYTES:])
+        with open(self._path, "r+b") as file:
+            file.truncate(0)
+        self._offset = 0

@@ -1,0 +1,117 @@
+"""What radiusd reads of a tenant beside its configuration: the authorities it trusts, and the certificate it presents.
+
+Both are files that a running radiusd takes up at once, so that a new tenant needs no restart.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from nac import clock
+from pki.hashdir import write_authority
+from radius.agent.paths import CellPaths
+
+
+@dataclass(frozen=True)
+class ServerCertificate:
+    serial: str
+    # PEM of key, certificate and chain, in that order.
+    pem: bytes
+
+
+@dataclass(frozen=True)
+class TenantMaterial:
+    slot: int
+    authorities: Sequence[bytes]
+    # Serial of the certificate to present, "" where the tenant has none; read only where its file is missing.
+    server_serial: str
+    read_server: Callable[[], ServerCertificate]
+
+
+class Materials:
+    def __init__(self, paths: CellPaths) -> None:
+        self._paths = paths
+
+    def prepare_slot(self, slot: int) -> None:
+        """Directories that radiusd must find at its start, empty while nobody holds the slot."""
+        self._paths.authorities(slot).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._paths.sessions / f"slot-{slot}").mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def place(self, material: TenantMaterial) -> None:
+        """Bring the files of a slot up to date; whole files appear by rename, so radiusd never reads half of one."""
+        self.prepare_slot(material.slot)
+        write_authority(
+            self._paths.authorities(material.slot),
+            [x509.load_der_x509_certificate(der) for der in material.authorities],
+        )
+        if material.server_serial:
+            path = self._paths.server_certificate(material.slot, material.server_serial)
+            if not path.exists():
+                _write_secret(path, material.read_server().pem)
+
+    def clear(self, slot: int) -> None:
+        """Nobody holds the slot any more: no authority is trusted, no session resumes, no key stays."""
+        write_authority(self._paths.authorities(slot), [])
+        for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
+            stale.unlink(missing_ok=True)
+
+    def remove_old_servers(self, slot: int, keep: set[str]) -> None:
+        for path in self._paths.slot(slot).glob("server-*.pem"):
+            if path.stem.removeprefix("server-") not in keep:
+                path.unlink(missing_ok=True)
+
+    def ensure_placeholder(self) -> Path:
+        """The certificate of free slots: radiusd wants one at its start, nobody can be shown it."""
+        path = self._paths.placeholder
+        if not path.exists():
+            _write_secret(path, _self_signed("admit free slot"))
+        return path
+
+
+def forget_old_sessions(directory: Path, *, lifetime_seconds: int, most: int) -> int:
+    """Remove stored TLS sessions past their lifetime, and the oldest beyond `most` of a slot. How many were removed."""
+    removed = 0
+    oldest_kept = clock.epoch_seconds() - lifetime_seconds
+    for slot in directory.iterdir():
+        files = sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(slot)), reverse=True)
+        for number, (changed, path) in enumerate(files):
+            if changed < oldest_kept or number >= 2 * most:
+                Path(path).unlink(missing_ok=True)
+                removed += 1
+    return removed
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _self_signed(common_name: str) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    now = clock.utc_now()
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=3650))
+        .sign(key, hashes.SHA256())
+    )
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)

@@ -1,0 +1,93 @@
+"""Where a cell keeps what."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CellPaths:
+    root: Path
+
+    @property
+    def replica(self) -> Path:
+        return self.root / "replica"
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "journal"
+
+    @property
+    def tls(self) -> Path:
+        """Trust directories and server certificates by slot; keys are in it."""
+        return self.root / "tls"
+
+    @property
+    def placeholder(self) -> Path:
+        return self.tls / "placeholder.pem"
+
+    @property
+    def generations(self) -> Path:
+        """Rendered configurations of radiusd, one directory each."""
+        return self.root / "raddb"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def shadow(self) -> Path:
+        """Journal of the instance that tries a new configuration; never shipped."""
+        return self.root / "shadow"
+
+    @property
+    def key(self) -> Path:
+        """The cell's own key, for what the replica must not hold in the clear."""
+        return self.root / "cell.key"
+
+    @property
+    def identity(self) -> Path:
+        return self.root / "cell.json"
+
+    @property
+    def running(self) -> Path:
+        return self.root / "radiusd.json"
+
+    @property
+    def radiusd_log(self) -> Path:
+        return self.root / "radiusd.log"
+
+    @property
+    def status(self) -> Path:
+        return self.root / "status.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "agent.lock"
+
+    @property
+    def sessions(self) -> Path:
+        """TLS sessions to resume: in memory where there is /dev/shm, since they hold keys and come and go quickly.
+
+        `prepare` refuses a directory of that name that is another user's.
+        """
+        shared = Path("/dev/shm")  # noqa: S108
+        if not os.access(shared, os.W_OK):
+            return self.root / "sessions"
+        return shared / f"admit-{hashlib.sha256(str(self.root).encode()).hexdigest()[:16]}"
+
+    def server_certificate(self, slot: int, serial: str) -> Path:
+        return self.slot(slot) / f"server-{serial}.pem"
+
+    def authorities(self, slot: int) -> Path:
+        return self.slot(slot) / "ca"
+
+    def slot(self, slot: int) -> Path:
+        return self.tls / f"slot-{slot}"
+
+    def prepare(self) -> None:
+        for directory in (self.root, self.replica, self.journal, self.tls, self.generations, self.state, self.sessions):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.sessions.stat().st_uid != os.geteuid():
+            raise PermissionError(f"{self.sessions} belongs to another user; remove it")

@@ -1,0 +1,113 @@
+"""Asks a radiusd whether it serves: Status-Server (RFC 5997) and a MAC address that gets an answer."""
+
+import hashlib
+import hmac
+import os
+import socket
+import struct
+import time
+
+STATUS_SERVER = 12
+ACCESS_REQUEST = 1
+# FreeRADIUS-Statistics-Type (vendor 11344, attribute 127): 1 authentication + 2 accounting.
+_FREERADIUS_VENDOR = 11344
+_ASK_STATISTICS = struct.pack("!BBIBBI", 26, 12, _FREERADIUS_VENDOR, 127, 6, 3)
+# dictionary.freeradius, FreeRADIUS-Total-*; "invalid" are wrong secrets and bad authenticators.
+STATISTICS = {
+    128: "access_requests",
+    129: "access_accepts",
+    130: "access_rejects",
+    131: "access_challenges",
+    133: "auth_duplicates",
+    134: "auth_malformed",
+    135: "auth_invalid",
+    136: "auth_dropped",
+    137: "auth_unknown_types",
+    148: "accounting_requests",
+    149: "accounting_responses",
+    150: "acct_duplicates",
+    151: "acct_malformed",
+    152: "acct_invalid",
+    153: "acct_dropped",
+    154: "acct_unknown_types",
+}
+ANSWERS = {STATUS_SERVER: (2, 5), ACCESS_REQUEST: (2, 3)}
+
+
+def serves(address: str, port: int, secret: str, *, seconds: float) -> bool:
+    """Whether a verified answer to Status-Server comes within `seconds`; asks again each 100 ms."""
+    return _asked_until_answered(address, port, secret.encode(), STATUS_SERVER, b"", seconds) is not None
+
+
+def decides(address: str, port: int, secret: str, *, seconds: float) -> bool:
+    """Whether the module answers an Access-Request; a MAC address that nobody owns gets a verified reject."""
+    name = b"00005e005300"  # RFC 7042 2.1.2: for documentation, so no tenant's device
+    attributes = (
+        _attribute(1, name)
+        + _attribute(31, name)
+        + _attribute(32, b"admit-canary")
+        + _attribute(6, struct.pack("!I", 10))
+    )
+    return _asked_until_answered(address, port, secret.encode(), ACCESS_REQUEST, attributes, seconds) is not None
+
+
+def statistics(address: str, port: int, secret: str, *, seconds: float) -> dict[str, int] | None:
+    """What radiusd has counted since its start, by the names of STATISTICS; None where it does not answer."""
+    reply = _asked_until_answered(address, port, secret.encode(), STATUS_SERVER, _ASK_STATISTICS, seconds)
+    if reply is None:
+        return None
+    counted = {}
+    position = 20
+    while position + 2 <= len(reply):
+        kind, length = reply[position], reply[position + 1]
+        if length < 2:
+            break
+        if kind == 26 and length == 12:
+            vendor, number, _, value = struct.unpack_from("!IBBI", reply, position + 2)
+            if vendor == _FREERADIUS_VENDOR and number in STATISTICS:
+                counted[STATISTICS[number]] = value
+        position += length
+    return counted
+
+
+def _asked_until_answered(
+    address: str, port: int, secret: bytes, code: int, attributes: bytes, seconds: float
+) -> bytes | None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    deadline = time.monotonic() + seconds
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        asking.connect((address, port))
+        while (left := deadline - time.monotonic()) > 0:
+            packet, authenticator = _request(code, attributes, secret)
+            asking.settimeout(min(2.0 if code == ACCESS_REQUEST else 0.1, left))
+            try:
+                asking.send(packet)
+                reply = asking.recv(4096)
+            except TimeoutError:
+                continue
+            except ConnectionRefusedError:
+                time.sleep(0.02)
+                continue
+            if _verified(reply, packet, authenticator, secret) and reply[0] in ANSWERS[code]:
+                return reply
+    return None
+
+
+def _attribute(number: int, value: bytes) -> bytes:
+    return bytes((number, len(value) + 2)) + value
+
+
+def _request(code: int, attributes: bytes, secret: bytes) -> tuple[bytes, bytes]:
+    authenticator = os.urandom(16)
+    length = 20 + 18 + len(attributes)
+    header = struct.pack("!BBH", code, os.urandom(1)[0], length) + authenticator
+    signature = hmac.digest(secret, header + _attribute(80, bytes(16)) + attributes, "md5")
+    return header + _attribute(80, signature) + attributes, authenticator
+
+
+def _verified(reply: bytes, packet: bytes, authenticator: bytes, secret: bytes) -> bool:
+    """RFC 2865 3: the Response Authenticator covers the request's."""
+    if len(reply) < 20 or reply[1] != packet[1]:
+        return False
+    expected = hashlib.md5(reply[:4] + authenticator + reply[20:] + secret, usedforsecurity=False).digest()
+    return hmac.compare_digest(expected, reply[4:20])

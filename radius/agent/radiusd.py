@@ -1,0 +1,157 @@
+"""The cell's radiusd: kept alive, taken over from an earlier agent, exchanged for a new one, stepped back."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from radius.agent import process
+from radius.agent.directory import SlotRow
+from radius.agent.generation import Generation, Generations, require_free_ports
+from radius.agent.paths import CellPaths
+from radius.agent.probe import decides, serves
+from radius.agent.process import RadiusdError, Running
+from radius.agent.render import RenderError
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 20.0
+# A swap waits this long for a moment without packets, and then does it all the same.
+QUIET_WAIT_SECONDS = 10.0
+QUIET_SECONDS = 0.3
+_MAX_BACKOFF_SECONDS = 10.0
+
+
+class Radiusd:
+    """Not thread-safe but for `lock`: the keeper's tick and a swap exclude each other."""
+
+    def __init__(self, paths: CellPaths, generations: Generations) -> None:
+        self._paths = paths
+        self._generations = generations
+        self.lock = threading.Lock()
+        self.running: Running | None = None
+        self.generation: Generation | None = None
+        self.restarts = 0
+        self._backoff_seconds = 0.0
+        self._not_before = 0.0
+
+    def adopt(self) -> bool:
+        """Take over the radiusd that an earlier agent left running. Whether there was one."""
+        running = process.adopt(self._paths.running)
+        generation = self._generations.read(running.config_directory) if running else None
+        if running is None:
+            return False
+        if generation is None:
+            process.stop(running)
+            return False
+        self.running, self.generation = running, generation
+        log.info("took over radiusd %d", running.pid)
+        return True
+
+    def start(self, generation: Generation) -> None:
+        """Start on `generation`; returns when it answers. Raises RadiusdError or PortTaken, and then nothing runs."""
+        require_free_ports(generation.facts)
+        running = process.start(generation.directory, self._paths.radiusd_log)
+        process.remember(self._paths.running, running)
+        if not self._answers(running, generation):
+            process.stop(running)
+            raise RadiusdError(f"radiusd does not answer; see {self._paths.radiusd_log}")
+        self.running, self.generation = running, generation
+        log.info("radiusd %d serves %d slots", running.pid, len(generation.facts.endpoints))
+
+    def stop(self) -> None:
+        with self.lock:
+            if self.running is not None:
+                process.stop(self.running)
+            self.running = None
+
+    def tick(self) -> None:
+        """Start it again where it has died, with growing pauses while it does not stay up."""
+        with self.lock:
+            if self.generation is None or time.monotonic() < self._not_before:
+                return
+            if self.running is not None and process.alive(self.running):
+                return
+            log.error("radiusd has ended; starting it again")
+            self.restarts += 1
+            self._backoff_seconds = min(_MAX_BACKOFF_SECONDS, self._backoff_seconds * 2 + 0.1)
+            self._not_before = time.monotonic() + self._backoff_seconds
+            try:
+                self.start(self.generation)
+            except Exception:  # house-rule: the keeper must outlive every way in which radiusd fails to start
+                self.running = None
+                log.exception("radiusd did not start; next try in %.1f s", self._backoff_seconds)
+            else:
+                self._backoff_seconds = 0.0
+
+    def exchange(
+        self,
+        slots: Sequence[SlotRow],
+        serials: Mapping[int, str],
+        *,
+        status_port: int,
+        is_quiet: Callable[[float], bool],
+    ) -> str:
+        """Bring a new configuration into force. "" when done, else why the old one stays.
+
+        Render, check, try as a shadow on other ports; then stop the old one and start the new one in a quiet moment.
+        """
+        try:
+            self._try_shadow(slots, serials)
+            new = self._generations.make(slots, serials, status_port=status_port)
+            process.check(new.directory)
+        except (RadiusdError, RenderError, OSError) as exc:
+            return str(exc)
+        _wait_for(is_quiet)
+        with self.lock:
+            old, old_running = self.generation, self.running
+            if old_running is not None:
+                process.stop(old_running)
+            try:
+                self.start(new)
+            except Exception as exc:  # house-rule: whatever the new one fails of, the old one must serve again
+                log.exception("the new configuration fails; going back")
+                self._generations.discard(new)
+                if old is not None:
+                    self.start(old)
+                return f"stepped back: {exc}"
+            self._generations.remove_old(new.directory)
+        return ""
+
+    def _try_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> None:
+        shadow = self._generations.shadow_of(slots, serials)
+        process.check(shadow.directory)
+        running = process.start(shadow.directory, self._paths.shadow / "radiusd.log")
+        try:
+            if not self._answers(running, shadow):
+                raise RadiusdError(
+                    f"the new configuration does not answer: {_last_line(self._paths.shadow / 'radiusd.log')}"
+                )
+        finally:
+            process.stop(running)
+
+    @staticmethod
+    def _answers(running: Running, generation: Generation) -> bool:
+        """Status-Server, and a decision at the last slot (the last to be taken by a tenant)."""
+        facts = generation.facts
+        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(facts.listen_address, facts.listen_address)  # noqa: S104
+        last = facts.endpoints[-1]
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if not process.alive(running):
+                return False
+            if serves("127.0.0.1", facts.status.port, facts.status.secret, seconds=0.5):
+                return decides(address, last.port, last.secret, seconds=deadline - time.monotonic())
+        return False
+
+
+def _wait_for(is_quiet: Callable[[float], bool]) -> None:
+    deadline = time.monotonic() + QUIET_WAIT_SECONDS
+    while time.monotonic() < deadline and not is_quiet(QUIET_SECONDS):
+        pass
+
+
+def _last_line(path: Path) -> str:
+    lines = [line for line in path.read_text(errors="replace").splitlines() if "Error" in line]
+    return lines[-1] if lines else "no error in its log"

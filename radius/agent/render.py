@@ -1,0 +1,147 @@
+"""Turns `radius/raddb` and the slots of a cell into one generation of radiusd's configuration."""
+
+import ipaddress
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from radius.module.settings import ModuleSettings
+
+RADDB = Path(__file__).resolve().parent.parent / "raddb"
+# Rendered at the top; what stands in templates/ is rendered once for each slot.
+_RENDERED = ("radiusd.conf",)
+_PLACEHOLDER = re.compile(r"@\{(\w+)\}")
+# In radiusd's double-quoted strings these would begin an escape or an expansion, or end the string.
+_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
+
+
+class RenderError(Exception):
+    """A value that radiusd's configuration cannot carry; the message names the place and the remedy."""
+
+
+@dataclass(frozen=True)
+class NasClient:
+    """A NAS with a secret or an exception of its own; known by address."""
+
+    name: str
+    address: str
+    secret: str
+    require_message_authenticator: bool
+
+
+@dataclass(frozen=True)
+class Slot:
+    number: int
+    auth_port: int
+    acct_port: int
+    secret: str
+    # PEM of key, certificate and chain to bake in; a placeholder where the slot is free.
+    server_certificate: Path
+    # Serial (hex) of that certificate, "" for the placeholder.
+    server_serial: str = ""
+    nas_clients: Sequence[NasClient] = field(default=())
+
+
+@dataclass(frozen=True)
+class CellConfig:
+    listen_address: str
+    # Where the agent asks for status, on loopback.
+    status_port: int
+    status_secret: str
+    reject_delay_seconds: float
+    threads: int
+    python_path: Sequence[Path]
+    state_directory: Path
+    tls_directory: Path
+    cache_directory: Path
+    module: ModuleSettings
+    slots: Sequence[Slot]
+
+
+def render(config: CellConfig, target: Path) -> None:
+    """Write a complete configuration directory; with secrets in it, it is ours alone. `target` must not exist."""
+    target.mkdir(mode=0o700, parents=True)
+    for entry in RADDB.iterdir():
+        if entry.name in _RENDERED or entry.name in ("templates", "README.md"):
+            continue
+        (target / entry.name).symlink_to(entry)
+    values = {
+        "config_directory": str(target),
+        "state_directory": str(config.state_directory),
+        "python_path": ":".join(str(path) for path in config.python_path),
+        "reject_delay_seconds": str(config.reject_delay_seconds),
+        "threads": str(config.threads),
+        "status_port": str(config.status_port),
+        "status_secret": config.status_secret,
+    }
+    for name in _RENDERED:
+        _write(target / name, fill((RADDB / name).read_text(), values))
+    _write(target / "module.json", msgspec.json.encode(config.module).decode())
+    (target / "slots").mkdir(mode=0o700)
+    for template, name in (("eap", "eap"), ("slot", "servers")):
+        text = (RADDB / "templates" / template).read_text()
+        _write(target / "slots" / name, "\n".join(fill(text, _slot_values(config, slot)) for slot in config.slots))
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """Replace each `@{name}`; a name without a value raises KeyError."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
+
+
+def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
+    name = f"slot-{slot.number}"
+    return {
+        "slot": str(slot.number),
+        "secret": _checked_secret(slot.secret, f"slot {slot.number}"),
+        "auth_port": str(slot.auth_port),
+        "acct_port": str(slot.acct_port),
+        "address_family": "ipv6addr" if ipaddress.ip_address(config.listen_address).version == 6 else "ipaddr",
+        "listen_address": config.listen_address,
+        "server_certificate": str(slot.server_certificate),
+        "ca_directory": str(config.tls_directory / name / "ca"),
+        "cache_directory": str(config.cache_directory / name),
+        "nas_clients": "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
+    }
+
+
+def _nas_client(slot: Slot, number: int, client: NasClient) -> str:
+    address = ipaddress.ip_address(client.address)
+    return (
+        f"\tclient {slot.number}_nas{number} {{\n"
+        f"\t\t{'ipv6addr' if address.version == 6 else 'ipaddr'} = {address}\n"
+        f'\t\tsecret = "{_checked_secret(client.secret, f"NAS {client.name!r}")}"\n'
+        f"\t\tshortname = slot-{slot.number}\n"
+        f"\t\trequire_message_authenticator = {'yes' if client.require_message_authenticator else 'no'}\n"
+        "\t}\n"
+    )
+
+
+def _checked_secret(secret: str, where: str) -> str:
+    if not _SECRET.fullmatch(secret):
+        raise RenderError(
+            f"the secret of {where} must be 16 to 128 letters, digits or . _ : / + = @ ! # * , ; ? ~ ^ -; change it"
+        )
+    return secret
+
+
+def _write(path: Path, text: str) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def python_path() -> list[Path]:
+    """Where radiusd's interpreter finds this source tree and the packages of the environment we run in."""
+    site_packages = (
+        Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    )
+    return [RADDB.parent.parent, site_packages]
+
+
+def remove(target: Path) -> None:
+    shutil.rmtree(target)

@@ -1,0 +1,18 @@
+"""IP addresses in the form in which the replica keys them."""
+
+import ipaddress
+import socket
+
+
+def packed_address(text: str) -> bytes:
+    """4 or 16 bytes, b"" where `text` is no address. IPv4-mapped IPv6 becomes IPv4."""
+    try:
+        return socket.inet_pton(socket.AF_INET, text)
+    except OSError:
+        pass
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return b""
+    mapped = address.ipv4_mapped
+    return mapped.packed if mapped else address.packed

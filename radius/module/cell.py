@@ -1,0 +1,106 @@
+"""What the module holds for the life of radiusd: settings, replica, journals, limiter. Opened once, after the fork."""
+
+import json
+import traceback
+from functools import cache
+from pathlib import Path
+
+from nac import clock
+from nac.engine import Policy, compile_policy
+from nac.journal.records import JournalRecord
+from nac.journal.segment import JournalError, JournalWriter
+from nac.replica.records import PolicyRecord, SiteRecord
+from nac.replica.store import ReplicaReader
+from radius.module.limiter import FailureLimiter
+from radius.module.radiusd_api import log_error
+from radius.module.settings import ModuleSettings, load_settings
+
+# Compiled policies of the tenants of one cell; a site with a fallback of its own holds one more.
+MAX_COMPILED_POLICIES = 2_000
+
+
+class Journal:
+    """A stream of the journal; what it refuses is said once a second and told to the caller."""
+
+    def __init__(self, settings: ModuleSettings, stream: str) -> None:
+        self._stream = stream
+        self._last_said = 0
+        self._writer = JournalWriter(
+            Path(settings.journal_directory) / stream,
+            max_bytes=settings.journal_max_bytes,
+            sync=settings.journal_sync,
+        )
+
+    def append(self, record: JournalRecord) -> bool:
+        """Whether the record is in the journal."""
+        try:
+            self._writer.append(record)
+        except JournalError as error:
+            now = clock.epoch_seconds()
+            if now != self._last_said:
+                self._last_said = now
+                log_error(f"admit: journal-refused stream={self._stream}: {error}")
+            return False
+        return True
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Policies:
+    """Compiled policies by site; compiled anew when the record in the replica is another."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, tuple[PolicyRecord, bytes, Policy]] = {}
+
+    def for_site(self, site: SiteRecord, record: PolicyRecord) -> Policy:
+        known = self._compiled.get(site.site_id)
+        if (
+            known is not None
+            and known[0].version == record.version
+            and known[1] == site.fallback
+            and known[0].policy_id == record.policy_id
+        ):
+            return known[2]
+        fallback = json.loads(site.fallback) if site.fallback else None
+        policy = compile_policy(json.loads(record.document), fallback=fallback)
+        if len(self._compiled) >= MAX_COMPILED_POLICIES:
+            self._compiled.clear()
+        self._compiled[site.site_id] = (record, site.fallback, policy)
+        return policy
+
+
+class Cell:
+    """Shared by both instances of the module: an LMDB environment must be opened once in a process."""
+
+    def __init__(self) -> None:
+        self.settings = load_settings()
+        self.replica = ReplicaReader(self.settings.replica_directory)
+        self.policies = Policies()
+        self.limiter = FailureLimiter()
+
+    def journal(self, stream: str) -> Journal:
+        return Journal(self.settings, stream)
+
+
+@cache
+def the_cell() -> Cell:
+    return Cell()
+
+
+_said_not_ready = 0
+
+
+def say_not_ready(slot: int, at: int) -> None:
+    """A packet for a slot that the replica gives to no tenant, so there is nobody's log to put it in; once a second."""
+    global _said_not_ready
+    if at - _said_not_ready >= 1_000_000:
+        _said_not_ready = at
+        log_error(f"admit: not-ready slot={slot}")
+
+
+def log_exception(where: str) -> None:
+    """The trace of the exception at hand, a line of the log for each of its own."""
+    log_error(f"admit: internal-error in {where}")
+    for line in traceback.format_exc().rstrip().splitlines():
+        log_error(f"admit:   {line}")

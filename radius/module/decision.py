@@ -1,0 +1,229 @@
+"""Post-auth: credentials held, so does policy admit this device, and with what?"""
+
+from typing import NamedTuple
+
+from nac import clock
+from nac.engine import Request, decide
+from nac.replica.records import NasRecord, SiteRecord, SlotRecord
+from nac.replica.store import ReplicaView
+from radius.module.cell import Policies
+from radius.module.failure import explain_failure
+from radius.module.radiusd_api import Lists
+from radius.module.request import AccessRequest, Attributes, EngineValues, collect, first
+from radius.module.resumption import keep_resumable, resumed_certificate
+
+
+class Outcome(NamedTuple):
+    permitted: bool
+    reason: str
+    detail: str = ""
+    rule_id: str = ""
+    rule_name: str = ""
+    policy_id: str = ""
+    policy_version: int = 0
+    vlan: str = ""
+    reply: tuple[tuple[str, str, str], ...] = ()
+
+
+class Place(NamedTuple):
+    """Where the device asks: the NAS and site that the request resolves to, None where unregistered."""
+
+    nas: NasRecord | None
+    site: SiteRecord | None
+
+    @property
+    def nas_id(self) -> str:
+        return self.nas.nas_id if self.nas else ""
+
+    @property
+    def site_id(self) -> str:
+        return self.site.site_id if self.site else ""
+
+
+class Case:
+    """A conversation at its end, as the decision finds it and what it adds: attributes by name, "" where unknown."""
+
+    __slots__ = ("at", "certificate", "control", "method", "place", "request", "slot", "state", "values")
+
+    def __init__(self, lists: Lists, control: Attributes) -> None:
+        self.request = AccessRequest(lists["request"])
+        self.control = control
+        self.state = collect(lists["session-state"])
+        self.at = clock.epoch_microseconds()
+        self.slot: SlotRecord | None = None
+        self.place = Place(None, None)
+        self.method = first(control, "Admit-Method") or self._eap_method()
+        # What the device showed; radiusd reports it of full handshakes, failed ones and TLS 1.2 resumption.
+        self.certificate = self.request.attributes if "TLS-Client-Cert-Serial" in self.request.attributes else {}
+        self.values: EngineValues = {}
+
+    def _eap_method(self) -> str:
+        if "TLS-Session-Version" in self.state or first(self.request.attributes, "EAP-Type") == "TLS":
+            return "eap-tls"
+        return "mab" if "Admit-MAB-Password" in self.state else "eap"
+
+    @property
+    def rejected(self) -> bool:
+        """radiusd refused, or the first callback did; nothing can be permitted any more."""
+        return first(self.control, "Admit-Stage") == "reject"
+
+    @property
+    def tls_version(self) -> str:
+        return first(self.state, "TLS-Session-Version").removeprefix("TLS ")
+
+    @property
+    def resumed(self) -> bool:
+        return "EAP-Session-Resumed" in self.request.attributes
+
+
+def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
+    """The verdict of a conversation at its end; fills in what it finds out about `case`."""
+    slot = view.slot(case.request.slot)
+    if slot is None:
+        return Outcome(False, "not-ready")
+    case.slot = slot
+    case.place = locate(case.request, view, slot)
+    case.values = case.request.engine_values()
+    case.values["identity"] = (case.request.user_name,)
+    if case.rejected:
+        return explain_reject(case, view, slot)
+    if slot.status != "active":
+        return Outcome(False, "tenant-suspended")
+    if case.method == "eap-tls":
+        refused = _admit_certificate(case, view, slot)
+        if refused is not None:
+            return refused
+    elif case.method not in ("mab", "pap", "chap"):
+        return Outcome(False, "method-not-offered")
+    return apply_policy(case, view, policies, slot)
+
+
+def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+    if not case.certificate:
+        cache_file = first(case.state, "TLS-Cache-Filename")
+        case.certificate = resumed_certificate(cache_file)
+        keep_resumable(cache_file, case.certificate)
+    values = case.values
+    # The outer identity never decides: the certificate's name does.
+    values["identity"] = case.certificate.get("TLS-Client-Cert-Common-Name", ())
+    values["tls.version"] = (case.tls_version,)
+    values["tls.resumed"] = (case.resumed,)
+    reason = check_certificate(case.certificate, view, slot, values)
+    return Outcome(False, reason) if reason else None
+
+
+def explain_reject(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome:
+    """Words for a reject that is settled: by our first callback, or by radiusd."""
+    reason = first(case.control, "Admit-Reason")
+    if reason:
+        return Outcome(False, reason)
+    reason, detail = explain_failure(case.request.attributes.get("Module-Failure-Message", ()))
+    if case.method in ("mab", "pap", "chap") and reason in ("eap-failed", "tls-failed"):
+        reason = "wrong-password"
+    elif reason == "unknown-ca" and foreign_authority(case, view, slot):
+        reason = "wrong-tenant-ca"
+    return Outcome(False, reason, detail)
+
+
+def locate(request: AccessRequest, view: ReplicaView, slot: SlotRecord) -> Place:
+    nas = request.find_nas(view, slot.tenant)
+    site_id = nas.site_id if nas else slot.default_site_id
+    return Place(nas, view.site(slot.tenant, site_id) if site_id else None)
+
+
+_SAN_VALUES = (
+    ("certificate.san.dns", "TLS-Client-Cert-Subject-Alt-Name-Dns"),
+    ("certificate.san.email", "TLS-Client-Cert-Subject-Alt-Name-Email"),
+    ("certificate.san.upn", "TLS-Client-Cert-Subject-Alt-Name-Upn"),
+    ("certificate.san.uri", "TLS-Client-Cert-Subject-Alt-Name-Uri"),
+    ("certificate.eku", "TLS-Client-Cert-X509v3-Extended-Key-Usage-OID"),
+    ("certificate.common_name", "TLS-Client-Cert-Common-Name"),
+    ("certificate.subject", "TLS-Client-Cert-Subject"),
+    ("certificate.issuer", "TLS-Client-Cert-Issuer"),
+    ("certificate.serial", "TLS-Client-Cert-Serial"),
+)
+
+
+def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotRecord, values: EngineValues) -> str:
+    """A reason to refuse the client's certificate for its status in the replica, or "" with its fields in `values`."""
+    serial = first(certificate, "TLS-Client-Cert-Serial").lower()
+    authority = view.authority(first(certificate, "TLS-Client-Cert-Issuer"))
+    issued_here = dict(authority.trusted_by).get(slot.tenant) if authority else None
+    if issued_here is None:
+        return "unknown-ca"
+    record = view.certificate(slot.tenant, serial)
+    if record is None and issued_here:
+        return "certificate-unknown"
+    if record is not None:
+        if record.status != "valid":
+            return f"certificate-{record.status}"
+        values["certificate.profile"] = (record.profile,)
+    for name, attribute in _SAN_VALUES:
+        if attribute in certificate:
+            values[name] = certificate[attribute]
+    return ""
+
+
+def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
+    """Whether an authority in the chain is another tenant's and not this one's; only chooses the words of a reject.
+
+    OpenSSL verifies from the root down, so at an unknown root radiusd has seen no more than the issuing authority.
+    """
+    for name in ("TLS-Client-Cert-Issuer", "TLS-Cert-Subject", "TLS-Cert-Issuer"):
+        for issuer in case.request.attributes.get(name, ()):
+            authority = view.authority(issuer)
+            if authority is not None and slot.tenant not in dict(authority.trusted_by):
+                return True
+    return False
+
+
+def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRecord) -> Outcome:
+    site = case.place.site
+    if site is None:
+        return Outcome(False, "no-site")
+    record = view.policy(slot.tenant, site.policy_id) if site.policy_id else None
+    if record is None:
+        return Outcome(False, "no-policy")
+    request, values, now_seconds = case.request, case.values, case.at // 1_000_000
+    expired = False
+    endpoint = view.endpoint(slot.tenant, request.mac) if request.mac else None
+    if endpoint is not None:
+        if endpoint.status != "active":
+            return Outcome(False, "endpoint-blocked")
+        expired = 0 < endpoint.valid_until <= now_seconds
+    known = endpoint is not None and not expired
+    values["method"] = (case.method,)
+    values["site.name"] = (site.name,)
+    values["endpoint.known"] = (known,)
+    if endpoint is not None and known:
+        values["endpoint.name"] = (endpoint.name,)
+        values["endpoint.group"] = endpoint.groups
+        for name, value in endpoint.attributes.items():
+            values["endpoint.attribute." + name] = (value,)
+    nas = case.place.nas
+    if nas is not None:
+        values["nas.name"] = (nas.name,)
+        values["nas.vendor"] = (nas.vendor,)
+    if case.method in ("pap", "chap"):
+        user = view.user(slot.tenant, request.user_name)
+        if user is not None:
+            values["user.name"] = (user.name,)
+            values["user.group"] = user.groups
+
+    policy = policies.for_site(site, record)
+    decision = decide(policy, Request(values, now_seconds))
+    permitted = decision.permitted
+    reason = decision.reason
+    if not permitted and reason == "fallback-denied" and case.method == "mab" and not known:
+        reason = "endpoint-expired" if expired else "unknown-mac"
+    return Outcome(
+        permitted,
+        reason,
+        "",
+        decision.rule_id,
+        decision.rule_name,
+        record.policy_id,
+        record.version,
+        decision.vlan,
+        decision.reply,
+    )

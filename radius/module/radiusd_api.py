@@ -1,0 +1,19 @@
+"""The part of FreeRADIUS' `radiusd` module that we use; it exists only inside radiusd (rlm_python3.c of 3.2.7)."""
+
+import radiusd
+
+REJECT: int = radiusd.RLM_MODULE_REJECT
+FAIL: int = radiusd.RLM_MODULE_FAIL
+OK: int = radiusd.RLM_MODULE_OK
+NOOP: int = radiusd.RLM_MODULE_NOOP
+UPDATED: int = radiusd.RLM_MODULE_UPDATED
+
+Pairs = tuple[tuple[str, str], ...]
+Lists = dict[str, Pairs | None]
+Update = tuple[str, str, str]
+Answer = int | tuple[int, dict[str, tuple[Update, ...]]]
+
+
+def log_error(message: str) -> None:
+    """One line of radiusd's log; the agent counts and keeps it."""
+    radiusd.radlog(radiusd.L_ERR, message)

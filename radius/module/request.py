@@ -1,0 +1,124 @@
+"""An Access-Request as the module sees it: attributes by name, and who asks from where."""
+
+from collections.abc import Mapping
+
+from nac.mac import is_random_mac, normalise_mac, split_called_station
+from nac.replica.records import NasRecord
+from nac.replica.store import ReplicaView
+from radius.module.addresses import packed_address
+from radius.module.radiusd_api import Pairs
+
+Attributes = dict[str, tuple[str, ...]]
+EngineValues = dict[str, tuple[str | int | bool, ...]]
+
+# Credentials, and what belongs to transport or to radiusd itself: neither rules nor the log see them.
+_PRIVATE = frozenset(
+    (
+        "User-Password",
+        "CHAP-Password",
+        "CHAP-Challenge",
+        "EAP-Message",
+        "Message-Authenticator",
+        "State",
+        "Proxy-State",
+        "Module-Failure-Message",
+        "EAP-Type",
+        "EAP-Session-Resumed",
+    )
+)
+_OWN_PREFIXES = ("Admit-", "TLS-", "MS-CHAP", "Tmp-")
+_ENGINE_NAMES: dict[str, str] = {}
+MAX_ENGINE_NAMES = 5_000
+
+
+def collect(pairs: Pairs | None) -> Attributes:
+    """Values by attribute name, in order; an attribute that comes twice keeps both."""
+    found: Attributes = {}
+    for name, value in pairs or ():
+        if name in found:
+            found[name] += (value,)
+        else:
+            found[name] = (value,)
+    return found
+
+
+def first(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
+    values = attributes.get(name)
+    return values[0] if values else ""
+
+
+class AccessRequest:
+    """Facts of one packet that both callbacks need. Strings are "" where the packet does not say."""
+
+    __slots__ = (
+        "attributes",
+        "mac",
+        "nas_address",
+        "nas_identifier",
+        "nas_port",
+        "slot",
+        "source",
+        "ssid",
+        "user_name",
+    )
+
+    def __init__(self, pairs: Pairs | None) -> None:
+        attributes = collect(pairs)
+        self.attributes = attributes
+        self.slot = int(first(attributes, "Admit-Slot"))
+        self.user_name = first(attributes, "User-Name")
+        self.mac = normalise_mac(first(attributes, "Calling-Station-Id"))
+        self.ssid = split_called_station(first(attributes, "Called-Station-Id"))[1]
+        self.nas_identifier = first(attributes, "NAS-Identifier")
+        self.source = first(attributes, "Admit-Source")
+        self.nas_address = first(attributes, "NAS-IP-Address") or first(attributes, "NAS-IPv6-Address") or self.source
+        self.nas_port = first(attributes, "NAS-Port-Id") or first(attributes, "NAS-Port")
+
+    def nas_key(self) -> str:
+        return self.nas_identifier or self.nas_address
+
+    def find_nas(self, view: ReplicaView, tenant: int) -> NasRecord | None:
+        """By NAS-Identifier, then by the address it states, then by the address it sends from."""
+        if self.nas_identifier:
+            nas = view.nas_by_identifier(tenant, self.nas_identifier)
+            if nas is not None:
+                return nas
+        nas = self._nas_by_address(view, tenant, self.nas_address)
+        if nas is None and self.source != self.nas_address:
+            nas = self._nas_by_address(view, tenant, self.source)
+        return nas
+
+    @staticmethod
+    def _nas_by_address(view: ReplicaView, tenant: int, address: str) -> NasRecord | None:
+        packed = packed_address(address)
+        return view.nas_by_address(tenant, packed) if packed else None
+
+    def engine_values(self) -> EngineValues:
+        """`radius.<Name>` for every attribute that rules may see, and what follows from the packet alone."""
+        values: EngineValues = {}
+        for name, found in self.attributes.items():
+            engine_name = _ENGINE_NAMES.get(name)
+            if engine_name is None:
+                engine_name = _name_for_engine(name)
+            if engine_name:
+                values[engine_name] = found
+        if self.mac:
+            values["mac"] = (self.mac,)
+            values["mac.random"] = (is_random_mac(self.mac),)
+        if self.ssid:
+            values["ssid"] = (self.ssid,)
+        if self.nas_identifier:
+            values["nas.identifier"] = (self.nas_identifier,)
+        if self.nas_address:
+            values["nas.address"] = (self.nas_address,)
+        port_type = self.attributes.get("NAS-Port-Type")
+        if port_type:
+            values["nas.port_type"] = port_type
+        return values
+
+
+def _name_for_engine(name: str) -> str:
+    engine_name = "" if name in _PRIVATE or name.startswith(_OWN_PREFIXES) else "radius." + name
+    if len(_ENGINE_NAMES) < MAX_ENGINE_NAMES:
+        _ENGINE_NAMES[name] = engine_name
+    return engine_name

@@ -1,0 +1,25 @@
+"""What the agent tells the module: `module.json` beside the rendered configuration."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+
+class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    replica_directory: str
+    journal_directory: str
+    tls_directory: str
+    journal_max_bytes: int
+    journal_sync: Literal["interval", "always"]
+    # Server certificate (serial, hex) that radiusd has loaded for each slot, by slot number.
+    baked_certificates: dict[int, str]
+    # 32 bytes, hex: opens the passwords that CHAP needs.
+    cell_key_file: str
+
+
+def load_settings() -> ModuleSettings:
+    """From the file that ADMIT_MODULE_SETTINGS names; the agent sets it for the radiusd it starts."""
+    path = os.environ["ADMIT_MODULE_SETTINGS"]
+    return msgspec.json.decode(Path(path).read_bytes(), type=ModuleSettings)
