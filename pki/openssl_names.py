@@ -92,7 +92,6 @@ _CODECS = {
     der.PRINTABLE_STRING: "latin-1",
     der.T61_STRING: "latin-1",
     der.IA5_STRING: "latin-1",
-    der.VISIBLE_STRING: "latin-1",
 }
 _BLANKS = " \t\n\v\f\r"
 _UPPER_TO_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
@@ -120,13 +119,8 @@ def _relative_names(name: bytes) -> list[list[_Entry]]:
 
 
 def _octets_shown(value: der.Element) -> bytes:
-    """OpenSSL shows bytes, not characters; of a GeneralString that looks like UCS-4 only the last byte of each four."""
-    content = value.content
-    if value.tag == der.GENERAL_STRING and len(content) % 4 == 0:
-        upper = (octet for index, octet in enumerate(content) if index % 4 != 3)
-        if not any(upper):
-            return content[3::4]
-    return content
+    """OpenSSL shows bytes, not characters; of a BIT STRING (x500UniqueIdentifier) without the count of unused bits."""
+    return value.content[1:] if value.tag == der.BIT_STRING else value.content
 
 
 def _escape(octet: int) -> str:

@@ -79,6 +79,11 @@ class _Reader:
             self.refuse(field, f"{value} must be from {low} to {high}")
         return value
 
+    def required_number(self, field: str, low: int, high: int) -> int:
+        if field not in self._left:
+            self.refuse(field, "is missing")
+        return self.number(field, low, high, default=low)
+
     def optional_number(self, field: str, low: int, high: int) -> int | None:
         return None if self._left.get(field) is None else self.number(field, low, high, default=low)
 
@@ -117,7 +122,7 @@ def _parse(name: str, written: Mapping[str, Any], mistakes: list[str]) -> Profil
         authority=reader.flag("authority"),
         path_length=reader.optional_number("path_length", 0, 5),
         key=cast(KeyKind, reader.choice("key", KEY_KINDS, default="ecdsa-p256")),
-        validity=timedelta(days=reader.number("validity_days", 1, _DAYS_MOST, default=0)),
+        validity=timedelta(days=reader.required_number("validity_days", 1, _DAYS_MOST)),
         backdate=timedelta(minutes=reader.number("backdate_minutes", 0, _BACKDATE_MINUTES_MOST, default=60)),
         key_usage=frozenset(reader.choices("key_usage", KEY_USAGES)),
         extended_key_usage=reader.choices("extended_key_usage", tuple(EXTENDED_KEY_USAGES)),

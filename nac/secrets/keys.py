@@ -19,7 +19,7 @@ _WRAP_PURPOSE = b"admit data key 1"
 
 
 class KeyEncryptionKey(Protocol):
-    """Encrypts short data keys. `key_id` (at most 255 bytes) says later which key it was; it must not reveal the key."""
+    """Encrypts short data keys. `key_id` (at most 255 bytes) says later which key it was, and does not reveal it."""
 
     @property
     def key_id(self) -> bytes: ...
@@ -98,17 +98,11 @@ def _read(path: Path) -> bytes:
             place=str(path),
             remedy="ADMIT_MASTER_KEY_FILE names it.",
         ) from exc
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise KeyFileRefused("The master key must be a regular file.", place=str(path))
-        if status.st_mode & 0o077:
-            raise KeyFileRefused(
-                f"Others may read the master key (mode {stat.S_IMODE(status.st_mode):04o}).",
-                place=str(path),
-                remedy=f"chmod 600 {path}",
-            )
-        text = file.read(4 * KEY_BYTES)
+    try:
+        _require_private(os.fstat(descriptor).st_mode, path)
+        text = os.read(descriptor, 4 * KEY_BYTES)
+    finally:
+        os.close(descriptor)
     try:
         key = bytes.fromhex(text.decode("ascii").strip())
     except ValueError:
@@ -117,6 +111,17 @@ def _read(path: Path) -> bytes:
     if len(key) != KEY_BYTES:
         raise KeyFileRefused(f"The master key must be {2 * KEY_BYTES} hex digits.", place=str(path))
     return key
+
+
+def _require_private(mode: int, path: Path) -> None:
+    if not stat.S_ISREG(mode):
+        raise KeyFileRefused("The master key must be a regular file.", place=str(path))
+    if mode & 0o077:
+        raise KeyFileRefused(
+            f"Others may reach the master key (mode {stat.S_IMODE(mode):04o}).",
+            place=str(path),
+            remedy=f"chmod 600 {path}",
+        )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,8 +7,8 @@ A sealed value, format 1:
     2 bytes  length of the wrapped data key (big-endian), then the wrapped data key
     12 bytes nonce, then AES-256-GCM ciphertext and tag
 
-The context ("slot:<id>") is authenticated but not stored: a value that was moved to another row does not open. The header
-is left out of what is authenticated, so that a data key can be wrapped anew without opening the value.
+The context ("slot:<id>") is authenticated but not stored: a value that was moved to another row does not open. The
+header is left out of what is authenticated, so that a data key can be wrapped anew without opening the value.
 """
 
 import secrets

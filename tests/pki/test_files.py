@@ -1,0 +1,147 @@
+"""What comes in and goes out as files: keys, requests, PEM, PKCS#12."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from pki.bundles import certificates_pem, pkcs12
+from pki.errors import BundleNotAllowed, KeyNotAllowed, RequestNotAllowed
+from pki.keys import PrivateKey, generate_key, key_der, key_pem, load_key, same_public_key
+from pki.names import San
+from pki.requests import read_signing_request
+from tests.pki.conftest import Chain
+from tests.pki.openssl import answer, openssl
+
+_PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def key() -> PrivateKey:
+    return generate_key()
+
+
+@pytest.fixture(scope="module")
+def certificate(chain: Chain, key: PrivateKey) -> x509.Certificate:
+    return chain.issue("eap-client-device", "Müllers laptop", key=key)
+
+
+@pytest.mark.parametrize(
+    ("legacy", "scheme", "mac"),
+    [
+        (False, b"PBES2, PBKDF2, AES-256-CBC, Iteration 600000, PRF hmacWithSHA256", b"MAC: sha256"),
+        (True, b"pbeWithSHA1And3-KeyTripleDES-CBC, Iteration 20000", b"MAC: sha1"),
+    ],
+)
+def test_openssl_opens_the_pkcs12_file(
+    chain: Chain,
+    key: PrivateKey,
+    certificate: x509.Certificate,
+    tmp_path: Path,
+    legacy: bool,
+    scheme: bytes,
+    mac: bytes,
+) -> None:
+    authorities = [chain.issuing.certificate, chain.root.certificate]
+    file = tmp_path / "laptop.p12"
+    file.write_bytes(
+        pkcs12(
+            friendly_name="Müllers laptop",
+            key=key,
+            certificate=certificate,
+            chain=authorities,
+            password=_PASSWORD,
+            legacy=legacy,
+        )
+    )
+    shown = openssl("pkcs12", "-info", "-in", str(file), "-passin", f"pass:{_PASSWORD}", "-nodes")
+    assert shown.returncode == 0, shown.stderr
+    assert scheme in shown.stderr
+    assert mac in shown.stderr
+    assert x509.load_pem_x509_certificates(shown.stdout) == [certificate, *authorities]
+    begin = shown.stdout.index(b"-----BEGIN PRIVATE KEY")
+    assert same_public_key(load_key(shown.stdout[begin:]).public_key(), key.public_key())
+    wrong = openssl("pkcs12", "-in", str(file), "-passin", "pass:incorrect horse", "-nodes")
+    assert wrong.returncode != 0
+
+
+def test_pkcs12_with_a_short_password_or_a_foreign_key_is_refused(
+    key: PrivateKey, certificate: x509.Certificate
+) -> None:
+    with pytest.raises(BundleNotAllowed, match="at least 8"):
+        pkcs12(friendly_name="x", key=key, certificate=certificate, chain=[], password="1234567")
+    with pytest.raises(BundleNotAllowed, match="does not belong"):
+        pkcs12(friendly_name="x", key=generate_key(), certificate=certificate, chain=[], password=_PASSWORD)
+
+
+@pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
+def test_key_comes_back_from_der_and_pem(kind: str) -> None:
+    key = generate_key(kind)  # type: ignore[arg-type]
+    for written in (key_der(key), key_pem(key)):
+        assert same_public_key(load_key(written).public_key(), key.public_key())
+    assert openssl("pkey", "-check", "-noout", data=key_pem(key)).returncode == 0
+
+
+def test_unreadable_or_unsupported_key_is_refused() -> None:
+    edwards = ed25519.Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    encrypted = answer(
+        "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-aes256", "-pass", "pass:x" * 4
+    )
+    for data in (b"", b"-----BEGIN PRIVATE KEY-----\n", b"\x30\x00", edwards, encrypted.encode()):
+        with pytest.raises(KeyNotAllowed):
+            load_key(data)
+
+
+def _request(tmp_path: Path, *arguments: str) -> bytes:
+    command = ["openssl", "req", "-new", "-nodes", "-keyout", "/dev/null", "-subj", "/O=Alpha/CN=laptop 1", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path).stdout
+
+
+def test_request_that_openssl_made_is_read(tmp_path: Path) -> None:
+    elliptic = (
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-addext",
+        "subjectAltName=DNS:laptop.alpha.example",
+    )
+    for form in ("PEM", "DER"):
+        request = read_signing_request(_request(tmp_path, *elliptic, "-outform", form))
+        assert (request.common_name, request.sans) == ("laptop 1", (San("dns", "laptop.alpha.example"),))
+
+
+def test_request_without_names_proposes_none() -> None:
+    key = generate_key()
+    made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    request = read_signing_request(made.public_bytes(Encoding.DER))
+    assert (request.common_name, request.sans) == ("", ())
+    assert same_public_key(request.public_key, key.public_key())
+
+
+def test_request_that_its_key_did_not_sign_is_refused(tmp_path: Path) -> None:
+    elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
+    made = bytearray(_request(tmp_path, *elliptic))
+    made[made.index(b"laptop 1")] ^= 1
+    with pytest.raises(RequestNotAllowed, match="not signed by the key"):
+        read_signing_request(bytes(made))
+
+
+def test_request_with_a_weak_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyNotAllowed, match="1024 bits"):
+        read_signing_request(_request(tmp_path, "-newkey", "rsa:1024"))
+
+
+@pytest.mark.parametrize("data", [b"", b"-----BEGIN CERTIFICATE REQUEST-----", b"\x30\x00", b"\0" * 40_000])
+def test_what_is_no_request_is_refused(data: bytes) -> None:
+    with pytest.raises(RequestNotAllowed):
+        read_signing_request(data)
+
+
+def test_certificates_come_out_in_the_order_given(chain: Chain, certificate: x509.Certificate) -> None:
+    members = [certificate, chain.issuing.certificate, chain.root.certificate]
+    assert x509.load_pem_x509_certificates(certificates_pem(members)) == members

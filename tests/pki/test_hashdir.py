@@ -1,0 +1,100 @@
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pki.bundles import certificates_pem
+from pki.hashdir import write_authority
+from pki.issuing import issue_root
+from pki.keys import generate_key
+from pki.names import subject_name
+from pki.openssl_names import subject_hash
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+from tests.pki.conftest import Chain
+from tests.pki.openssl import openssl
+
+
+@pytest.fixture(scope="module")
+def same_name(chain: Chain) -> list[x509.Certificate]:
+    """Four authorities of one name: what renewing an authority gives."""
+    return [
+        issue_root(
+            PROFILES["root"], key=generate_key(), subject=subject_name("Twin"), now=chain.now, serial=random_serial()
+        )
+        for _ in range(4)
+    ]
+
+
+def _content(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_openssl_finds_the_authorities_that_were_written(chain: Chain, tmp_path: Path) -> None:
+    write_authority(tmp_path / "ca", [chain.root.certificate, chain.issuing.certificate])
+    certificate = tmp_path / "device.pem"
+    certificate.write_bytes(certificates_pem([chain.issue("eap-client-device", "laptop 1")]))
+    found = openssl("verify", "-CApath", str(tmp_path / "ca"), "-no-CAfile", "-purpose", "sslclient", str(certificate))
+    assert found.returncode == 0, found.stderr
+    write_authority(tmp_path / "ca", [chain.root.certificate])
+    found = openssl("verify", "-CApath", str(tmp_path / "ca"), "-no-CAfile", "-purpose", "sslclient", str(certificate))
+    assert found.returncode != 0
+
+
+def test_names_are_those_that_openssl_rehash_gives(chain: Chain, tmp_path: Path) -> None:
+    write_authority(tmp_path, [chain.root.certificate, chain.issuing.certificate])
+    for index, certificate in enumerate((chain.root.certificate, chain.issuing.certificate)):
+        (tmp_path / "by-openssl").mkdir(exist_ok=True)
+        (tmp_path / "by-openssl" / f"{index}.pem").write_bytes(certificates_pem([certificate]))
+    subprocess.run(["openssl", "rehash", tmp_path / "by-openssl"], check=True, capture_output=True)
+    links = {path.name for path in (tmp_path / "by-openssl").iterdir() if path.is_symlink()}
+    assert links == {path.name for path in tmp_path.iterdir() if path.is_file()}
+
+
+def test_files_are_readable_by_radiusd_and_other_files_stay(chain: Chain, tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("kept")
+    (tmp_path / "12345678.r0").write_text("a CRL, kept")
+    (tmp_path / ".authority-cut-off").write_text("of a writer that was killed")
+    (tmp_path / "ffffffff.0").write_text("stale")
+    write_authority(tmp_path, [chain.root.certificate, chain.root.certificate])
+    name = f"{subject_hash(chain.root.certificate)}.0"
+    assert {path.name for path in tmp_path.iterdir()} == {"README", "12345678.r0", name}
+    assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o644
+
+
+def test_nothing_changed_writes_nothing(chain: Chain, tmp_path: Path) -> None:
+    authorities = [chain.root.certificate, chain.issuing.certificate]
+    write_authority(tmp_path, authorities)
+    before = {path.name: os.stat(path).st_ino for path in tmp_path.iterdir()}
+    write_authority(tmp_path, reversed(authorities))
+    assert {path.name: os.stat(path).st_ino for path in tmp_path.iterdir()} == before
+
+
+def test_renewed_authority_comes_behind_the_one_that_a_running_server_has_read(
+    same_name: list[x509.Certificate], tmp_path: Path
+) -> None:
+    old, new = same_name[:2]
+    name_hash = subject_hash(old)
+    write_authority(tmp_path, [old])
+    write_authority(tmp_path, [new, old])
+    assert _content(tmp_path) == {f"{name_hash}.0": certificates_pem([old]), f"{name_hash}.1": certificates_pem([new])}
+    write_authority(tmp_path, [new])
+    assert _content(tmp_path) == {f"{name_hash}.0": certificates_pem([new])}
+
+
+@given(steps=st.lists(st.lists(st.integers(0, 3), max_size=5), min_size=1, max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_any_sequence_of_sets_leaves_exactly_the_last_without_gaps(
+    same_name: list[x509.Certificate], tmp_path_factory: pytest.TempPathFactory, steps: list[list[int]]
+) -> None:
+    directory = tmp_path_factory.mktemp("hashdir")
+    for step in steps:
+        write_authority(directory, [same_name[index] for index in step])
+    content = _content(directory)
+    assert sorted(content.values()) == sorted(certificates_pem([same_name[index]]) for index in set(steps[-1]))
+    assert set(content) == {f"{subject_hash(same_name[0])}.{number}" for number in range(len(content))}

@@ -1,0 +1,186 @@
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from pki.bundles import certificates_pem
+from pki.errors import IssuerNotAllowed, KeyNotAllowed, NameNotAllowed, PkiError, ValidityNotAllowed
+from pki.issuing import Issuer, issue, issue_root, key_identifier
+from pki.keys import generate_key
+from pki.names import San, sans_of, subject_name
+from pki.profiles import PROFILES
+from pki.serials import random_serial, serial_bytes
+from tests.pki.conftest import Chain
+from tests.pki.openssl import answer, verify
+
+_DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("profile", "sans", "good_for", "bad_for"),
+    [
+        ("eap-server", [San("dns", "radius.alpha.admit.example")], "sslserver", "sslclient"),
+        (
+            "eap-client-user",
+            [San("email", "eve@alpha.example"), San("upn", "eve@älpha.example")],
+            "sslclient",
+            "sslserver",
+        ),
+        ("eap-client-device", [San("dns", "laptop.alpha.example"), San("uri", "urn:x:1")], "sslclient", "sslserver"),
+    ],
+)
+def test_issued_chain_verifies_for_its_purpose_alone(
+    chain: Chain, tmp_path: Path, profile: str, sans: list[San], good_for: str, bad_for: str
+) -> None:
+    certificate = chain.issue(profile, "somebody", *sans)
+    files = chain.write(tmp_path, certificate)
+    good = verify(good_for, *files)
+    assert good.returncode == 0, good.stderr
+    assert b"unsuitable certificate purpose" in verify(bad_for, *files).stderr
+    assert sans_of(certificate) == tuple(sans)
+
+
+@pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
+def test_every_kind_of_key_gives_a_chain_that_verifies(chain: Chain, tmp_path: Path, kind: Any) -> None:
+    certificate = chain.issue("eap-client-device", "printer", key=generate_key(kind))
+    assert verify("sslclient", *chain.write(tmp_path, certificate)).returncode == 0
+
+
+def test_fields_are_those_of_rfc_5280(chain: Chain) -> None:
+    certificate = chain.issue("eap-client-device", "laptop 1", San("dns", "laptop.alpha.example"))
+    critical = {extension.oid._name: extension.critical for extension in certificate.extensions}
+    assert critical == {
+        "basicConstraints": True,
+        "keyUsage": True,
+        "subjectKeyIdentifier": False,
+        "authorityKeyIdentifier": False,
+        "extendedKeyUsage": False,
+        "subjectAltName": False,
+    }
+    extensions = certificate.extensions
+    assert certificate.version is x509.Version.v3
+    assert certificate.issuer == chain.issuing.certificate.subject
+    identifier = extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    assert identifier == key_identifier(chain.issuing.certificate)
+    assert list(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    usage = extensions.get_extension_for_class(x509.KeyUsage).value
+    assert usage.digital_signature
+    assert not any((usage.key_cert_sign, usage.crl_sign, usage.key_encipherment, usage.content_commitment))
+    # Valid from an hour before, for two years counted from now; the last second is included (4.1.2.5).
+    now = chain.now.replace(microsecond=0)
+    assert certificate.not_valid_before_utc == now - timedelta(hours=1)
+    assert certificate.not_valid_after_utc == now + 730 * _DAY - timedelta(seconds=1)
+
+
+def test_authorities_are_constrained(chain: Chain) -> None:
+    root, issuing = (
+        authority.extensions.get_extension_for_class(x509.BasicConstraints)
+        for authority in (chain.root.certificate, chain.issuing.certificate)
+    )
+    assert (root.value.ca, root.value.path_length, root.critical) == (True, None, True)
+    assert (issuing.value.ca, issuing.value.path_length, issuing.critical) == (True, 0, True)
+    # Digital signature is for OCSP responses, which the issuing authority signs itself.
+    shown = answer("x509", "-noout", "-ext", "keyUsage", data=certificates_pem([chain.issuing.certificate]))
+    assert "Digital Signature, Certificate Sign, CRL Sign" in shown
+
+
+def test_serials_are_sixteen_octets_and_never_repeat() -> None:
+    serials = {random_serial() for _ in range(2000)}
+    assert len(serials) == 2000
+    assert {len(serial_bytes(serial)) for serial in serials} == {16}
+    assert all(0 < serial_bytes(serial)[0] < 0x80 for serial in serials)
+    assert len({serial_bytes(serial)[0] for serial in serials}) > 100
+
+
+@pytest.mark.parametrize("serial", [0, -1, 1 << 159])
+def test_serial_out_of_range_is_refused(chain: Chain, serial: int) -> None:
+    with pytest.raises(ValueError, match="20 octets"):
+        issue(
+            PROFILES["eap-client-device"],
+            public_key=generate_key().public_key(),
+            subject=subject_name("x"),
+            issuer=chain.issuing,
+            now=chain.now,
+            serial=serial,
+        )
+
+
+def test_certificate_is_shortened_to_its_issuers_end_but_never_promised_longer(chain: Chain) -> None:
+    last = chain.issuing.certificate.not_valid_after_utc
+    near_the_end = replace(chain, now=last - 10 * _DAY)
+    assert near_the_end.issue("eap-client-device", "late").not_valid_after_utc == last
+    assert near_the_end.issue("eap-client-device", "late", not_after=last).not_valid_after_utc == last
+    with pytest.raises(ValidityNotAllowed, match="issuer's end"):
+        near_the_end.issue("eap-client-device", "late", not_after=last + timedelta(seconds=1))
+
+
+def test_expired_and_future_certificates_can_be_made_for_tests(chain: Chain, tmp_path: Path) -> None:
+    expired = chain.issue("eap-client-device", "old", not_before=chain.now - 2 * _DAY, not_after=chain.now - _DAY)
+    assert b"certificate has expired" in verify("sslclient", *chain.write(tmp_path, expired)).stderr
+    future = chain.issue("eap-client-device", "early", not_before=chain.now + _DAY)
+    assert b"certificate is not yet valid" in verify("sslclient", *chain.write(tmp_path, future)).stderr
+    assert future.not_valid_after_utc == future.not_valid_before_utc + 730 * _DAY - timedelta(seconds=1)
+
+
+def _issue_with(chain: Chain, **changes: Any) -> x509.Certificate:
+    arguments: dict[str, Any] = {
+        "profile": PROFILES["eap-client-device"],
+        "public_key": generate_key().public_key(),
+        "subject": subject_name("laptop"),
+        "issuer": chain.issuing,
+        "now": chain.now,
+        "serial": random_serial(),
+    } | changes
+    return issue(arguments.pop("profile"), **arguments)
+
+
+_WEAK_RSA = rsa.generate_private_key(65537, 1024)  # noqa: S505 - the weakness is what is tested
+_REFUSALS: list[tuple[Callable[[Chain], dict[str, Any]], type[PkiError], str]] = [
+    (lambda c: {"profile": PROFILES["eap-server"]}, NameNotAllowed, "needs an alternative name of kind dns"),
+    (lambda c: {"sans": [San("email", "a@b.example")]}, NameNotAllowed, "allows these kinds: dns, uri"),
+    (lambda c: {"sans": [San("dns", f"h{n}.example") for n in range(21)]}, NameNotAllowed, "at most 20"),
+    (lambda c: {"sans": [San("dns", "not a name")]}, NameNotAllowed, "not a host name"),
+    (lambda c: {"public_key": ed25519.Ed25519PrivateKey.generate().public_key()}, KeyNotAllowed, "must be ECDSA"),
+    (lambda c: {"public_key": _WEAK_RSA.public_key()}, KeyNotAllowed, "1024 bits"),
+    (lambda c: {"public_key": rsa.generate_private_key(3, 2048).public_key()}, KeyNotAllowed, "exponent"),
+    (lambda c: {"public_key": ec.generate_private_key(ec.SECP256K1()).public_key()}, KeyNotAllowed, "P-256"),
+    (lambda c: {"profile": PROFILES["issuing"]}, IssuerNotAllowed, "path length 0"),
+    (lambda c: {"now": c.now + 20 * 365 * _DAY}, IssuerNotAllowed, "not valid now"),
+    (lambda c: {"not_before": c.now, "not_after": c.now}, ValidityNotAllowed, "before it begins"),
+    (lambda c: {"not_after": c.now + 800 * _DAY}, ValidityNotAllowed, "at most 730 days"),
+    (lambda c: {"not_after": c.now.replace(tzinfo=None)}, ValidityNotAllowed, "time zone"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), _REFUSALS, ids=[message for _, _, message in _REFUSALS])
+def test_what_the_profile_does_not_allow_is_refused_before_signing(
+    chain: Chain, change: Callable[[Chain], dict[str, Any]], error: type[PkiError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        _issue_with(chain, **change(chain))
+
+
+def test_client_certificate_cannot_issue(chain: Chain) -> None:
+    key = generate_key()
+    client = Issuer(chain.issue("eap-client-device", "laptop", key=key), key)
+    with pytest.raises(IssuerNotAllowed, match="no authority"):
+        _issue_with(chain, issuer=client)
+
+
+def test_issuer_with_a_key_that_is_not_its_own_is_refused_and_shows_no_key(chain: Chain) -> None:
+    with pytest.raises(IssuerNotAllowed, match="does not belong"):
+        Issuer(chain.issuing.certificate, generate_key())
+    assert "key" not in repr(chain.issuing).replace("public_key", "")
+
+
+def test_only_an_authority_signs_itself(chain: Chain) -> None:
+    with pytest.raises(IssuerNotAllowed, match="cannot sign itself"):
+        issue_root(
+            PROFILES["eap-server"], key=generate_key(), subject=subject_name("x"), now=chain.now, serial=random_serial()
+        )

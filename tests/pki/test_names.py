@@ -1,0 +1,100 @@
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from pki.errors import NameNotAllowed
+from pki.names import San, clean_text, common_name_of, parse_san, sans_of, subject_name
+from pki.openssl_names import one_line
+from tests.pki.conftest import Chain
+from tests.pki.openssl import answer
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed"),
+    [
+        ("x" * 64, True),
+        ("x" * 65, False),
+        ("Müller 東京", True),
+        ("", False),
+        (" x", False),
+        ("x\u00a0", False),
+        ("a\nb", False),
+        ("a\0b", False),
+        # Turns the writing direction: "gnp.exe" would read as something else.
+        ("a\u202eb", False),
+        ("a\u200bb", False),
+        ("\ud800", False),
+        ("a\u2028b", False),
+    ],
+)
+def test_common_name_of_printable_text_alone_is_allowed(value: str, allowed: bool) -> None:
+    if allowed:
+        assert common_name_of(subject_name(value)) == value
+    else:
+        with pytest.raises(NameNotAllowed):
+            subject_name(value)
+
+
+def test_text_comes_out_composed() -> None:
+    assert clean_text("Mu\u0308ller", what="name", limit=10) == "M\u00fcller"
+
+
+def test_subject_goes_from_the_general_to_the_particular() -> None:
+    name = subject_name("Alpha Issuing CA", organisation="Alpha", serial_number="alpha-3f2a91bc")
+    assert one_line(name) == "/O=Alpha/serialNumber=alpha-3f2a91bc/CN=Alpha Issuing CA"
+    with pytest.raises(NameNotAllowed, match="PrintableString"):
+        subject_name("x", serial_number="a_b")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dns:Laptop-1.Alpha.EXAMPLE", "dns:laptop-1.alpha.example"),
+        ("email:eve.o'hara@Alpha.example", "email:eve.o'hara@alpha.example"),
+        ("uri:urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "uri:urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+        ("uri:https://mdm.example/device?id=1", "uri:https://mdm.example/device?id=1"),
+        ("upn:eve@älpha.example", "upn:eve@älpha.example"),
+    ],
+)
+def test_alternative_name_is_read_in_its_written_form(text: str, expected: str) -> None:
+    assert str(parse_san(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "host.example",
+        "ip:10.0.0.1",
+        "dns:",
+        "dns:-a.example",
+        "dns:a-.example",
+        "dns:a..b",
+        "dns:*.example",
+        "dns:münchen.example",
+        "dns:" + "a" * 64,
+        "dns:" + ".".join(["abcdefgh"] * 29),
+        "dns:a.example\n",
+        "email:eve",
+        "email:eve@",
+        "email:@alpha.example",
+        "email:ève@alpha.example",
+        "uri:relative/path",
+        "uri:urn:",
+        "uri:https://a b/",
+        "uri:https://[::1",
+        "upn:eve",
+        "upn:eve\0@alpha.example",
+    ],
+)
+def test_bad_alternative_name_is_refused(text: str) -> None:
+    with pytest.raises(NameNotAllowed):
+        parse_san(text)
+
+
+def test_openssl_reads_the_alternative_names(chain: Chain) -> None:
+    sans = (San("email", "eve@alpha.example"), San("upn", "eve@älpha.example"), San("uri", "urn:x:1"))
+    certificate = chain.issue("eap-client-user", "eve", *sans)
+    assert sans_of(certificate) == sans
+    shown = answer("x509", "-noout", "-ext", "subjectAltName", data=certificate.public_bytes(Encoding.PEM))
+    assert "email:eve@alpha.example" in shown
+    assert "URI:urn:x:1" in shown
+    assert "eve@älpha.example" in shown

@@ -1,0 +1,138 @@
+import re
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pki import der
+from pki.errors import DerDamaged
+from pki.openssl_names import SHORT_NAMES, name_hash, one_line
+from tests.pki import raw
+from tests.pki.openssl import answer, openssl
+
+_CODECS = {
+    der.UTF8_STRING: "utf-8",
+    der.BMP_STRING: "utf-16-be",
+    der.UNIVERSAL_STRING: "utf-32-be",
+    der.T61_STRING: "latin-1",
+    der.IA5_STRING: "ascii",
+    der.PRINTABLE_STRING: "ascii",
+    der.NUMERIC_STRING: "ascii",
+}
+_ALPHABETS = {
+    "utf-8": st.characters(codec="utf-8"),
+    # Without surrogate pairs: a BMPString holds single units.
+    "utf-16-be": st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]),
+    "utf-32-be": st.characters(exclude_categories=["Cs"]),
+    "latin-1": st.characters(max_codepoint=0xFF),
+    "ascii": st.characters(max_codepoint=0x7F),
+}
+# Blanks of every kind, letters of both cases, what the one-line form escapes: more often than chance would have them.
+_FAVOURITES = st.sampled_from(" \t\n\v\f\r\u00a0\u2003aAzZİß/+\\=,\0\x7f")
+
+
+@st.composite
+def _attributes(draw: st.DrawFn) -> raw.Attribute:
+    kind = draw(st.sampled_from([raw.COMMON_NAME, raw.ORGANISATION, raw.DESCRIPTION, raw.UNKNOWN_TYPE]))
+    tag = draw(st.sampled_from(sorted(_CODECS)))
+    codec = _CODECS[tag]
+    characters = st.one_of(_ALPHABETS[codec], _FAVOURITES.filter(lambda c: _encodable(c, codec)))
+    text = draw(st.text(characters, max_size=12))
+    return kind, tag, text.encode(codec)
+
+
+_BITS = st.binary(max_size=6).map(lambda bits: (raw.UNIQUE_IDENTIFIER, der.BIT_STRING, b"\0" + bits))
+
+
+def _encodable(character: str, codec: str) -> bool:
+    try:
+        character.encode(codec)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_NAMES = st.lists(st.lists(_attributes() | _BITS, min_size=1, max_size=3), max_size=4).map(
+    lambda parts: raw.name(*parts)
+)
+
+
+def _hash_and_line(name: bytes) -> tuple[str, str]:
+    shown = answer(
+        "x509", "-inform", "DER", "-noout", "-hash", "-nameopt", "compat", "-subject", data=raw.certificate(name)
+    )
+    name_hash_shown, _, line = shown.partition("\n")
+    return name_hash_shown, re.sub(r"^subject= ?", "", line).removesuffix("\n")
+
+
+@given(_NAMES)
+@settings(max_examples=100, deadline=None)
+def test_any_name_hashes_and_reads_as_openssl_does(name: bytes) -> None:
+    assert (name_hash(name), one_line(name)) == _hash_and_line(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("Alpha Issuing CA", "Alpha Issuing CA"),
+        ("Müller", r"M\xC3\xBCller"),
+        ("a/b+c", r"a\/b\+c"),
+        ("back\\slash", "back\\slash"),
+        ("日本", r"\xE6\x97\xA5\xE6\x9C\xAC"),
+    ],
+)
+def test_name_of_the_library_reads_as_openssl_does(value: str, shown: str) -> None:
+    name = x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Alpha"), x509.NameAttribute(NameOID.COMMON_NAME, value)]
+    )
+    assert one_line(name) == f"/O=Alpha/CN={shown}"
+    assert (name_hash(name), one_line(name)) == _hash_and_line(name.public_bytes())
+
+
+def test_names_that_differ_in_case_and_blanks_share_a_hash_and_others_do_not() -> None:
+    def hash_of(value: str, tag: int = der.UTF8_STRING) -> str:
+        return name_hash(raw.name([(raw.COMMON_NAME, tag, value.encode(_CODECS[tag]))]))
+
+    assert hash_of("Alpha  Root") == hash_of(" alpha ROOT\t") == hash_of("alpha root", der.BMP_STRING)
+    assert hash_of("Alpha Root") != hash_of("AlphaRoot")
+    # Beyond ASCII the case counts.
+    assert hash_of("Ä") != hash_of("ä")
+    # A NumericString is not folded into a UTF8String.
+    assert hash_of("12", der.NUMERIC_STRING) != hash_of("12")
+
+
+@pytest.mark.parametrize(
+    ("tag", "content"),
+    [
+        (der.UTF8_STRING, b"\xff"),
+        (der.UTF8_STRING, b"\xed\xa0\x80"),
+        (der.BMP_STRING, b"\x00"),
+        (der.BMP_STRING, b"\xd8\x00"),
+        (der.UNIVERSAL_STRING, b"\x00\x11\x00\x00"),
+    ],
+)
+def test_string_that_openssl_refuses_is_refused_here_too(tag: int, content: bytes) -> None:
+    name = raw.name([(raw.COMMON_NAME, tag, content)])
+    assert openssl("x509", "-inform", "DER", "-noout", "-hash", data=raw.certificate(name)).returncode != 0
+    with pytest.raises(DerDamaged):
+        name_hash(name)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"\x30", b"\x30\x05\x31", b"\x31\x00", b"\x30\x80", b"\x30\x02\x31\x00\x00", b"\x30\x04\x31\x02\x30\x00"],
+)
+def test_damaged_name_is_refused(damaged: bytes) -> None:
+    with pytest.raises(DerDamaged):
+        one_line(damaged)
+
+
+def test_every_attribute_type_of_x520_has_openssls_short_name() -> None:
+    known = {}
+    for line in answer("list", "-objects").splitlines():
+        short, _, rest = line.partition(" = ")
+        known[rest.rpartition(", ")[2]] = short
+    assert {oid: known[oid] for oid in SHORT_NAMES} == SHORT_NAMES
+    assert {oid for oid in known if re.fullmatch(r"2\.5\.4\.\d+", oid)} <= SHORT_NAMES.keys()

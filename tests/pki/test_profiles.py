@@ -1,0 +1,40 @@
+import pytest
+
+from pki.errors import ProfileErrors
+from pki.profiles import BUILT_IN, PROFILES, parse_profiles
+
+
+def test_built_in_profiles_are_those_of_the_product() -> None:
+    assert list(PROFILES) == ["root", "issuing", "eap-server", "eap-client-user", "eap-client-device"]
+    assert {name for name, profile in PROFILES.items() if profile.authority} == {"root", "issuing"}
+    assert {profile.key for profile in PROFILES.values()} == {"ecdsa-p256"}
+
+
+def test_every_mistake_is_reported_at_once_with_its_place() -> None:
+    with pytest.raises(ProfileErrors) as caught:
+        parse_profiles(
+            {
+                "one": dict(BUILT_IN["eap-client-user"]) | {"key": "rsa-512", "validity_days": 0, "colour": "red"},
+                "two": {"validity_days": "365", "key_usage": ["key-cert-sign", "juggling"], "path_length": 1},
+                "three": dict(BUILT_IN["issuing"]) | {"path_length": 9, "key_usage": ["crl-sign"]},
+                "four": dict(BUILT_IN["eap-server"]) | {"required_names": ["email"], "authority": 1},
+                "five": {"key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"]},
+            }
+        )
+    places = [mistake.partition(":")[0] for mistake in caught.value.mistakes]
+    assert places == [
+        "one.key",
+        "one.validity_days",
+        "one.colour",
+        "two.validity_days",
+        "two.key_usage",
+        "two.key_usage",
+        "two.path_length",
+        "two.extended_key_usage",
+        "three.path_length",
+        "three.key_usage",
+        "four.authority",
+        "four.required_names",
+        "five.validity_days",
+    ]
+    assert "one.key: 'rsa-512' must be one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072" in caught.value.mistakes

@@ -1,0 +1,62 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from nac.secrets import KeyFileRefused, MasterKeyFile, Sealer
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "keys" / "master.key"
+
+
+def test_created_key_is_private_and_seals_what_it_opens_after_a_restart(path: Path) -> None:
+    sealed = Sealer(MasterKeyFile.create(path)).seal(b"secret", "slot:1")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert len(bytes.fromhex(path.read_text())) == 32
+    assert Sealer(MasterKeyFile(path)).open(sealed, "slot:1") == b"secret"
+
+
+def test_existing_key_is_never_overwritten(path: Path) -> None:
+    first = MasterKeyFile.create(path)
+    with pytest.raises(KeyFileRefused, match="already"):
+        MasterKeyFile.create(path)
+    assert MasterKeyFile.load_or_create(path).key_id == first.key_id
+
+
+def test_missing_key_is_made_once(path: Path) -> None:
+    assert MasterKeyFile.load_or_create(path).key_id == MasterKeyFile.load_or_create(path).key_id
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666, 0o620])
+def test_key_that_others_may_reach_is_refused(path: Path, mode: int) -> None:
+    MasterKeyFile.create(path)
+    path.chmod(mode)
+    with pytest.raises(KeyFileRefused, match=f"{mode:04o}") as caught:
+        MasterKeyFile(path)
+    assert caught.value.remedy == f"chmod 600 {path}"
+
+
+@pytest.mark.parametrize("content", ["", "abcd", "zz" * 32, "ab" * 33, "ab" * 31, "\xff" * 64])
+def test_file_that_holds_no_key_is_refused_without_quoting_it(path: Path, content: str) -> None:
+    path.parent.mkdir()
+    path.write_text(content, encoding="latin-1")
+    path.chmod(0o600)
+    with pytest.raises(KeyFileRefused, match="64 hex digits") as caught:
+        MasterKeyFile(path)
+    assert not content or content not in str(caught.value)
+
+
+def test_absent_file_folder_link_and_pipe_are_refused(tmp_path: Path, path: Path) -> None:
+    MasterKeyFile.create(path)
+    link, folder, pipe = tmp_path / "link", tmp_path / "folder", tmp_path / "pipe"
+    link.symlink_to(path)
+    folder.mkdir(mode=0o700)
+    os.mkfifo(pipe, 0o600)
+    for refused in (tmp_path / "absent", link, folder, pipe):
+        with pytest.raises(KeyFileRefused) as caught:
+            MasterKeyFile(refused)
+        assert caught.value.place == str(refused)
