@@ -1,0 +1,118 @@
+"""What radiusd's dictionaries say of each attribute, and whether a reply may carry a value."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nac.dictionary.replyable import require_replyable
+from nac.dictionary.values import data_bytes, require_value
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """How a vendor lays out its attributes inside Vendor-Specific (RFC 2865 5.26 suggests 1 and 1)."""
+
+    name: str
+    type_bytes: int = 1
+    length_bytes: int = 1
+    # WiMAX: one more octet that says that the value goes on in the next attribute.
+    continuation: bool = False
+
+    def header_bytes(self) -> int:
+        return self.type_bytes + self.length_bytes + self.continuation
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """`name` as written; all else as radiusd's lookup by number has it: that is what it parses and encodes with."""
+
+    name: str
+    vendor: int
+    number: int
+    type: str
+    tagged: bool = False
+    # 0 none, 1 as User-Password, 2 as Tunnel-Password, 3 Ascend's.
+    encrypt: int = 0
+    # Of "octets[n]"; 0 where any length is right.
+    length: int = 0
+    # Part of a TLV, or of RFC 6929's extended space: `number` means nothing then.
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """Every attribute of one radiusd by its name in lower case (radiusd compares names so), its values and vendors."""
+
+    attributes: Mapping[str, Attribute]
+    vendors: Mapping[int, Vendor]
+    # (vendor, number) -> name in lower case -> value.
+    values: Mapping[tuple[int, int], Mapping[str, int]]
+
+    def knows(self, attribute: str) -> bool:
+        return attribute.lower() in self.attributes
+
+    def check(self, attribute: str, value: str, tag: int | None) -> None:
+        """Raises ValueError, with a sentence for whoever wrote it, unless radiusd takes this value in a reply.
+
+        radiusd itself adds a value it cannot parse as zero and accepts the device, so what is refused here is refused
+        for good. Stricter than radiusd where that is lenient to a fault: it reads "3600s" as the name of a value,
+        4294967296 as 0, and a host name as an address.
+        """
+        found = self._require(attribute)
+        require_replyable(found.name, found.vendor, found.number, found.type, found.encrypt, nested=found.nested)
+        if tag is not None and not found.tagged:
+            raise ValueError(f"{found.name} takes no tag")
+        require_value(found.name, found.type, value, self.values.get((found.vendor, found.number), {}), found.length)
+        self._require_fit(found, value, tag)
+
+    def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
+        """Octets of the whole attribute in a packet, headers included, for a pair that `check` takes."""
+        found = self._require(attribute)
+        return 2 + self._vendor_header(found) + self._payload(found, value, tag)
+
+    def _require(self, name: str) -> Attribute:
+        found = self.attributes.get(name.lower())
+        if found is None:
+            raise ValueError(f"radiusd's dictionaries have no attribute {name!r}{self._suggestion(name)}")
+        return found
+
+    def _suggestion(self, name: str) -> str:
+        # Comparing with all 9,000 names takes 50 ms; a slip of the first two letters is rare.
+        start = name[:2].lower()
+        names = [candidate for candidate in self.attributes if candidate.startswith(start)]
+        close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.75)
+        return f"; did you mean {self.attributes[close[0]].name}?" if close else ""
+
+    def _vendor_header(self, found: Attribute) -> int:
+        if not found.vendor:
+            return 0
+        return 4 + self.vendors.get(found.vendor, Vendor("")).header_bytes()
+
+    def _payload(self, found: Attribute, value: str, tag: int | None) -> int:
+        size = data_bytes(found.type, value)
+        if found.encrypt == 2:
+            # RFC 2868 3.5: tag, two octets of salt, then length and value in blocks of 16.
+            return found.tagged + 2 + (size + 1 + 15) // 16 * 16
+        if found.encrypt == 3:
+            return 16
+        return size + bool(found.tagged and tag and found.type == "string")
+
+    def _require_fit(self, found: Attribute, value: str, tag: int | None) -> None:
+        room = 253 - self._vendor_header(found)
+        if found.encrypt == 3 and data_bytes(found.type, value) > 16:
+            raise ValueError(f"{found.name} holds at most 16 octets")
+        if self._payload(found, value, tag) > room:
+            raise ValueError(
+                f"too long: {found.name} has room for {room} octets, encryption and tag included (RFC 2865 5)"
+            )
+        if not found.tagged:
+            return
+        # RFC 2868 3: an octet up to 0x1F at the start is read as the tag; a tagged integer keeps 24 bits.
+        if found.type == "string" and not found.encrypt and value[0] <= "\x1f":
+            raise ValueError(f"{found.name} may not start with a control character: it would be read as a tag")
+        if found.type == "integer" and self._integer(found, value) > 0xFFFFFF:
+            raise ValueError(f"{found.name} holds at most 16777215 beside its tag (RFC 2868 3)")
+
+    def _integer(self, found: Attribute, value: str) -> int:
+        named = self.values.get((found.vendor, found.number), {}).get(value.lower())
+        return int(value, 0) if named is None or value.isdigit() else named

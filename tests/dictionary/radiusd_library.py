@@ -1,0 +1,76 @@
+"""radiusd's own dictionary and value parser, called in its shared library: what it says is the truth to test against.
+
+Signatures and layouts are those of FreeRADIUS 3.2.7 (libradius.h).
+"""
+
+import ctypes
+from pathlib import Path
+
+FOLDER = Path("/usr/share/freeradius")
+_LIBRARY = Path("/usr/lib/freeradius/libfreeradius-radius.so")
+_MAX_VENDOR = 1 << 24
+_PAIR_TAG_OFFSET = 20
+
+TYPES = (
+    "invalid", "string", "integer", "ipaddr", "date", "abinary", "octets", "ifid", "ipv6addr", "ipv6prefix", "byte",
+    "short", "ether", "signed", "combo-ip", "tlv", "extended", "long-extended", "evs", "integer64", "ipv4prefix", "vsa",
+)  # fmt: skip
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("number", ctypes.c_uint), ("type", ctypes.c_int), ("vendor", ctypes.c_uint))
+
+
+class Library:
+    def __init__(self) -> None:
+        self._lib = ctypes.CDLL(str(_LIBRARY))
+        pointer = ctypes.c_void_p
+        for name, result, *arguments in (
+            ("dict_init", ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p),
+            ("dict_attrbyname", ctypes.POINTER(_Attribute), ctypes.c_char_p),
+            ("dict_attrbyvalue", ctypes.POINTER(_Attribute), ctypes.c_uint, ctypes.c_uint),
+            ("fr_pair_afrom_da", pointer, pointer, pointer),
+            ("fr_pair_value_from_str", ctypes.c_int, pointer, ctypes.c_char_p, ctypes.c_ssize_t),
+            ("fr_pair_list_free", None, ctypes.POINTER(pointer)),
+            ("rad_alloc", pointer, pointer, ctypes.c_bool),
+            ("rad_vp2attr", ctypes.c_int, pointer, pointer, ctypes.c_char_p, ctypes.POINTER(pointer), pointer,
+             ctypes.c_size_t),
+        ):  # fmt: skip
+            function = getattr(self._lib, name)
+            function.restype, function.argtypes = result, arguments
+        # What is not an address must not become a question to a name server.
+        ctypes.c_bool.in_dll(self._lib, "fr_hostname_lookups").value = False
+        if self._lib.dict_init(str(FOLDER).encode(), b"dictionary") < 0:
+            raise RuntimeError("radiusd's library cannot read its dictionaries")
+        self._packet = self._lib.rad_alloc(None, True)
+        self._request = self._lib.rad_alloc(None, True)
+
+    def find(self, name: str) -> tuple[int, int, str] | None:
+        """(vendor, number, type) of the attribute that radiusd makes for this name."""
+        found = self._canonical(name)
+        return (found.contents.vendor, found.contents.number, TYPES[found.contents.type]) if found else None
+
+    def encode(self, name: str, value: str, tag: int | None) -> bytes | None:
+        """The octets of the attribute in a packet; None where radiusd does not parse the value."""
+        found = self._canonical(name)
+        if not found:
+            return None
+        pair = ctypes.c_void_p(self._lib.fr_pair_afrom_da(None, found))
+        try:
+            ctypes.c_int8.from_address(pair.value + _PAIR_TAG_OFFSET).value = tag or 0
+            escaped = value.replace("\\", "\\\\").encode()
+            if self._lib.fr_pair_value_from_str(pair, escaped, -1) < 0:
+                return None
+            room = ctypes.create_string_buffer(4096)
+            at = ctypes.c_void_p(pair.value)
+            size = self._lib.rad_vp2attr(self._packet, self._request, b"secret", ctypes.byref(at), room, 4096)
+            return room.raw[: max(size, 0)]
+        finally:
+            self._lib.fr_pair_list_free(ctypes.byref(pair))
+
+    def _canonical(self, name: str):
+        """As rlm_python3 finds it: by name, then the last definition of that number."""
+        found = self._lib.dict_attrbyname(name.encode())
+        if not found:
+            return None
+        return self._lib.dict_attrbyvalue(found.contents.number, found.contents.vendor) or found
