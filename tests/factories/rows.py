@@ -45,12 +45,15 @@ def _reference(constraint: ForeignKeyConstraint) -> Column[Any]:
     return next((column for column in constraint.columns if column.name != "tenant_id"), constraint.table.c.tenant_id)
 
 
-def make_row(session: Session, table: Table, tenant_id: TenantId) -> dict[str, Any]:
-    """Insert a row of `table` for the tenant, after one of each table that it must refer to; returns its values."""
-    row: dict[str, Any] = {"tenant_id": tenant_id}
+def make_row(session: Session, table: Table, tenant_id: TenantId, **values: Any) -> dict[str, Any]:
+    """Insert a row of `table` for the tenant, after one of each table that it must refer to; returns its values.
+
+    `values` are taken as they are.
+    """
+    row: dict[str, Any] = {"tenant_id": tenant_id} | values
     for constraint in table.foreign_key_constraints:
         column = _reference(constraint)
-        if column.name != "tenant_id" and not column.nullable:
+        if column.name not in row and not column.nullable:
             row[column.name] = make_row(session, constraint.referred_table, tenant_id)["id"]
     for column in table.columns:
         if _is_required(column) and column.name not in row:

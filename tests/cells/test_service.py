@@ -1,0 +1,145 @@
+import hashlib
+import threading
+
+import pytest
+from sqlalchemy import Engine, Text, cast, func, select, update
+
+from nac.cells import service as cells
+from nac.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.errors import Conflict, NotLiveYet, TenantHasNoCell
+from nac.ids import CellId, TenantId
+from nac.models import Cell, Slot
+from nac.sites import service as sites
+from nac.tenants import service as tenants
+from tests.factories.tenancy import ACTOR, Platform, make_cell, make_platform, make_tenant, seal
+
+
+def _slots(cell_engine: Engine, cell_id: CellId) -> list[Slot]:
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        return list(session.scalars(select(Slot).order_by(Slot.number)))
+
+
+def _ensure(cell_engine: Engine, cell_id: CellId, count: int, first_port: int = 18120) -> None:
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        cells.ensure_slots(session, cell_id=cell_id, count=count, first_port=first_port, seal=seal)
+
+
+def test_cell_registered_twice_keeps_its_id_and_takes_new_host(cell_engine: Engine, app_engine: Engine) -> None:
+    ids = []
+    for host in ("10.0.0.1", "10.0.0.2"):
+        with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
+            ids.append(cells.register_cell(session, name="cell-1", host=host))
+    assert ids[0] == ids[1]
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert [cell.host for cell in cells.list_cells(session)] == ["10.0.0.2"]
+
+
+def test_slots_get_ports_and_secrets_of_their_own(cell_engine: Engine) -> None:
+    slots = _slots(cell_engine, make_cell(cell_engine, slots=3, first_port=20000))
+    assert [(slot.number, slot.auth_port, slot.acct_port) for slot in slots] == [
+        (0, 20000, 20001),
+        (1, 20002, 20003),
+        (2, 20004, 20005),
+    ]
+    secrets = set()
+    for slot in slots:
+        context, secret = slot.secret_sealed.split(b"|", 1)
+        assert context == f"slot:{slot.id}".encode()
+        assert len(secret) == 32
+        secrets.add(secret)
+    assert len(secrets) == 3
+
+
+def test_slots_ensured_again_keep_secrets_and_follow_ports(cell_engine: Engine) -> None:
+    cell_id = make_cell(cell_engine, slots=2)
+    before = [slot.secret_sealed for slot in _slots(cell_engine, cell_id)]
+    _ensure(cell_engine, cell_id, 3, first_port=30000)
+    after = _slots(cell_engine, cell_id)
+    assert [slot.secret_sealed for slot in after[:2]] == before
+    assert [slot.auth_port for slot in after] == [30000, 30002, 30004]
+
+
+def test_fewer_slots_retire_the_free_ones_and_refuse_a_tenants(app_engine: Engine, cell_engine: Engine) -> None:
+    platform = make_platform(app_engine, cell_engine, slots=3)
+    make_tenant(app_engine, platform, "alpha")
+    _ensure(cell_engine, platform.cell_id, 1)
+    assert [slot.status for slot in _slots(cell_engine, platform.cell_id)] == ["assigned", "retired", "retired"]
+    with pytest.raises(Conflict, match="Start with 1 slots or more"):
+        _ensure(cell_engine, platform.cell_id, 0)
+
+
+def test_retired_slots_come_back_with_new_secrets(app_engine: Engine, cell_engine: Engine) -> None:
+    platform = make_platform(app_engine, cell_engine, slots=1)
+    tenant = make_tenant(app_engine, platform, "alpha")
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant.id)
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant.id)
+    old = _slots(cell_engine, platform.cell_id)[0].secret_sealed
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        assert cells.recycle_slots(session, cell_id=platform.cell_id, count=1, seal=seal) == 1
+    slot = _slots(cell_engine, platform.cell_id)[0]
+    assert slot.status == "free"
+    assert slot.secret_sealed != old
+
+
+def test_dictionary_of_cell_is_loaded_for_its_tenant(app_engine: Engine, cell_engine: Engine) -> None:
+    platform = make_platform(app_engine, cell_engine)
+    tenant = make_tenant(app_engine, platform, "alpha")
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        assert cells.load_dictionary(session, tenant_id=tenant.id) is None
+    content = b'{"attributes": []}'
+    for _ in range(2):
+        with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+            digest = cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
+            assert digest == hashlib.sha256(content).digest()
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        assert cells.load_dictionary(session, tenant_id=tenant.id) == content
+
+
+def _report_position(cell_engine: Engine, platform: Platform) -> None:
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        position = session.scalar(select(cast(func.pg_current_snapshot(), Text)))
+        session.execute(update(Cell).values(replica_position=position))
+
+
+def _change(app_engine: Engine, tenant_id: TenantId, slug: str) -> str:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug=slug)
+        return cells.current_xact(session)
+
+
+def test_change_is_live_once_the_cell_has_read_past_it(app_engine: Engine, cell_engine: Engine) -> None:
+    platform = make_platform(app_engine, cell_engine)
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    xact = _change(app_engine, tenant_id, "one")
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert cells.is_live(session, tenant_id=tenant_id, xact=xact) is False
+    _report_position(cell_engine, platform)
+    later = _change(app_engine, tenant_id, "two")
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert cells.is_live(session, tenant_id=tenant_id, xact=xact) is True
+        assert cells.is_live(session, tenant_id=tenant_id, xact=later) is False
+
+
+def test_waiting_returns_when_the_cell_confirms_and_raises_when_it_does_not(
+    app_engine: Engine, cell_engine: Engine
+) -> None:
+    platform = make_platform(app_engine, cell_engine)
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    xact = _change(app_engine, tenant_id, "one")
+    wait = {"tenant_id": tenant_id, "xact": xact, "engine": app_engine}
+    with pytest.raises(NotLiveYet):
+        cells.wait_until_live(TenantScope(tenant_id), **wait, timeout_seconds=0.1)
+    agent = threading.Timer(0.2, _report_position, [cell_engine, platform])
+    agent.start()
+    cells.wait_until_live(TenantScope(tenant_id), **wait, timeout_seconds=10)
+    agent.join()
+
+
+def test_liveness_of_tenant_without_cell_is_an_error(app_engine: Engine, cell_engine: Engine) -> None:
+    platform = make_platform(app_engine, cell_engine)
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        cells.release_slot(session, tenant_id=tenant_id)
+        with pytest.raises(TenantHasNoCell):
+            cells.is_live(session, tenant_id=tenant_id, xact="1")

@@ -1,0 +1,174 @@
+"""The change feed as agents follow it: by snapshot, so that the order of commits does not matter."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, delete, select, update
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from nac.models import EndpointGroup, Policy, PolicyVersion, Site, User
+from nac.tenants import service as tenants
+from nac.users import service as users
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.postgres import Database
+
+_NEW = """
+    SELECT noun, key FROM replica_changes
+    WHERE xact >= pg_snapshot_xmin(%(last)s::pg_snapshot) AND NOT pg_visible_in_snapshot(xact, %(last)s::pg_snapshot)
+    ORDER BY id
+"""
+
+
+class Follower:
+    """Reads as an agent does."""
+
+    def __init__(self, connection: psycopg.Connection, cell_id: int) -> None:
+        self._connection = connection
+        self._cell_id = cell_id
+        self.position = ""
+        self.read()
+
+    def read(self) -> list[tuple[str, str]]:
+        with self._connection.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            self._connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(self._cell_id)])
+            row = self._connection.execute("SELECT pg_current_snapshot()::text").fetchone()
+            assert row is not None
+            new = self._connection.execute(_NEW, {"last": self.position or row[0]}).fetchall()
+            self.position = row[0]
+        return [(noun, key) for noun, key in new]
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine, slots=2)
+
+
+@pytest.fixture
+def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
+    return make_tenant(app_engine, platform, "alpha").id
+
+
+@pytest.fixture
+def follower(database: Database, platform: Platform, tenant_id: TenantId) -> Iterator[Follower]:
+    with psycopg.connect(database.cell_url, autocommit=True) as connection:
+        yield Follower(connection, platform.cell_id)
+
+
+def test_endpoint_added_blocked_and_removed_is_told_each_time(
+    app_engine: Engine, tenant_id: TenantId, follower: Follower
+) -> None:
+    for change in (
+        lambda session, **who: endpoints.add_endpoint(session, **who, mac="00-11-22-33-44-AA"),
+        lambda session, **who: endpoints.block_endpoint(session, **who, mac="00-11-22-33-44-AA"),
+        lambda session, **who: endpoints.remove_endpoint(session, **who, mac="00-11-22-33-44-AA"),
+    ):
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            change(session, actor=ACTOR, tenant_id=tenant_id)
+        assert follower.read() == [("endpoint", "0011223344aa")]
+        assert follower.read() == []
+
+
+def test_row_written_without_change_is_not_told(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(update(Site).values(name=Site.name))
+    assert follower.read() == []
+
+
+def test_change_of_key_tells_old_and_new(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        users.create_user(session, actor=ACTOR, tenant_id=tenant_id, name="Ann", password="correct horse")
+    assert follower.read() == [("user", "ann")]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(update(User).values(name="beth"))
+    assert sorted(follower.read()) == [("user", "ann"), ("user", "beth")]
+
+
+def test_membership_and_removal_of_group_tell_the_member(
+    app_engine: Engine, tenant_id: TenantId, follower: Follower
+) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        ENDPOINT_GROUPS.create(session, **who, name="printers")
+        endpoints.add_endpoint(session, **who, mac="001122334455")
+    follower.read()
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        endpoints.set_groups(session, **who, mac="001122334455", groups=["printers"])
+    assert follower.read() == [("endpoint", "001122334455")]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(delete(EndpointGroup))
+    assert follower.read() == [("endpoint", "001122334455")]
+
+
+def test_publishing_a_version_tells_the_policy_and_a_draft_does_not(
+    app_engine: Engine, tenant_id: TenantId, follower: Follower
+) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        policy = Policy(tenant_id=tenant_id, slug="wired", name="Wired")
+        session.add(policy)
+        session.flush()
+        version = PolicyVersion(tenant_id=tenant_id, policy_id=policy.id, number=1, document={})
+        session.add(version)
+    assert follower.read() == [("policy", str(policy.id))]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(update(PolicyVersion).values(comment="still a draft"))
+    assert follower.read() == []
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(update(PolicyVersion).values(status="published"))
+        session.execute(update(Policy).values(published_version=1))
+    assert set(follower.read()) == {("policy", str(policy.id))}
+
+
+def test_transaction_that_commits_late_is_still_told(
+    app_engine: Engine, tenant_id: TenantId, follower: Follower
+) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as slow:
+        endpoints.add_endpoint(slow, **who, mac="001122334401")
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as quick:
+            endpoints.add_endpoint(quick, **who, mac="001122334402")
+        assert follower.read() == [("endpoint", "001122334402")]
+    assert follower.read() == [("endpoint", "001122334401")]
+    assert follower.read() == []
+
+
+def test_change_rolled_back_is_not_told(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
+        session.rollback()
+    assert follower.read() == []
+
+
+def test_tenant_of_another_cell_is_not_told(
+    app_engine: Engine, cell_engine: Engine, platform: Platform, database: Database, tenant_id: TenantId
+) -> None:
+    with psycopg.connect(database.cell_url, autocommit=True) as connection:
+        follower = Follower(connection, platform.cell_id + 1)
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="001122334455")
+        assert follower.read() == []
+
+
+def test_tenant_arriving_and_leaving_is_told_by_its_slot(
+    app_engine: Engine, platform: Platform, follower: Follower
+) -> None:
+    bravo = make_tenant(app_engine, platform, "bravo")
+    assert ("slot", "1") in follower.read()
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=bravo.id)
+    assert follower.read() == [("tenant", str(bravo.id))]
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=bravo.id)
+    assert set(follower.read()) == {("slot", "1")}
+
+
+def test_commit_notifies_listeners(database: Database, app_engine: Engine, tenant_id: TenantId) -> None:
+    with psycopg.connect(database.cell_url, autocommit=True) as connection:
+        connection.execute("LISTEN replica_changes")
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            session.scalars(select(Site)).one().name = "Renamed"
+        assert [found.channel for found in connection.notifies(timeout=5, stop_after=1)] == ["replica_changes"]

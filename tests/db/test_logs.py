@@ -1,0 +1,82 @@
+"""Daily partitions, and the append-only audit log."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, func, select, text
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.ids import MspId, TenantId
+from nac.models import AuthLog
+from tests.factories.rows import make_row
+from tests.postgres import Database
+
+_PARTITION_OF_ROW = text("SELECT tableoid::regclass::text FROM auth_log")
+
+
+def _write(owner_engine: Engine, at: datetime) -> str:
+    with Session(owner_engine) as session, session.begin():
+        make_row(session, AuthLog.__table__, TenantId(uuid4()), at=at)
+        return str(session.scalar(_PARTITION_OF_ROW))
+
+
+@pytest.mark.parametrize("days", [-1, 0, 7])
+def test_row_of_yesterday_today_and_next_week_has_its_partition(owner_engine: Engine, days: int) -> None:
+    at = utc_now() + timedelta(days=days)
+    assert _write(owner_engine, at) == f"auth_log_{at:%Y%m%d}"
+
+
+def test_row_of_stray_time_goes_to_default_partition_and_moves_when_its_day_is_made(
+    owner_engine: Engine, worker_engine: Engine
+) -> None:
+    assert _write(owner_engine, datetime(2001, 2, 3, 23, 59, 59, tzinfo=UTC)) == "auth_log_default"
+    ensure = select(func.ensure_log_partitions(datetime(2001, 2, 2, tzinfo=UTC).date(), 3))
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        assert session.scalar(ensure) == 6
+        assert session.scalar(ensure) == 0
+    with owner_engine.begin() as connection:
+        assert connection.scalar(_PARTITION_OF_ROW) == "auth_log_20010203"
+        indexes = connection.scalar(text("SELECT count(*) FROM pg_indexes WHERE tablename = 'auth_log_20010203'"))
+        assert indexes == 3
+        for day in ("02", "03", "04"):
+            connection.execute(text(f"DROP TABLE auth_log_200102{day}, accounting_log_200102{day}"))
+
+
+def test_partition_made_later_is_closed_to_roles(database: Database, app_engine: Engine) -> None:
+    today = f"auth_log_{utc_now():%Y%m%d}"
+    with app_engine.connect() as connection:
+        assert connection.scalar(select(func.has_table_privilege(today, "SELECT"))) is False
+
+
+def test_audit_entry_is_listed_in_scope_newest_first(app_engine: Engine) -> None:
+    tenant_id, other = TenantId(uuid4()), TenantId(uuid4())
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        for target, owner in (("one", tenant_id), ("two", other), ("three", tenant_id)):
+            audit.append(session, actor="cli:ann", action="site.add", target=target, tenant_id=owner)
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        entries = audit.list_entries(session)
+        assert [entry.target for entry in entries] == ["three", "one"]
+        older = audit.list_entries(session, tenant_id=tenant_id, before_id=entries[0].id)
+        assert [entry.target for entry in older] == ["one"]
+
+
+def test_audit_entry_of_another_tenant_is_refused(app_engine: Engine) -> None:
+    with (
+        pytest.raises(Exception, match="row-level security"),
+        session_scope(TenantScope(TenantId(uuid4())), engine=app_engine) as session,
+    ):
+        audit.append(session, actor="cli:ann", action="site.add", target="x", tenant_id=TenantId(uuid4()))
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE audit_log SET actor = 'x'", "DELETE FROM audit_log", "TRUNCATE audit_log"]
+)
+def test_audit_log_changed_even_by_owner_is_refused(owner_engine: Engine, statement: str) -> None:
+    with Session(owner_engine) as session:
+        audit.append(session, actor="cli:ann", action="msp.create", target="x", msp_id=MspId(uuid4()))
+        with pytest.raises(Exception, match="audit_log is append-only"):
+            session.execute(text(statement))

@@ -1,0 +1,92 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.db import TenantScope, session_scope
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.models import Nas, Tenant
+from nac.nases import service as nases
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
+
+
+@pytest.fixture
+def tenant(app_engine: Engine, cell_engine: Engine) -> Tenant:
+    return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha")
+
+
+@pytest.fixture
+def session(app_engine: Engine, tenant: Tenant) -> Iterator[Session]:
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        yield session
+
+
+def _add(session: Session, tenant: Tenant, **values: Any) -> Nas:
+    assert tenant.default_site_id is not None
+    defaults = {"name": "core-1", "site_id": tenant.default_site_id, "seal": seal}
+    return nases.add_nas(session, actor=ACTOR, tenant_id=tenant.id, **(defaults | values))
+
+
+def test_nas_with_own_secret_is_stored_sealed_and_not_audited(session: Session, tenant: Tenant) -> None:
+    secret = "sixteen-octets-x"
+    nas = _add(session, tenant, address="192.0.2.7", secret=secret, require_message_authenticator=False)
+    assert nas.secret_sealed == seal(secret.encode(), f"nas:{nas.id}")
+    session.expire_all()
+    assert session.get_one(Nas, nas.id).address == "192.0.2.7"
+    entry = audit.list_entries(session)[0]
+    assert entry.action == "nas.add"
+    assert secret not in str(entry.after)
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({}, "identifier"),
+        ({"identifier": ""}, "identifier"),
+        ({"identifier": "x" * 254}, "identifier"),
+        ({"identifier": "tab\there"}, "identifier"),
+        ({"address": "192.0.2.0/24"}, "address"),
+        ({"address": "::"}, "address"),
+        ({"address": "224.0.0.1"}, "address"),
+        ({"address": "fe80::1%eth0"}, "address"),
+        ({"address": "switch.example"}, "address"),
+        ({"address": "192.0.2.7", "secret": "fifteen-octets!"}, "secret"),
+        ({"address": "192.0.2.7", "secret": "with blank inside it"}, "secret"),
+        ({"identifier": "core-1", "secret": "sixteen-octets-x"}, "secret"),
+        ({"identifier": "core-1", "require_message_authenticator": False}, "require_message_authenticator"),
+        ({"identifier": "core-1", "name": " "}, "name"),
+    ],
+)
+def test_bad_input_is_refused_naming_the_field(
+    session: Session, tenant: Tenant, values: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        _add(session, tenant, **values)
+    assert caught.value.place == place
+
+
+@pytest.mark.parametrize("values", [{"identifier": "core-1"}, {"address": "2001:db8::1"}, {"address": "10.0.0.1"}])
+def test_same_identifier_or_address_twice_is_refused(session: Session, tenant: Tenant, values: dict[str, str]) -> None:
+    _add(session, tenant, **values)
+    with pytest.raises(AlreadyExists, match="'core-1'"):
+        _add(session, tenant, **values | {"name": "core-2"})
+
+
+def test_nas_is_found_by_identifier_address_and_name(session: Session, tenant: Tenant) -> None:
+    nas = _add(session, tenant, identifier="id-1", address="2001:db8::1")
+    for reference in ("id-1", "2001:0db8:0::1", "core-1"):
+        assert nases.require_nas(session, tenant_id=tenant.id, reference=reference).id == nas.id
+    with pytest.raises(NotFound):
+        nases.require_nas(session, tenant_id=tenant.id, reference="core-2")
+
+
+def test_name_of_several_is_refused_and_identifier_removes_one(session: Session, tenant: Tenant) -> None:
+    for identifier in ("id-1", "id-2"):
+        _add(session, tenant, identifier=identifier)
+    with pytest.raises(Conflict, match="2 NASes"):
+        nases.remove_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="core-1")
+    nases.remove_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="id-1")
+    assert [nas.identifier for nas in nases.list_nases(session, tenant_id=tenant.id)] == ["id-2"]

@@ -1,0 +1,64 @@
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.db import TenantScope, session_scope
+from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.models import Policy, Tenant
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+
+
+@pytest.fixture
+def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
+    return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
+
+
+@pytest.fixture
+def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        yield session
+
+
+def test_site_added_is_listed_by_slug(session: Session, tenant_id: TenantId) -> None:
+    sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", name="Berlin", time_zone="Europe/Berlin")
+    assert [(site.slug, site.time_zone) for site in sites.list_sites(session, tenant_id=tenant_id)] == [
+        ("berlin", "Europe/Berlin"),
+        ("main", "UTC"),
+    ]
+
+
+def test_slug_taken_is_refused(session: Session, tenant_id: TenantId) -> None:
+    with pytest.raises(AlreadyExists):
+        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "", "../etc/passwd", "CEST?"])
+def test_unknown_time_zone_is_refused(session: Session, tenant_id: TenantId, zone: str) -> None:
+    with pytest.raises(InvalidInput, match="time zone"):
+        sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="mars", time_zone=zone)
+
+
+def test_policy_is_assigned_and_taken_away(session: Session, tenant_id: TenantId) -> None:
+    policy = Policy(tenant_id=tenant_id, slug="wired", name="Wired")
+    session.add(policy)
+    session.flush()
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    for policy_id in (policy.id, None):
+        assert sites.assign_policy(session, **who, slug="main", policy_id=policy_id).policy_id == policy_id
+
+
+def test_policy_that_does_not_exist_is_refused(session: Session, tenant_id: TenantId) -> None:
+    with pytest.raises(NotFound, match="policy"):
+        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
+
+
+def test_default_site_changes(session: Session, tenant_id: TenantId) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    site = sites.add_site(session, **who, slug="berlin")
+    sites.make_default(session, **who, slug="berlin")
+    assert session.get_one(Tenant, tenant_id).default_site_id == site.id

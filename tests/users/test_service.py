@@ -1,0 +1,85 @@
+import hashlib
+from base64 import b64decode
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.db import TenantScope, session_scope
+from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.groups import USER_GROUPS
+from nac.ids import TenantId
+from nac.users import service as users
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
+    return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
+
+
+@pytest.fixture
+def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        yield session
+
+
+@pytest.fixture
+def who(tenant_id: TenantId) -> dict[str, object]:
+    return {"actor": ACTOR, "tenant_id": tenant_id}
+
+
+def test_password_is_hashed_as_rlm_pap_reads_it(session: Session, who: dict[str, object]) -> None:
+    user = users.create_user(session, **who, name="ann", password=PASSWORD)
+    digest, iterations, salt, expected = user.password_hash.split(":")
+    assert digest == "HMACSHA2+512"
+    rounds = int.from_bytes(b64decode(iterations), "big")
+    assert rounds == 10_000
+    assert hashlib.pbkdf2_hmac("sha512", PASSWORD.encode(), b64decode(salt), rounds) == b64decode(expected)
+    assert user.password_sealed is None
+    assert PASSWORD not in str([entry.after for entry in audit.list_entries(session)])
+
+
+def test_password_for_chap_is_stored_sealed_for_that_user(session: Session, who: dict[str, object]) -> None:
+    user = users.create_user(session, **who, name="ann", password=PASSWORD, seal_for_chap=seal)
+    assert user.password_sealed == seal(PASSWORD.encode(), f"user:{user.id}")
+
+
+def test_name_is_one_user_in_any_case(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
+    users.create_user(session, **who, name="Ann.Straße", password=PASSWORD)
+    with pytest.raises(AlreadyExists):
+        users.create_user(session, **who, name="ANN.STRASSE", password=PASSWORD)
+    assert users.require_by_name(session, tenant_id=tenant_id, name="ann.strasse").name == "ann.strasse"
+
+
+@pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 254, "00:11:22:33:44:55", "0011.2233.4455", "AABBCCDDEEFF"])
+def test_name_that_radius_or_mab_would_take_otherwise_is_refused(
+    session: Session, who: dict[str, object], name: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        users.create_user(session, **who, name=name, password=PASSWORD)
+    assert caught.value.place == "name"
+
+
+@pytest.mark.parametrize("password", ["", "seven77", "x" * 129, "é" * 65, "nul\0inside"])
+def test_password_too_short_or_too_long_for_radius_is_refused(
+    session: Session, who: dict[str, object], password: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        users.create_user(session, **who, name="ann", password=password)
+    assert caught.value.place == "password"
+
+
+def test_groups_disable_and_remove(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
+    USER_GROUPS.create(session, **who, name="staff")
+    user = users.create_user(session, **who, name="ann", password=PASSWORD, groups=["staff"])
+    assert USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]) == {user.id: ("staff",)}
+    assert users.set_disabled(session, **who, name="Ann", disabled=True).disabled is True
+    users.remove_user(session, **who, name="ann")
+    assert users.list_users(session, tenant_id=tenant_id) == []
+    with pytest.raises(NotFound):
+        users.remove_user(session, **who, name="ann")
