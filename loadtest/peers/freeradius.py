@@ -68,7 +68,8 @@ class FreeRadius:
         secret = os.urandom(12).hex()
         self.target = Target(LOOPBACK, port, port + 1, Secret(secret.encode()))
         raddb, run = self._folder / "raddb", self._folder / "run"
-        run.mkdir(parents=True)
+        # rlm_detail's threads race to make this folder and drop the records that come second.
+        (run / "radacct" / LOOPBACK).mkdir(parents=True)
         self._values |= {"raddb": str(raddb), "run": str(run), "secret": secret}
         self._render(raddb)
         processes.give(self._folder, self._owner)

@@ -1,0 +1,72 @@
+"""A stock FreeRADIUS of the distribution, started once for all tests of the generators."""
+
+import ssl
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from loadtest import processes
+from loadtest.certificates import BenchAuthority, ClientFiles
+from loadtest.eap_tls_client import Supplicant, client_context
+from loadtest.peers.freeradius import FreeRadius, authorize_lines
+from loadtest.radius_client import RadiusClient, Target
+from loadtest.workloads import BENCH_NAS, Device
+
+KNOWN = [(f"02000000{number:04x}", str(10 + number)) for number in range(50)]
+
+
+@dataclass(frozen=True)
+class Stock:
+    target: Target
+    authority: BenchAuthority
+    client: ClientFiles
+    # VLAN of that client.
+    vlan: str
+    run: Path
+
+    @property
+    def devices(self) -> list[Device]:
+        return [Device(self.target, mac, vlan) for mac, vlan in KNOWN]
+
+    def supplicant(
+        self, *, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, server_certificate: bytes = b""
+    ) -> Supplicant:
+        context = client_context(
+            certificate=str(self.client.certificate),
+            key=str(self.client.key),
+            trusted=self.authority.root_pem,
+            version=version,
+        )
+        return Supplicant(context, self.client.identity, BENCH_NAS.attributes(), server_certificate=server_certificate)
+
+
+@pytest.fixture(scope="session")
+def stock() -> Iterator[Stock]:
+    # Not below pytest's own folder: radiusd runs under an account that may not enter there.
+    with tempfile.TemporaryDirectory(prefix="admit-stock-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield from _running(folder)
+
+
+def _running(folder: Path) -> Iterator[Stock]:
+    certificates, sessions, home = (folder / name for name in ("certificates", "sessions", "home"))
+    for made in (certificates, sessions):
+        made.mkdir()
+    authority = BenchAuthority(certificates)
+    client = authority.client("laptop-1")
+    for read in (certificates, sessions):
+        processes.give(read, processes.account("freerad"))
+    values = {"certificates": str(certificates), "sessions": str(sessions), "resumption": "yes"}
+    lines = authorize_lines(KNOWN, [(client.identity, "77")])
+    with FreeRadius(home, "stock", authorize=lines, values=values) as peer:
+        yield Stock(peer.target, authority, client, "77", home / "run")
+
+
+@pytest.fixture
+def client() -> Iterator[RadiusClient]:
+    with RadiusClient(timeout_seconds=3, tries=1) as client:
+        yield client

@@ -1,0 +1,109 @@
+"""The EAP-TLS supplicant against stock FreeRADIUS, and what it says where the other side errs."""
+
+import ssl
+
+import pytest
+
+from loadtest import packet
+from loadtest.certificates import BenchAuthority
+from loadtest.eap_tls_client import FULL, RESUMED, EapTls, EapTlsSource, Supplicant, client_context
+from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT, attribute, eap_message
+from loadtest.radius_client import Unexpected
+
+VERSIONS = pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+
+
+@VERSIONS
+def test_client_with_a_good_certificate_gets_its_vlan(stock, client, version):
+    exchange = EapTls(stock.target, stock.supplicant(version=version), vlan=stock.vlan)
+    client.ask(exchange)
+    assert exchange.kind == FULL
+
+
+@VERSIONS
+def test_handshake_in_small_fragments_succeeds(stock, client, version):
+    client.ask(EapTls(stock.target, stock.supplicant(version=version), vlan=stock.vlan, fragment_octets=100))
+
+
+@VERSIONS
+def test_reconnect_with_the_kept_session_is_resumed(stock, client, version):
+    supplicant = stock.supplicant(version=version)
+    client.ask(EapTls(stock.target, supplicant, keep_session=True))
+    again = EapTls(stock.target, supplicant, vlan=stock.vlan, resume=True)
+    client.ask(again)
+    assert again.kind == RESUMED
+
+
+def test_mix_takes_turns_of_one_full_handshake_and_reconnects(stock, client):
+    devices = [(stock.target, stock.supplicant(version=ssl.TLSVersion.TLSv1_2), stock.vlan) for _ in range(2)]
+    run = client.run(EapTlsSource(devices, reconnects=3), count=16, window=2)
+    assert run.faults() == {}
+    assert {kind: tally.right for kind, tally in run.tallies.items()} == {FULL: 4, RESUMED: 12}
+
+
+def test_pinned_server_certificate_is_recognised(stock, client):
+    pinned = stock.supplicant(server_certificate=stock.authority.server_certificate)
+    client.ask(EapTls(stock.target, pinned))
+
+
+def test_another_server_certificate_than_pinned_is_a_fault(stock, client):
+    with pytest.raises(Unexpected, match="another server certificate"):
+        client.ask(EapTls(stock.target, stock.supplicant(server_certificate=b"not that one")))
+
+
+def test_wrong_vlan_is_a_fault(stock, client):
+    with pytest.raises(Unexpected, match="VLAN '77' instead of '78'"):
+        client.ask(EapTls(stock.target, stock.supplicant(), vlan="78"))
+
+
+@VERSIONS
+def test_certificate_of_a_foreign_authority_is_rejected_as_expected(stock, client, tmp_path, version):
+    foreign = BenchAuthority(tmp_path).client("laptop-1")
+    context = client_context(
+        certificate=str(foreign.certificate), key=str(foreign.key), trusted=stock.authority.root_pem, version=version
+    )
+    client.ask(EapTls(stock.target, Supplicant(context, "laptop-1"), expected=ACCESS_REJECT))
+
+
+def test_server_of_a_foreign_authority_is_refused_by_the_supplicant(stock, client, tmp_path):
+    context = client_context(
+        certificate=str(stock.client.certificate),
+        key=str(stock.client.key),
+        trusted=BenchAuthority(tmp_path).root_pem,
+    )
+    with pytest.raises(Unexpected, match="reject instead of accept TLS: CERTIFICATE_VERIFY_FAILED"):
+        client.ask(EapTls(stock.target, Supplicant(context, "laptop-1")))
+
+
+def test_other_eap_method_proposed_is_declined_for_tls(stock):
+    exchange = EapTls(stock.target, stock.supplicant())
+    exchange.first()
+    md5_challenge = bytes((1, 9, 0, 22, 4, 16)) + bytes(16)
+    request = exchange.receive(_reply(ACCESS_CHALLENGE, md5_challenge))
+    values = dict(packet.attributes_of(bytes(20) + request.attributes))
+    assert values[packet.EAP_MESSAGE] == bytes((2, 9, 0, 6, 3, 13))
+    assert values[packet.STATE] == b"state"
+
+
+@pytest.mark.parametrize(
+    ("code", "eap", "fault"),
+    [
+        (packet.ACCESS_ACCEPT, bytes((3, 1, 0, 4)), "accepted although TLS did not complete"),
+        (packet.ACCESS_REJECT, bytes((4, 1, 0, 4)), "reject instead of accept"),
+        (packet.ACCESS_CHALLENGE, b"", "Access-Challenge without an EAP request"),
+    ],
+)
+def test_conversation_that_ends_too_early_is_a_fault(stock, code, eap, fault):
+    exchange = EapTls(stock.target, stock.supplicant())
+    exchange.first()
+    assert exchange.receive(_reply(code, eap)) == fault
+
+
+def test_expected_reject_without_eap_failure_is_a_fault(stock):
+    exchange = EapTls(stock.target, stock.supplicant(), expected=ACCESS_REJECT)
+    exchange.first()
+    assert exchange.receive(_reply(ACCESS_REJECT, b"")) == "Access-Reject without EAP-Failure"
+
+
+def _reply(code: int, eap: bytes) -> bytes:
+    return bytes((code,)) + bytes(19) + eap_message(eap) + attribute(packet.STATE, "state")

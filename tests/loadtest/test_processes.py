@@ -1,0 +1,50 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from loadtest import processes
+from loadtest.fleet import run_together
+from loadtest.processes import BenchError
+from loadtest.tally import Run
+
+_BURN = "import time\nwhile time.process_time() < 0.2: pass"
+
+
+def test_cpu_time_of_ended_descendants_is_counted():
+    before = processes.cpu_seconds(os.getpid())
+    grandchild = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_BURN!r}], check=True)"
+    subprocess.run([sys.executable, "-c", grandchild], check=True)
+    assert processes.cpu_seconds(os.getpid()) - before >= 0.15
+
+
+def test_process_that_ends_too_early_is_named_with_its_last_words(tmp_path):
+    log = tmp_path / "log"
+    process = processes.start([sys.executable, "-c", "raise SystemExit('no such port')"], output=log)
+    with pytest.raises(BenchError, match=r"the server ended\nno such port"):
+        processes.wait_until(lambda: False, "the server", seconds=10, process=process, log=log)
+
+
+def test_process_that_ignores_the_request_to_end_is_killed(tmp_path):
+    code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    process = processes.start([sys.executable, "-c", code], output=tmp_path / "log")
+    processes.wait_until(lambda: bool((tmp_path / "log").read_text()), "the child", seconds=10)
+    processes.end(process, patience_seconds=0.1)
+    assert process.returncode == -9
+
+
+def _run(rights: int) -> Run:
+    run = Run(seconds=1.0)
+    run.tally("mab").right = rights
+    return run
+
+
+def test_works_run_together_are_summed():
+    total = run_together([lambda: _run(3), lambda: _run(4)])
+    assert (total.right, total.seconds) == (7, 1.0)
+
+
+def test_generator_process_that_dies_is_reported():
+    with pytest.raises(BenchError, match="generator process 2 ended with status 3"):
+        run_together([lambda: _run(3), lambda: os._exit(3)])
