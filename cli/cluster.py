@@ -1,16 +1,12 @@
-"""The checkout's private PostgreSQL cluster: made, configured, given its roles and database, migrated."""
+"""The checkout's private PostgreSQL cluster: made, configured, asked how it is."""
 
 import shutil
 import subprocess
 from pathlib import Path
 
-import psycopg
-from psycopg import sql
-
 from cli.fail import Refused
 from cli.files import write_private
-from cli.layout import CHECKOUT, Layout
-from nac.db import upgrade_schema
+from cli.layout import Layout
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 SUPERUSER = "postgres"
@@ -81,26 +77,8 @@ def configure(layout: Layout) -> None:
 
 def accepts_connections(layout: Layout) -> str:
     """Empty when it does, else what it says."""
-    asked = subprocess.run(
-        [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.run}", "--timeout=3"], check=False, cwd="/"
-    )
+    command = [str(BINARIES / "pg_isready"), "--quiet", f"--host={layout.run}", "--timeout=3"]
+    # A role that exists: the attempt is logged otherwise.
+    asked = subprocess.run([*command, f"--username={SUPERUSER}", "--dbname=postgres"], check=False, cwd="/")
     # pg_isready(1): 1 is "rejecting connections", 2 "no response".
     return ("", "is starting or recovering", "does not answer")[min(asked.returncode, 2)]
-
-
-def prepare_database(layout: Layout) -> bool:
-    """Roles and the database, where they are missing; True when the database was made."""
-    roles = (CHECKOUT / "migrations" / "roles.sql").read_text(encoding="utf-8")
-    target = f"postgresql://{SUPERUSER}@/postgres?host={layout.run}"
-    with psycopg.connect(target, autocommit=True, application_name="admit-up") as connection:
-        connection.execute(roles.encode())
-        known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
-        if known:
-            return False
-        connection.execute(sql.SQL("CREATE DATABASE {} OWNER admit_owner").format(sql.Identifier(DATABASE)))
-        return True
-
-
-def migrate(layout: Layout) -> None:
-    """Bring the schema up to this version as admit_owner. Raises SchemaTooNew where the code is older."""
-    upgrade_schema(url(layout, "admit_owner"))

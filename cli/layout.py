@@ -10,6 +10,7 @@ Three arrangements:
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +22,8 @@ from nac.clock import utc_now
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.
 _LONGEST_SOCKET_FOLDER = 107 - len("/supervisor.sock.1234567")
-# These have a meaning in supervisord's configuration.
-_UNUSABLE = set("%\"'`;\\\n")
+# Paths go into URLs and into the configuration of five servers, each with quoting of its own: plain ones only.
+_PLAIN = re.compile(r"/[A-Za-z0-9/._+@~=,-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,12 @@ class Layout:
 def var_dir() -> Path:
     """`var/` of this checkout, or ADMIT_VAR_DIR."""
     chosen = Path(os.environ.get("ADMIT_VAR_DIR") or CHECKOUT / "var")
-    if not chosen.is_absolute() or _UNUSABLE & set(str(chosen)):
-        raise Refused(f"{chosen} cannot hold Admit's data: the path must be absolute and free of quotes, ; % and \\.")
+    for path in (chosen, CHECKOUT):
+        if not _PLAIN.fullmatch(str(path)):
+            raise Refused(
+                f"Admit cannot run in {str(path)!r}: the path must be absolute, of letters, digits and /._+@~=,-",
+                remedy="Move or rename the folder.",
+            )
     return chosen
 
 

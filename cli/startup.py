@@ -18,6 +18,7 @@ from cli.supervisor import Supervisor
 from nac.settings import Settings, load_settings
 
 _PATIENCE_SECONDS = 60
+_CRASHING_SECONDS = 15
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 
 
@@ -75,8 +76,11 @@ def _start_database(layout: Layout, settings: Settings, progress: Progress) -> N
     for name in ("postgres", "redis"):
         _bring_up(name, layout, settings, progress)
     with progress.step("schema", "roles, database and migrations are current"):
-        cluster.prepare_database(layout)
-        cluster.migrate(layout)
+        # Here, because it loads the database libraries: `down` is quick without them.
+        from cli import schema
+
+        schema.prepare_database(layout)
+        schema.migrate(layout)
 
 
 def _start_others(layout: Layout, settings: Settings, progress: Progress) -> None:
@@ -99,7 +103,9 @@ def _bring_up(name: str, layout: Layout, settings: Settings, progress: Progress)
         wrong = health.complaint(name, layout, settings, started_at=state.started_at) if state.pid else "does not run"
         if not wrong:
             break
-        if time.monotonic() > deadline:
+        # A process that keeps ending has said why in its log; more patience would not change that.
+        hopeless = state.state == "BACKOFF" and time.monotonic() > deadline - _PATIENCE_SECONDS + _CRASHING_SECONDS
+        if hopeless or time.monotonic() > deadline:
             raise Refused(
                 f"{name} {wrong} ({state.state}: {state.description}). Its log ends with:"
                 f"\n{_last_lines(layout.log / f'{name}.log')}",

@@ -1,7 +1,7 @@
 """The Celery application, as `celery --app worker.app worker` starts it."""
 
+import logging
 from typing import Any
-from urllib.parse import urlsplit
 
 from celery import Celery, signals
 from celery.schedules import crontab
@@ -17,8 +17,8 @@ AT_START = ("worker.heartbeat", "logs.ensure_partitions")
 
 def broker_url(redis_url: str) -> str:
     """Celery's spelling: "unix:///path" is "redis+socket:///path" there."""
-    parts = urlsplit(redis_url)
-    return parts._replace(scheme="redis+socket").geturl() if parts.scheme == "unix" else redis_url
+    scheme, separator, rest = redis_url.partition("://")
+    return f"redis+socket{separator}{rest}" if scheme == "unix" else redis_url
 
 
 def make_app(settings: Settings) -> Celery:
@@ -55,6 +55,13 @@ def make_app(settings: Settings) -> Celery:
 _settings = load_settings(required=("DATABASE_WORKER_URL", "REDIS_URL"))
 app = make_app(_settings)
 app.set_default()
+
+
+@signals.after_setup_logger.connect
+def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+    """Three lines for each heartbeat would bury what jobs have to say; failures are still logged."""
+    for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 @signals.worker_process_init.connect

@@ -1,0 +1,93 @@
+"""`./admit status`: what runs and how it is, without asking anything slow."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from cli import environment, health
+from cli.layout import Layout, find_layout
+from cli.procfs import memory_kilobytes
+from cli.programs import NAMES
+from cli.supervisor import State, Supervisor
+from nac.clock import epoch_microseconds
+from nac.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    process: str
+    # What the supervisor says, in lower case.
+    state: str
+    # Empty when it does its work.
+    complaint: str
+    pid: int
+    uptime_seconds: int
+    memory_kilobytes: int
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Show every process and the cell. Exit status 1 unless all of them are well."""
+    layout = find_layout()
+    states = Supervisor(layout).states() if layout else {}
+    if layout is None or not states:
+        click.echo(json.dumps({"processes": [], "cells": []}) if as_json else "Nothing runs here. Start it: ./admit up")
+        ctx.exit(1)
+    settings = environment.load_into_process()
+    rows = [_row(name, states[name], layout, settings) for name in NAMES if name in states]
+    cells = _cells(layout)
+    if as_json:
+        click.echo(json.dumps({"processes": [asdict(row) for row in rows], "cells": cells}, indent=1))
+    else:
+        _show(rows, cells)
+    ctx.exit(0 if all(row.state == "running" and not row.complaint for row in rows) else 1)
+
+
+def _row(name: str, state: State, layout: Layout, settings: Settings) -> Row:
+    wrong = health.complaint(name, layout, settings, started_at=state.started_at) if state.pid else state.description
+    memory = memory_kilobytes(state.pid) if state.pid else 0
+    return Row(name, state.state.lower(), wrong, state.pid, state.uptime_seconds, memory)
+
+
+def _cells(layout: Layout) -> list[dict[str, Any]]:
+    return [
+        {"cell": folder.name, **health.read_cell_status(folder)}
+        for folder in sorted((layout.var / "cells").glob("*"))
+        if (folder / "status.json").exists()
+    ]
+
+
+def _show(rows: list[Row], cells: list[dict[str, Any]]) -> None:
+    click.echo(f"{'process':<10}{'state':<10}{'pid':>8}{'up':>10}{'memory':>10}  health")
+    for row in rows:
+        memory = f"{row.memory_kilobytes / 1024:.0f} MB"
+        up = _duration(row.uptime_seconds)
+        click.echo(f"{row.process:<10}{row.state:<10}{row.pid or '':>8}{up:>10}{memory:>10}  {row.complaint or 'well'}")
+    for cell in cells:
+        click.echo(f"\ncell {cell['cell']}")
+        for name, value in cell.items():
+            if name != "cell":
+                _show_member(name, value)
+
+
+def _show_member(name: str, value: object) -> None:
+    label = name.replace("_", " ")
+    if name == "at" and isinstance(value, int | float):
+        label, value = "reported", f"{max(0.0, epoch_microseconds() / 1e6 - value):.0f} s ago"
+    if isinstance(value, dict):
+        value = ", ".join(f"{key.replace('_', ' ')} {entry}" for key, entry in value.items() if entry) or "none"
+    elif isinstance(value, list):
+        value = "; ".join(map(str, value)) or "none"
+    click.echo(f"  {label:<22}{value}")
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds} s"
+    if seconds < 7200:
+        return f"{seconds // 60} min"
+    return f"{seconds // 3600} h" if seconds < 172_800 else f"{seconds // 86_400} d"
