@@ -36,6 +36,8 @@ class Batch:
     cuts: list[Cut] = field(default_factory=list)
     # The segment that is still written does not verify here; it is cut once its writer has moved on.
     damaged: bool = False
+    # A limit ended the batch: there may be more.
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,9 @@ class JournalReader:
         """Up to the limits, at least one record where there is one; over several segments where they are short."""
         batch = Batch(position=position)
         budget = max_bytes
-        while len(batch.payloads) < max_records and budget > 0:
-            if not self._go_to(batch):
+        while self._go_to(batch):
+            if len(batch.payloads) >= max_records or budget <= 0:
+                batch.more = True
                 break
             # Asked before reading: what a writer that is gone has written can only be all of it.
             final = self._is_final(batch.position.segment)
@@ -67,6 +70,7 @@ class JournalReader:
             batch.position = Position(batch.position.segment, read.end)
             budget -= read.end - start
             if read.limited:
+                batch.more = True
                 break
             if not final:
                 batch.damaged = read.damaged

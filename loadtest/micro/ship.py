@@ -1,0 +1,94 @@
+"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records]
+
+Writes a journal of each stream, ships it into a private cluster and prints records per second and where the time went.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+
+from loadtest.micro.records import accounting_record, auth_record
+from nac.ids import CellId
+from nac.journal.records import JournalRecord
+from nac.journal.segment import JournalWriter
+from radius.agent.alarms import Alarms
+from radius.agent.ship import Shipper, shipping_engine
+from radius.agent.streams import AccountingStream, AuthStream, Stream
+from tests.postgres import Cluster, Database
+
+TENANTS = 10
+
+
+def make_cell(database: Database) -> tuple[CellId, list[UUID]]:
+    tenants = [uuid4() for _ in range(TENANTS)]
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute("INSERT INTO msps (slug, name) VALUES ('msp', 'MSP')")
+        row = connection.execute("INSERT INTO cells (name, host) VALUES ('cell', 'here') RETURNING id").fetchone()
+        assert row is not None
+        for number, tenant in enumerate(tenants):
+            connection.execute(
+                "INSERT INTO tenants (id, msp_id, slug, name) SELECT %s, id, %s, 'T' FROM msps", (tenant, f"t{number}")
+            )
+            connection.execute(
+                "INSERT INTO slots (cell_id, number, auth_port, acct_port, secret_sealed, status, tenant_id) "
+                "VALUES (%s, %s, 1812, 1813, '', 'assigned', %s)",
+                (row[0], number, tenant),
+            )
+    return CellId(row[0]), tenants
+
+
+def write_journal(directory: Path, records: list[JournalRecord]) -> None:
+    writer = JournalWriter(directory, max_bytes=8 << 30)
+    started = time.perf_counter()
+    for record in records:
+        writer.append(record)
+    seconds = time.perf_counter() - started
+    writer.close()
+    print(f"{directory.name}: append {seconds / len(records) * 1e6:.2f} us a record")
+
+
+def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> None:
+    alarms = Alarms()
+    shipper = Shipper(
+        stream,
+        cell_id=cell_id,
+        engine=shipping_engine(database.cell_url, stream),
+        journal=journal,
+        alarms=alarms,
+    )
+    started, cpu = time.perf_counter(), time.process_time()
+    while shipper.step():
+        pass
+    seconds, own = time.perf_counter() - started, time.process_time() - cpu
+    shipped = shipper.counters["shipped"]
+    print(
+        f"{stream.name}: {shipped} records in {seconds:.2f} s: {shipped / seconds:,.0f}/s, "
+        f"{own / shipped * 1e6:.1f} us of agent CPU a record, alarms {alarms.standing()}"
+    )
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    cluster = Cluster()
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Path(folder)
+        try:
+            cluster.start()
+            database = cluster.create_database()
+            cell_id, tenants = make_cell(database)
+            write_journal(journal / "auth", [auth_record(n, tenants[n % TENANTS]) for n in range(count)])
+            write_journal(journal / "acct", [accounting_record(n, tenants[n % TENANTS]) for n in range(count)])
+            ship(AuthStream(), database, cell_id, journal)
+            ship(AccountingStream(), database, cell_id, journal)
+        finally:
+            cluster.remove()
+
+
+if __name__ == "__main__":
+    os.nice(5)
+    main()

@@ -1,0 +1,126 @@
+"""Rows for COPY (text format, tab-separated) out of journal records, with what PostgreSQL cannot store taken out.
+
+Every optional value of a record is "" where it is absent, and COPY reads "" as NULL; the INSERT behind it turns it back
+into '' for columns of text.
+"""
+
+import socket
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from nac.journal.records import AuthRecord, JournalRecord
+
+# Whatever a packet of 4,096 bytes holds fits; only records of larger payloads are looked at for long values.
+LARGE_PAYLOAD_BYTES = 32 << 10
+MAX_TEXT = 2_000
+MAX_ENTRIES = 500
+_INT4_MAX = 2**31 - 1
+
+_json = msgspec.json.Encoder()
+R = TypeVar("R", bound=JournalRecord)
+
+
+class Unstorable(ValueError):
+    """The row holds a NUL character, which PostgreSQL stores in no text."""
+
+
+def copy_line(*fields: str) -> str:
+    """One row for COPY ... (NULL ''). Raises Unstorable."""
+    text = "\0".join(fields)
+    if text.count("\0") != len(fields) - 1:
+        raise Unstorable("a field holds a NUL character")
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return text.replace("\0", "\t")
+
+
+def json_text(value: object) -> str:
+    """JSON for a jsonb column. Raises Unstorable."""
+    text = _json.encode(value).decode()
+    if "\\u0000" in text:
+        raise Unstorable("a value holds a NUL character")
+    return text
+
+
+@lru_cache(maxsize=4_096)
+def host_address(text: str) -> str:
+    """The address as inet takes it (a link-local one comes with its interface), "" where it is none."""
+    text = text.partition("%")[0]
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, text)
+        except (OSError, ValueError):
+            continue
+        return text
+    return ""
+
+
+def cleaned(record: R) -> R:
+    """The record without NUL characters, its texts and lists cut to a size that a row can hold."""
+    return msgspec.convert(_clean(msgspec.to_builtins(record)), type(record))
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\0", "")[:MAX_TEXT]
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value[:MAX_ENTRIES]]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in list(value.items())[:MAX_ENTRIES]}
+    return value
+
+
+AUTH_TABLE = """
+CREATE TEMPORARY TABLE shipped_auth (
+    at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, nas_identifier text, nas_port text, mac
+    macaddr, identity text, method text, permitted boolean, reason text, detail text, rule_id text, rule_name text,
+    policy_id uuid, policy_version int, vlan text, reply jsonb, certificate_serial text, tls_version text, resumed
+    boolean, request jsonb, module_microseconds int, suppressed int
+) ON COMMIT DELETE ROWS
+"""
+AUTH_COPY = "COPY shipped_auth FROM STDIN (NULL '')"
+AUTH_INSERT = """
+INSERT INTO auth_log (
+    at, cell_id, tenant_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method, permitted,
+    reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial, tls_version,
+    resumed, request, module_microseconds, suppressed
+)
+SELECT
+    to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id, nas_address, coalesce(nas_identifier, ''),
+    coalesce(nas_port, ''), mac, coalesce(identity, ''), coalesce(method, ''), permitted, coalesce(reason, ''),
+    coalesce(detail, ''), coalesce(rule_id, ''), coalesce(rule_name, ''), policy_id, policy_version,
+    coalesce(vlan, ''), reply, coalesce(certificate_serial, ''), coalesce(tls_version, ''), resumed, request, module_microseconds,
+    suppressed
+FROM shipped_auth
+"""
+
+
+def auth_line(record: AuthRecord) -> str:
+    return copy_line(
+        str(record.at),
+        record.tenant_id,
+        record.site_id,
+        record.nas_id,
+        host_address(record.nas_address),
+        record.nas_identifier,
+        record.nas_port,
+        record.mac,
+        record.identity,
+        record.method,
+        "t" if record.permitted else "f",
+        record.reason,
+        record.detail,
+        record.rule_id,
+        record.rule_name,
+        record.policy_id,
+        str(record.policy_version),
+        record.vlan,
+        json_text(record.reply) if record.reply else "[]",
+        record.certificate_serial,
+        record.tls_version,
+        "t" if record.resumed else "f",
+        json_text(record.request) if record.request else "{}",
+        str(min(record.module_microseconds, _INT4_MAX)),
+        str(min(record.suppressed, _INT4_MAX)),
+    )

@@ -1,0 +1,238 @@
+"""Ships one stream of the journal to PostgreSQL, exactly once.
+
+Each batch is one transaction that writes its rows and the position behind them. The row of journal_positions, locked
+and compared first, is the guard: whatever was lost between a commit and our knowing of it, the stored position decides.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from nac.clock import epoch_microseconds
+from nac.db import CellScope, make_engine, session_scope
+from nac.errors import AdmitError
+from nac.ids import CellId
+from nac.journal.reader import Batch, JournalReader, Position
+from radius.agent.alarms import Alarms
+from radius.agent.quarantine import Quarantine
+from radius.agent.streams import StrayRecord, Stream, Work
+
+MAX_RECORDS = 5_000
+MAX_BYTES = 4 << 20
+IDLE_SECONDS = 0.1
+_MAX_BACKOFF_SECONDS = 5.0
+# SQLSTATE classes of data that PostgreSQL refuses: data exception, integrity violation, program limit exceeded.
+# Anything else (no server, no room, no grant) may pass, so it is tried again.
+_DATA_FAULTS = ("22", "23", "54")
+
+_POSITION_MAKE = """
+INSERT INTO journal_positions (cell_id, stream, segment, "offset") VALUES (%s, %s, '', 0) ON CONFLICT DO NOTHING
+"""
+_POSITION_LOCK = """
+SELECT segment, "offset", open_conversations::text FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE
+"""
+_POSITION_STORE = """
+UPDATE journal_positions SET segment = %s, "offset" = %s, open_conversations = %s::jsonb, updated_at = now()
+WHERE cell_id = %s AND stream = %s
+"""
+_TENANTS = "SELECT tenant_id::text FROM slots WHERE cell_id = %s AND tenant_id IS NOT NULL"
+
+
+def shipping_engine(url: str, stream: Stream) -> Engine:
+    """One connection, with the stream's temporary tables in it."""
+    engine = make_engine(url, pool_size=1, application_name=f"admit-ship-{stream.name}")
+
+    @event.listens_for(engine, "connect")
+    def make_tables(connection: psycopg.Connection, _: object) -> None:
+        connection.autocommit = True
+        for table in stream.tables:
+            connection.execute(table)
+        connection.autocommit = False
+
+    return engine
+
+
+class _PositionMoved(Exception):
+    """No error: somebody else shipped, or we did and were not told."""
+
+
+class Shipper:
+    """`journal` is the directory that holds a folder for each stream."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        cell_id: CellId,
+        engine: Engine,
+        journal: Path,
+        alarms: Alarms,
+        clock: Callable[[], int] = epoch_microseconds,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._stream = stream
+        self._cell_id = cell_id
+        self._engine = engine
+        self._reader = JournalReader(journal / stream.name)
+        self._quarantine = Quarantine(journal / f"{stream.name}.quarantine")
+        self._alarms = alarms
+        self._clock = clock
+        self._position: Position | None = None
+        self._limit = MAX_RECORDS
+
+    def run(self, stop: threading.Event) -> None:
+        """Ship until `stop` is set, whatever becomes of PostgreSQL meanwhile."""
+        backoff = 0.0
+        alarm = f"ship-{self._stream.name}"
+        while not stop.is_set():
+            try:
+                shipped = self.step()
+            except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
+                backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
+                self.counters["failures"] += 1
+                self._alarms.tell(alarm, f"The journal does not reach the database: {_sentence(exc)}")
+                stop.wait(backoff)
+                continue
+            backoff = 0.0
+            self._alarms.clear(alarm)
+            if not shipped:
+                stop.wait(IDLE_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def step(self) -> int:
+        """Ship one batch; returns the number of records that were dealt with, 0 where nothing is to be done.
+
+        Raises what the database raises where it cannot take anything.
+        """
+        if self._position is None:
+            self._adopt_stored_position()
+        assert self._position is not None
+        batch = self._reader.read_batch(self._position, max_records=self._limit, max_bytes=MAX_BYTES)
+        if batch.position == self._position and not self._stream.due(self._clock()):
+            self._report(batch)
+            return 0
+        try:
+            last_at = self._store(batch)
+        except _PositionMoved:
+            self._position = None
+            return 1
+        except psycopg.Error as exc:
+            if (exc.sqlstate or "")[:2] not in _DATA_FAULTS:
+                raise
+            self._narrow(batch, exc)
+            return 1
+        self._advance(batch, last_at)
+        return len(batch.payloads)
+
+    def backlog_bytes(self) -> int:
+        return self._reader.backlog_bytes(self._position or Position())
+
+    def _adopt_stored_position(self) -> None:
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            cursor = _connection(session).cursor()
+            cursor.execute(_POSITION_MAKE, (self._cell_id, self._stream.name))
+            position, open_conversations = self._lock(cursor)
+        self._stream.restore(open_conversations)
+        self._position = position
+
+    def _lock(self, cursor: psycopg.Cursor) -> tuple[Position, str]:
+        row = cursor.execute(_POSITION_LOCK, (self._cell_id, self._stream.name)).fetchone()
+        if row is None:
+            raise _PositionMoved
+        return Position(row[0], row[1]), row[2]
+
+    def _store(self, batch: Batch) -> int:
+        """Returns the time of the last record, 0 where there is none."""
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            cursor = _connection(session).cursor()
+            if self._lock(cursor)[0] != self._position:
+                raise _PositionMoved
+            work, last_at = self._prepare(cursor, batch)
+            work.write(cursor, self._cell_id)
+            position = batch.position
+            stored = (position.segment, position.offset, work.open_conversations(), self._cell_id, self._stream.name)
+            cursor.execute(_POSITION_STORE, stored)
+        self._stream.committed(work)
+        return last_at
+
+    def _prepare(self, cursor: psycopg.Cursor, batch: Batch) -> tuple[Work, int]:
+        tenants = frozenset(row[0] for row in cursor.execute(_TENANTS, (self._cell_id,)))
+        work = self._stream.begin(tenants)
+        last_at = 0
+        for payload in batch.payloads:
+            try:
+                last_at = work.take(payload)
+            except StrayRecord as exc:
+                self._set_aside(payload, f"{exc}", "stray")
+            except Exception as exc:  # house-rule: whatever one record does to our code, the others are shipped
+                self._set_aside(payload, f"{type(exc).__name__}: {exc}", "quarantined")
+        # While a backlog is read, time is that of its records: what ends a conversation may be in the next batch.
+        work.finish(last_at if batch.more else self._clock())
+        return work, last_at
+
+    def _narrow(self, batch: Batch, exc: psycopg.Error) -> None:
+        """The batch holds something that PostgreSQL refuses: find it by halves and set it aside."""
+        if len(batch.payloads) > 1:
+            self._limit = max(1, len(batch.payloads) // 2)
+            return
+        for payload in batch.payloads:
+            self._set_aside(payload, _sentence(exc), "quarantined")
+        batch.payloads = []
+        self._advance(batch, self._store(batch))
+
+    def _set_aside(self, payload: memoryview, why: str, counter: str) -> None:
+        self._quarantine.add(payload)
+        self.counters[counter] += 1
+        self._alarms.tell(
+            f"{counter}-{self._stream.name}",
+            f"{self.counters[counter]} journal records were set aside in {self._quarantine.path.name}; the last: {why}",
+        )
+
+    def _advance(self, batch: Batch, last_at: int) -> None:
+        assert self._position is not None
+        moved_on = batch.position.segment != self._position.segment
+        self._position = batch.position
+        self._limit = min(MAX_RECORDS, self._limit * 2)
+        self.counters["shipped"] += len(batch.payloads)
+        self.counters["batches"] += 1
+        for cut in batch.cuts:
+            self.counters["cut_tails"] += 1
+            self.counters["cut_bytes"] += cut.lost_bytes
+            self._alarms.tell(
+                f"journal-cut-{self._stream.name}",
+                f"Segment {cut.segment} was damaged at byte {cut.offset}: {cut.lost_bytes} bytes are lost.",
+            )
+        if moved_on:
+            self._reader.delete_before(batch.position)
+        self._report(batch, last_at)
+
+    def _report(self, batch: Batch, last_at: int = 0) -> None:
+        behind = batch.more and last_at
+        self.counters["lag_seconds"] = max(0, self._clock() - last_at) // 1_000_000 if behind else 0
+        alarm = f"journal-damaged-{self._stream.name}"
+        if batch.damaged:
+            self._alarms.tell(
+                alarm, "The segment in use is damaged; what follows is cut when radiusd starts the next one."
+            )
+        else:
+            self._alarms.clear(alarm)
+
+
+def _connection(session: Session) -> psycopg.Connection:
+    """The driver's own connection, inside the session's transaction: COPY is not SQLAlchemy's."""
+    connection = session.connection().connection.driver_connection
+    assert isinstance(connection, psycopg.Connection)
+    return connection
+
+
+def _sentence(exc: BaseException) -> str:
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

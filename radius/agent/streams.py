@@ -1,0 +1,194 @@
+"""The two streams of the journal: how a batch of records becomes rows."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+import psycopg
+
+from nac.ids import CellId
+from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
+from radius.agent import rows, sessions, sightings, usage
+from radius.agent.conversations import Conversations
+from radius.agent.sessions import SessionBatch
+from radius.agent.sightings import Sightings, sighting_line
+from radius.agent.usage import accounting_line, read_usage
+
+_decode = msgspec.msgpack.Decoder(AnyRecord).decode
+
+
+class StrayRecord(ValueError):
+    """The record belongs to no tenant of this cell, or not to this stream."""
+
+
+class Work(Protocol):
+    """One batch: filled record by record, then written; what it remembers counts only once it is committed."""
+
+    def take(self, payload: memoryview) -> int:
+        """Add a record; returns its time. Raises and adds nothing where the record cannot be stored."""
+
+    def finish(self, now: int) -> None:
+        """Nothing more comes; `now` is the time up to which the journal was read."""
+
+    def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None: ...
+
+    def open_conversations(self) -> str:
+        """JSON for journal_positions."""
+
+
+class Stream(Protocol):
+    # As in journal_positions, and the name of its folder.
+    name: str
+    # Temporary tables: PostgreSQL refuses COPY into tables with row-level security.
+    tables: tuple[str, ...]
+
+    def begin(self, tenants: frozenset[str]) -> Work: ...
+
+    def committed(self, work: Work) -> None: ...
+
+    def restore(self, open_conversations: str) -> None: ...
+
+    def due(self, now: int) -> bool:
+        """Whether there is something to write although no record came."""
+
+
+class AuthStream:
+    name = "auth"
+    tables = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE)
+
+    def __init__(self) -> None:
+        self.sightings = Sightings()
+        self.conversations = Conversations()
+        self.forgotten_conversations = 0
+
+    def begin(self, tenants: frozenset[str]) -> "AuthWork":
+        return AuthWork(tenants, self.conversations.copy(), self.sightings)
+
+    def committed(self, work: Work) -> None:
+        assert isinstance(work, AuthWork)
+        self.conversations = work.conversations
+        self.forgotten_conversations += work.conversations.forgotten
+        self.sightings.remember(work.seen)
+
+    def restore(self, open_conversations: str) -> None:
+        self.conversations = Conversations.from_json(open_conversations)
+
+    def due(self, now: int) -> bool:
+        return self.conversations.due(now)
+
+
+class AuthWork:
+    def __init__(self, tenants: frozenset[str], conversations: Conversations, known: Sightings) -> None:
+        self._tenants = tenants
+        self._known = known
+        self._lines: list[str] = []
+        self.conversations = conversations
+        self.seen: dict[sightings.Key, AuthRecord] = {}
+
+    def take(self, payload: memoryview) -> int:
+        record = _record(payload, self._tenants)
+        if isinstance(record, CertificateSentRecord):
+            if "\0" in record.identity:
+                record = rows.cleaned(record)
+            self.conversations.open(record)
+            return record.at
+        if not isinstance(record, AuthRecord):
+            raise StrayRecord(f"a record of type {type(record).__name__} in the authentication journal")
+        try:
+            line = rows.auth_line(record)
+        except rows.Unstorable:
+            record = rows.cleaned(record)
+            line = rows.auth_line(record)
+        self._lines.append(line)
+        if record.conversation:
+            self.conversations.end(record.conversation)
+        if record.mac and self._known.is_due(record):
+            self.seen[record.tenant_id, record.mac] = record
+        return record.at
+
+    def finish(self, now: int) -> None:
+        for record in self.conversations.take_abandoned(now):
+            if record.tenant_id in self._tenants:
+                self._lines.append(rows.auth_line(record))
+
+    def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
+        if copy_rows(cursor, rows.AUTH_COPY, self._lines):
+            cursor.execute(rows.AUTH_INSERT, (cell_id,))
+        if copy_rows(cursor, sightings.SIGHTINGS_COPY, [sighting_line(record) for record in self.seen.values()]):
+            cursor.execute(sightings.SIGHTINGS_MERGE)
+
+    def open_conversations(self) -> str:
+        return self.conversations.to_json()
+
+
+class AccountingStream:
+    name = "acct"
+    tables = (usage.ACCOUNTING_TABLE, sessions.STAYS_TABLE, sessions.RESTARTS_TABLE)
+
+    def begin(self, tenants: frozenset[str]) -> "AccountingWork":
+        return AccountingWork(tenants)
+
+    def committed(self, work: Work) -> None:
+        """Nothing is remembered between batches."""
+
+    def restore(self, open_conversations: str) -> None:
+        """Accounting has none."""
+
+    def due(self, now: int) -> bool:
+        return False
+
+
+class AccountingWork:
+    def __init__(self, tenants: frozenset[str]) -> None:
+        self._tenants = tenants
+        self._lines: list[str] = []
+        self._sessions = SessionBatch()
+
+    def take(self, payload: memoryview) -> int:
+        record = _record(payload, self._tenants)
+        if not isinstance(record, AccountingRecord):
+            raise StrayRecord(f"a record of type {type(record).__name__} in the accounting journal")
+        used = read_usage(record)
+        try:
+            line = accounting_line(record, used)
+        except rows.Unstorable:
+            record = rows.cleaned(record)
+            used = read_usage(record)
+            line = accounting_line(record, used)
+        self._lines.append(line)
+        self._sessions.add(used)
+        return record.at
+
+    def finish(self, now: int) -> None:
+        """Nothing waits for a time."""
+
+    def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
+        if copy_rows(cursor, usage.ACCOUNTING_COPY, self._lines):
+            cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
+        if copy_rows(cursor, sessions.STAYS_COPY, self._sessions.stay_lines()):
+            cursor.execute(sessions.STAYS_MERGE, {"same_start": f"{sessions.SAME_START_SECONDS} seconds"})
+        if copy_rows(cursor, sessions.RESTARTS_COPY, self._sessions.restart_lines()):
+            cursor.execute(sessions.RESTARTS_CLOSE)
+
+    def open_conversations(self) -> str:
+        return "{}"
+
+
+def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
+    record: AnyRecord = _decode(payload)
+    if len(payload) > rows.LARGE_PAYLOAD_BYTES:
+        record = rows.cleaned(record)
+    if record.tenant_id not in tenants:
+        raise StrayRecord(f"tenant {record.tenant_id or '(none)'} holds no slot of this cell")
+    return record
+
+
+def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:
+    """COPY the lines into a temporary table; whether there were any."""
+    text = "\n".join(lines)
+    if not text:
+        return False
+    with cursor.copy(statement.encode()) as copy:
+        copy.write(text)
+        copy.write("\n")
+    return True

@@ -1,0 +1,175 @@
+"""What an Accounting-Request says (RFC 2866, 2869, 3162), read with the doubts that real NASes deserve."""
+
+import calendar
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nac.journal.records import AccountingRecord
+from nac.mac import normalise_mac
+from radius.agent.rows import copy_line, host_address, json_text
+
+_SECOND = 1_000_000
+_DAY_SECONDS = 86_400
+# A NAS repeats a record for hours at most; a larger delay is a broken counter.
+MAX_DELAY_SECONDS = _DAY_SECONDS
+# How far the clock of a NAS may be off before its Event-Timestamp is left aside for the time of arrival.
+MAX_EVENT_AGE_SECONDS = _DAY_SECONDS
+MAX_EVENT_AHEAD_SECONDS = 300
+# The counter wraps at 136 years; what claims ten is broken.
+MAX_SESSION_SECONDS = 10 * 366 * _DAY_SECONDS
+_INT8_MAX = 2**63 - 1
+# PostgreSQL indexes keys up to 2,704 bytes: three of 253 characters (RFC 2865 5) of up to 3 bytes fit.
+MAX_KEY = 253
+RESTARTS = ("Accounting-On", "Accounting-Off")
+
+
+@dataclass(slots=True)
+class Usage:
+    """One record, read. Times are epoch microseconds; None is what the NAS does not say."""
+
+    at: int
+    tenant_id: str
+    site_id: str
+    nas_id: str
+    nas_address: str
+    nas_key: str
+    status_type: str
+    session_id: str
+    mac: str
+    mac_key: str
+    identity: str
+    framed_ip: str
+    # When it happened at the NAS.
+    event_at: int
+    session_seconds: int | None
+    input_octets: int | None
+    output_octets: int | None
+    terminate_cause: str
+
+
+def read_usage(record: AccountingRecord) -> Usage:
+    values = dict(record.attributes)
+    get = values.get
+    station = get("Calling-Station-Id", "")
+    mac = normalise_mac(station)
+    identifier = get("NAS-Identifier", "")
+    stated = get("NAS-IP-Address") or get("NAS-IPv6-Address") or ""
+    return Usage(
+        at=record.at,
+        tenant_id=record.tenant_id,
+        site_id=record.site_id,
+        nas_id=record.nas_id,
+        nas_address=host_address(record.nas_address),
+        # Of what the NAS says alone: behind NAT its source address changes, and it may be registered at any time.
+        nas_key=f"{identifier}|{stated}"[:MAX_KEY] if identifier or stated else record.nas_address,
+        status_type=get("Acct-Status-Type", ""),
+        session_id=get("Acct-Session-Id", "")[:MAX_KEY],
+        mac=mac,
+        mac_key=mac or station[:MAX_KEY],
+        identity=get("User-Name", ""),
+        framed_ip=host_address(get("Framed-IP-Address") or get("Framed-IPv6-Address") or ""),
+        event_at=_event_at(record.at, get("Acct-Delay-Time", ""), get("Event-Timestamp", "")),
+        session_seconds=_number(get("Acct-Session-Time", ""), MAX_SESSION_SECONDS),
+        input_octets=_octets(get("Acct-Input-Octets", ""), get("Acct-Input-Gigawords", "")),
+        output_octets=_octets(get("Acct-Output-Octets", ""), get("Acct-Output-Gigawords", "")),
+        terminate_cause=get("Acct-Terminate-Cause", ""),
+    )
+
+
+def _number(text: str, limit: int) -> int | None:
+    if not text.isdecimal() or not text.isascii() or len(text) > 20:
+        return None
+    number = int(text)
+    return number if number <= limit else None
+
+
+def _octets(low: str, gigawords: str) -> int | None:
+    """64-bit counters come in two halves (RFC 2869 5.1, 5.2)."""
+    octets = _number(low, 0xFFFFFFFF)
+    if not gigawords:
+        return octets
+    high = _number(gigawords, 0xFFFFFFFF)
+    if octets is None and high is None:
+        return None
+    return min(((high or 0) << 32) + (octets or 0), _INT8_MAX)
+
+
+def _event_at(at: int, delay: str, stamp: str) -> int:
+    """The delay comes first: it needs no right clock in the NAS."""
+    seconds = _number(delay, MAX_DELAY_SECONDS)
+    if seconds:
+        return at - seconds * _SECOND
+    if stamp and seconds is None:
+        happened = event_timestamp(stamp)
+        if happened is not None:
+            happened *= _SECOND
+            if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
+                return happened
+    return at
+
+
+_MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}
+
+
+@lru_cache(maxsize=1_024)
+def event_timestamp(text: str) -> int | None:
+    """Epoch seconds of "Nov 21 2026 03:01:02 UTC", which is how radiusd prints a date, or of plain seconds."""
+    if text.isdecimal() and text.isascii() and len(text) <= 10:
+        return int(text)
+    parts = text.split()
+    if len(parts) != 5 or parts[0] not in _MONTHS:
+        return None
+    try:
+        hour, minute, second = (int(part) for part in parts[3].split(":"))
+        moment = (int(parts[2]), _MONTHS[parts[0]], int(parts[1]), hour, minute, second, 0, 0, -1)
+        if parts[4] in ("UTC", "GMT"):
+            return calendar.timegm(moment)
+        # radiusd prints its own zone, which is ours.
+        return int(time.mktime(moment)) if parts[4] in time.tzname else None
+    except (ValueError, OverflowError):
+        return None
+
+
+ACCOUNTING_TABLE = """
+CREATE TEMPORARY TABLE shipped_accounting (
+    at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, status_type text, session_id text, mac
+    macaddr, identity text, session_seconds bigint, input_octets bigint, output_octets bigint, terminate_cause text,
+    attributes jsonb
+) ON COMMIT DELETE ROWS
+"""
+ACCOUNTING_COPY = "COPY shipped_accounting FROM STDIN (NULL '')"
+ACCOUNTING_INSERT = """
+INSERT INTO accounting_log (
+    at, cell_id, tenant_id, site_id, nas_id, nas_address, status_type, session_id, mac, identity, session_seconds,
+    input_octets, output_octets, terminate_cause, attributes
+)
+SELECT
+    to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id, nas_address, coalesce(status_type, ''),
+    coalesce(session_id, ''), mac, coalesce(identity, ''), session_seconds, input_octets, output_octets,
+    coalesce(terminate_cause, ''), attributes
+FROM shipped_accounting
+"""
+
+
+def accounting_line(record: AccountingRecord, usage: Usage) -> str:
+    return copy_line(
+        str(usage.at),
+        usage.tenant_id,
+        usage.site_id,
+        usage.nas_id,
+        usage.nas_address,
+        usage.status_type,
+        usage.session_id,
+        usage.mac,
+        usage.identity,
+        optional_number(usage.session_seconds),
+        optional_number(usage.input_octets),
+        optional_number(usage.output_octets),
+        usage.terminate_cause,
+        json_text(record.attributes),
+    )
+
+
+def optional_number(number: int | None) -> str:
+    return "" if number is None else str(number)
