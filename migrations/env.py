@@ -35,7 +35,7 @@ def _migrate() -> None:
     try:
         with engine.connect() as connection:
             connection.execute(_TIMEOUTS)
-            connection.commit()
+            connection.commit()  # house: allow commit -- ends the transaction of the SET; migrations run in their own
             context.configure(
                 connection=connection, target_metadata=Base.metadata, include_name=_is_ours, compare_type=True
             )

@@ -116,7 +116,7 @@ class WriteBatch:
                 raise _translated(error) from error
             return
         try:
-            self._transaction.commit()
+            self._transaction.commit()  # house: allow commit -- LMDB's transaction, no session
         except lmdb.Error as exc:
             raise _translated(exc) from exc
         self._writer.committed()

@@ -1,0 +1,229 @@
+"""House rules that no general linter knows, with the reason for each: `python -m cli.lint`.
+
+A line that must break a rule says so, with its reason: `# house: allow <rule> -- why this is right here`.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGES = ("nac", "pki", "radius", "api", "worker", "cli", "migrations", "loadtest")
+LONGEST_FILE = 500
+
+_ALLOW = re.compile(r"#\s*house: allow (?P<rule>[a-z-]+) -- \S")
+_SQL_START = re.compile(
+    r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE|COPY|WITH|SET|LOCK|NOTIFY)\s"
+)
+_SQL_CALLS = {"execute", "executemany", "scalar", "scalars", "stream", "copy", "text", "exec_driver_sql"}
+_CLOCK_CALLS = {
+    ("datetime", "now"),
+    ("datetime", "utcnow"),
+    ("datetime", "today"),
+    ("date", "today"),
+    ("time", "time"),
+    ("time", "time_ns"),
+    ("time", "localtime"),
+    ("time", "gmtime"),
+}
+# Label by label, so that this file is no offender itself. Where packages come from is the machine's own setting.
+_REGISTRIES = {
+    ("pypi", "org"),
+    ("pythonhosted", "org"),
+    ("npmjs", "org"),
+    ("npmjs", "com"),
+    ("yarnpkg", "com"),
+    ("jsdelivr", "net"),
+    ("unpkg", "com"),
+    ("deb", "debian", "org"),
+    ("security", "debian", "org"),
+    ("snapshot", "debian", "org"),
+    ("ftp", "debian", "org"),
+    ("archive", "ubuntu", "com"),
+    ("docker", "io"),
+    ("docker", "com"),
+    ("ghcr", "io"),
+    ("quay", "io"),
+    ("gcr", "io"),
+    ("networkradius", "com"),
+}
+_HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    path: str
+    line: int
+    rule: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    # Relative to the checkout, with slashes.
+    path: str
+    text: str
+    tree: ast.Module
+
+
+def commit(source: Source) -> Iterator[tuple[int, str]]:
+    """The edge owns the transaction: a service that commits takes the caller's work apart."""
+    if source.path.startswith("nac/db/"):
+        return
+    for call in _calls(source.tree):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "commit":
+            yield call.lineno, "only nac.db.session_scope commits; open one at the edge instead"
+
+
+def sql_string(source: Source) -> Iterator[tuple[int, str]]:
+    """SQL that is pasted together is one forgotten quote away from an injection."""
+    for call in _calls(source.tree):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name in _SQL_CALLS and call.args and _is_composed(call.args[0]):
+            yield call.lineno, f"{name}() is given composed text; pass values as parameters, names with psycopg.sql"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.JoinedStr) and _is_composed(node) and isinstance(node.values[0], ast.Constant):
+            first = str(node.values[0].value)
+            if _SQL_START.match(first):
+                yield node.lineno, "an f-string that is SQL; pass values as parameters, names with psycopg.sql"
+
+
+def _is_composed(node: ast.expr) -> bool:
+    if isinstance(node, ast.JoinedStr):
+        return any(isinstance(value, ast.FormattedValue) for value in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
+        sides = (node.left, node.right)
+        return any(_is_text(side) or _is_composed(side) for side in sides) and not all(map(_is_text, sides))
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "format"
+        and _is_text(node.func.value)
+    )
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def clock(source: Source) -> Iterator[tuple[int, str]]:
+    """One place reads the wall clock, so that everything else can be tested at any time of day."""
+    if source.path == "nac/clock.py":
+        return
+    for call in _calls(source.tree):
+        match call.func:
+            case ast.Attribute(attr=method, value=ast.Name(id=owner) | ast.Attribute(attr=owner)):
+                if (owner, method) in _CLOCK_CALLS:
+                    yield call.lineno, f"{owner}.{method}() reads the wall clock; use nac.clock"
+            case _:
+                continue
+
+
+def engine_imports(source: Source) -> Iterator[tuple[int, str]]:
+    """The policy engine decides in radiusd, API and worker alike: the standard library is all that they share."""
+    if not source.path.startswith("nac/engine/"):
+        return
+    for line, module in _imports(source.tree):
+        ours = module == "nac.engine" or module.startswith(("nac.engine.", "."))
+        if (not ours and module.partition(".")[0] not in sys.stdlib_module_names) or module.startswith(".."):
+            yield line, f"nac.engine imports {module}; it may import the standard library and itself"
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "." * node.level + (node.module or "")
+
+
+def long_file(source: Source) -> Iterator[tuple[int, str]]:
+    """A file that nobody can hold in the head is two files."""
+    lines = source.text.count("\n")
+    if lines > LONGEST_FILE:
+        yield lines, f"{lines} lines; split it below {LONGEST_FILE}"
+
+
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+RULES: dict[str, Callable[[Source], Iterator[tuple[int, str]]]] = {
+    "commit": commit,
+    "sql-string": sql_string,
+    "clock": clock,
+    "engine-imports": engine_imports,
+    "long-file": long_file,
+}
+
+
+def check_python(path: str, text: str) -> list[Finding]:
+    """Findings in one Python file of ours; `path` is relative to the checkout."""
+    source = Source(path, text, ast.parse(text, path))
+    allowed = {
+        (number, match["rule"])
+        for number, line in enumerate(text.splitlines(), start=1)
+        for match in _ALLOW.finditer(line)
+    }
+    return sorted(
+        {
+            Finding(path, line, name, what)
+            for name, rule in RULES.items()
+            for line, what in rule(source)
+            if (line, name) not in allowed
+        }
+    )
+
+
+def check_registry_hosts(path: str, text: str) -> list[Finding]:
+    """Any tracked file: where packages are fetched from is the machine's setting, and a mirror must be enough."""
+    return [
+        Finding(path, number, "registry-host", f"names {host}; packages come from where the machine is set up to look")
+        for number, line in enumerate(text.splitlines(), start=1)
+        for host in _HOST.findall(line)
+        if _is_registry(host)
+    ]
+
+
+def _is_registry(host: str) -> bool:
+    labels = tuple(host.lower().split("."))
+    return any(labels[-size:] in _REGISTRIES for size in (2, 3))
+
+
+def check_repository(root: Path) -> list[Finding]:
+    listed = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    findings: list[Finding] = []
+    for path in filter(None, listed.stdout.split("\0")):
+        try:
+            text = (root / path).read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError):
+            # Binary, or deleted and not yet committed.
+            continue
+        findings += check_registry_hosts(path, text)
+        if path.endswith(".py") and path.partition("/")[0] in PACKAGES:
+            findings += check_python(path, text)
+    return sorted(findings)
+
+
+def main() -> int:
+    findings = check_repository(CHECKOUT)
+    for finding in findings:
+        print(finding)
+    print(f"house rules: {len(findings)} findings" if findings else "house rules: kept")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
