@@ -1,6 +1,7 @@
 """radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-radiusd names the call in Admit-Stage: reject (it refused), certificate-sent (a challenge), none (credentials hold).
+radiusd names the end in Admit-Stage: reject (it refused), certificate-sent (a challenge), none (credentials hold).
+Admit-Decided tells it that there is nothing more to ask.
 """
 
 import secrets
@@ -9,10 +10,11 @@ import time
 from nac import clock
 from nac.journal.records import AuthRecord, CertificateSentRecord
 from nac.replica.records import SlotRecord
+from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
 from radius.module.credentials import PasswordOpener, examine
-from radius.module.decision import Case, Outcome, decide_case, locate
+from radius.module.decision import Case, Outcome, decide_case, eap_method, explain_reject, locate
 from radius.module.request import AccessRequest, collect, first
 
 _cell: Cell
@@ -20,6 +22,8 @@ _journal: Journal
 _open_password: PasswordOpener
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
+# Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
+_PERMITTED: tuple[radiusd.Update, ...] = (*_DECIDED, ("Auth-Type", "=", "Accept"))
 
 # RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
 MAX_NAME = 253
@@ -41,40 +45,51 @@ def detach(_: object) -> int:
 def authorize(lists: radiusd.Lists) -> radiusd.Answer:
     started = time.perf_counter_ns()
     try:
-        return _authorize(lists, started)
+        return _authorize(AccessRequest(lists["request"]), started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("authorize")
-        return _refuse("unknown", "internal-error")
+        return _record_internal_error(lists)
 
 
 def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
     started = time.perf_counter_ns()
     try:
+        request = AccessRequest(lists["request"])
         control = collect(lists["config"])
-        if first(control, "Admit-Stage") == "certificate-sent":
-            return _certificate_sent(lists)
-        return _post_auth(Case(lists, control), started)
+        stage = first(control, "Admit-Stage")
+        if stage == "certificate-sent":
+            return _certificate_sent(request)
+        state = collect(lists["session-state"])
+        case = Case(request, first(control, "Admit-Method") or eap_method(request, state), state)
+        with _cell.replica.begin() as view:
+            _find_place(case, view)
+            outcome = explain_reject(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)
+        started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
+        return _settle(case, outcome, started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("post_auth")
         return _record_internal_error(lists)
 
 
-def _authorize(lists: radiusd.Lists, started: int) -> radiusd.Answer:
-    request = AccessRequest(lists["request"])
-    now = clock.epoch_microseconds()
+def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
+    """The first packet. What needs no word of radiusd is settled here: refusals, and MAC addresses that come by PAP."""
+    case = Case(request, "unknown")
+    outcome = None
     with _cell.replica.begin() as view:
-        slot = view.slot(request.slot)
+        slot = _find_place(case, view)
         if slot is None:
-            return _refuse("unknown", "not-ready")
-        if slot.status != "active":
-            return _refuse("unknown", "tenant-suspended")
-        if _cell.limiter.is_limited(
-            _limiter_key(request), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=now
-        ):
-            return _refuse("unknown", "rate-limited")
-        credentials = examine(request, view, slot, now_seconds=now // 1_000_000, open_password=_open_password)
-    if credentials.reason:
-        return _refuse(credentials.method, credentials.reason)
+            return _settle(case, Outcome(False, "not-ready"), started)
+        refusal = _refusal(request, slot, case.at)
+        if refusal:
+            return _settle(case, Outcome(False, refusal), started)
+        credentials = examine(request, view, slot, now_seconds=case.at // 1_000_000, open_password=_open_password)
+        case.method = credentials.method
+        if credentials.reason:
+            outcome = Outcome(False, credentials.reason)
+        elif credentials.verified:
+            outcome = decide_case(case, view, _cell.policies)
+    if outcome is not None:
+        return _settle(case, outcome, started)
     control = credentials.control
     if credentials.method == "eap":
         control += _server_certificate(request.slot, slot)
@@ -86,8 +101,20 @@ def _authorize(lists: radiusd.Lists, started: int) -> radiusd.Answer:
     return radiusd.UPDATED, {"config": control, "session-state": credentials.session_state}
 
 
-def _refuse(method: str, reason: str) -> radiusd.Answer:
-    return radiusd.REJECT, {"config": (("Admit-Method", ":=", method), ("Admit-Reason", ":=", reason))}
+def _find_place(case: Case, view: ReplicaView) -> SlotRecord | None:
+    case.slot = view.slot(case.request.slot)
+    if case.slot is not None:
+        case.place = locate(case.request, view, case.slot)
+    return case.slot
+
+
+def _refusal(request: AccessRequest, slot: SlotRecord, at: int) -> str:
+    if slot.status != "active":
+        return "tenant-suspended"
+    limited = _cell.limiter.is_limited(
+        _limiter_key(request), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
+    )
+    return "rate-limited" if limited else ""
 
 
 def _server_certificate(number: int, slot: SlotRecord) -> tuple[radiusd.Update, ...]:
@@ -101,8 +128,7 @@ def _limiter_key(request: AccessRequest) -> tuple[int, str, str]:
     return request.slot, request.nas_key(), request.mac or request.user_name[:MAX_NAME]
 
 
-def _certificate_sent(lists: radiusd.Lists) -> radiusd.Answer:
-    request = AccessRequest(lists["request"])
+def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
     with _cell.replica.begin() as view:
         slot = view.slot(request.slot)
         if slot is None:
@@ -129,19 +155,18 @@ def _certificate_sent(lists: radiusd.Lists) -> radiusd.Answer:
     return radiusd.UPDATED, {"session-state": (("Admit-Conversation", ":=", conversation),)}
 
 
-def _post_auth(case: Case, started: int) -> radiusd.Answer:
-    with _cell.replica.begin() as view:
-        outcome = decide_case(case, view, _cell.policies)
-    if case.slot is None:
+def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
+    """Count, journal and answer."""
+    slot = case.slot
+    if slot is None:
         say_not_ready(case.request.slot, case.at)
         return radiusd.REJECT, {"config": _DECIDED}
-    suppressed = _limit(case, case.slot, outcome)
+    suppressed = _limit(case, slot, outcome)
     if suppressed is not None:
-        spent = (time.perf_counter_ns() - started) // 1000 + int(first(case.control, "Admit-Microseconds") or 0)
-        _journal.append(_record(case, outcome, spent, suppressed))
+        _journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
     if not outcome.permitted:
         return radiusd.REJECT, {"config": _DECIDED}
-    return radiusd.UPDATED, {"reply": outcome.reply, "config": _DECIDED}
+    return radiusd.UPDATED, {"reply": outcome.reply, "config": _PERMITTED}
 
 
 def _limit(case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
@@ -182,7 +207,7 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         case.tls_version,
         case.resumed,
         first(case.state, "Admit-Conversation"),
-        case.values,
+        case.values or request.engine_values(),
         spent_microseconds,
         suppressed,
     )
@@ -191,9 +216,9 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
 def _record_internal_error(lists: radiusd.Lists) -> radiusd.Answer:
     """The decision failed: say so in the log of decisions, as far as the request can still be read."""
     try:
-        case = Case(lists, {})
+        case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
         with _cell.replica.begin() as view:
-            case.slot = view.slot(case.request.slot)
+            _find_place(case, view)
         if case.slot is not None:
             _journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
     except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands

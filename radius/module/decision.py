@@ -8,8 +8,7 @@ from nac.replica.records import NasRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.cell import Policies
 from radius.module.failure import explain_failure
-from radius.module.radiusd_api import Lists
-from radius.module.request import AccessRequest, Attributes, EngineValues, collect, first
+from radius.module.request import AccessRequest, Attributes, EngineValues, first
 from radius.module.resumption import keep_resumable, resumed_certificate
 
 
@@ -40,32 +39,24 @@ class Place(NamedTuple):
         return self.site.site_id if self.site else ""
 
 
+NOWHERE = Place(None, None)
+
+
 class Case:
-    """A conversation at its end, as the decision finds it and what it adds: attributes by name, "" where unknown."""
+    """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("at", "certificate", "control", "method", "place", "request", "slot", "state", "values")
+    __slots__ = ("at", "certificate", "method", "place", "request", "slot", "state", "values")
 
-    def __init__(self, lists: Lists, control: Attributes) -> None:
-        self.request = AccessRequest(lists["request"])
-        self.control = control
-        self.state = collect(lists["session-state"])
+    def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
+        self.request = request
+        self.method = method
+        self.state: Attributes = {} if state is None else state
         self.at = clock.epoch_microseconds()
         self.slot: SlotRecord | None = None
-        self.place = Place(None, None)
-        self.method = first(control, "Admit-Method") or self._eap_method()
+        self.place = NOWHERE
         # What the device showed; radiusd reports it of full handshakes, failed ones and TLS 1.2 resumption.
-        self.certificate = self.request.attributes if "TLS-Client-Cert-Serial" in self.request.attributes else {}
+        self.certificate = request.attributes if "TLS-Client-Cert-Serial" in request.attributes else {}
         self.values: EngineValues = {}
-
-    def _eap_method(self) -> str:
-        if "TLS-Session-Version" in self.state or first(self.request.attributes, "EAP-Type") == "TLS":
-            return "eap-tls"
-        return "mab" if "Admit-MAB-Password" in self.state else "eap"
-
-    @property
-    def rejected(self) -> bool:
-        """radiusd refused, or the first callback did; nothing can be permitted any more."""
-        return first(self.control, "Admit-Stage") == "reject"
 
     @property
     def tls_version(self) -> str:
@@ -76,17 +67,19 @@ class Case:
         return "EAP-Session-Resumed" in self.request.attributes
 
 
+def eap_method(request: AccessRequest, state: Attributes) -> str:
+    if "TLS-Session-Version" in state or first(request.attributes, "EAP-Type") == "TLS":
+        return "eap-tls"
+    return "mab" if "Admit-MAB-Password" in state else "eap"
+
+
 def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
-    """The verdict of a conversation at its end; fills in what it finds out about `case`."""
-    slot = view.slot(case.request.slot)
+    """The verdict over a device whose credentials hold; fills in what it finds out about `case`."""
+    slot = case.slot
     if slot is None:
         return Outcome(False, "not-ready")
-    case.slot = slot
-    case.place = locate(case.request, view, slot)
     case.values = case.request.engine_values()
     case.values["identity"] = (case.request.user_name,)
-    if case.rejected:
-        return explain_reject(case, view, slot)
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
     if case.method == "eap-tls":
@@ -112,11 +105,11 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     return Outcome(False, reason) if reason else None
 
 
-def explain_reject(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome:
-    """Words for a reject that is settled: by our first callback, or by radiusd."""
-    reason = first(case.control, "Admit-Reason")
-    if reason:
-        return Outcome(False, reason)
+def explain_reject(case: Case, view: ReplicaView) -> Outcome:
+    """Words for a reject that radiusd itself decided."""
+    slot = case.slot
+    if slot is None:
+        return Outcome(False, "not-ready")
     reason, detail = explain_failure(case.request.attributes.get("Module-Failure-Message", ()))
     if case.method in ("mab", "pap", "chap") and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
