@@ -36,7 +36,7 @@ def test_reconnect_with_the_kept_session_is_resumed(stock, client, version):
 
 def test_mix_takes_turns_of_one_full_handshake_and_reconnects(stock, client):
     devices = [(stock.target, stock.supplicant(version=ssl.TLSVersion.TLSv1_2), stock.vlan) for _ in range(2)]
-    run = client.run(EapTlsSource(devices, reconnects=3), count=16, window=2)
+    run = client.run(EapTlsSource(devices, reconnects=3), count=16, window=1)
     assert run.faults() == {}
     assert {kind: tally.right for kind, tally in run.tallies.items()} == {FULL: 4, RESUMED: 12}
 
