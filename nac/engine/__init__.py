@@ -5,7 +5,7 @@
 
 from nac.engine.deciding import decide
 from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
-from nac.engine.document import read_policy_text
+from nac.engine.document import check_storable, read_policy_text
 from nac.engine.mistakes import DocumentErrors, Mistake, PolicyErrors, RequestErrors
 from nac.engine.outcome import Outcome, ReplyAttribute, ReplyDictionary
 from nac.engine.policy import Policy, Rule, compile_outcome, compile_policy
@@ -27,6 +27,7 @@ __all__ = [
     "RequestErrors",
     "Rule",
     "RuleTrace",
+    "check_storable",
     "compile_outcome",
     "compile_policy",
     "decide",

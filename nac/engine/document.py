@@ -35,8 +35,18 @@ def read_policy_text(text: str | bytes) -> object:
     return document
 
 
-def check_storable(document: object, report: Report) -> bool:
-    """Reports what is not JSON, cannot be stored, or is too large. False where nothing further can be said."""
+def check_storable(document: object) -> tuple[Mistake, ...]:
+    """What is not JSON, cannot be stored, or is too large; () where the document can be read further."""
+    report = Report()
+    _walk(document, report)
+    if not report:
+        size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
+        if size > MAX_DOCUMENT_BYTES:
+            return (_too_large(size),)
+    return report.mistakes
+
+
+def _walk(document: object, report: Report) -> None:
     stack: list[tuple[object, str, int]] = [(document, "", 1)]
     budget = MAX_DOCUMENT_BYTES
     while stack:
@@ -44,10 +54,10 @@ def check_storable(document: object, report: Report) -> bool:
         budget -= 1
         if budget < 0:
             report.add("", f"larger than {MAX_DOCUMENT_BYTES // 1024} kB")
-            return False
+            return
         if depth > _MAX_CONTAINERS:
             report.add("", f"nested deeper than {_MAX_CONTAINERS} levels")
-            return False
+            return
         if isinstance(value, dict):
             for key, child in value.items():
                 if not isinstance(key, str):
@@ -61,12 +71,6 @@ def check_storable(document: object, report: Report) -> bool:
             _check_text(value, place, report)
         elif value is not None and not isinstance(value, int | bool):
             report.add(place, f"must be text, a whole number, true or false, not {type(value).__name__}")
-    if report:
-        return False
-    size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
-    if size > MAX_DOCUMENT_BYTES:
-        report.add("", _too_large(size).message)
-    return not report
 
 
 def _too_large(size: int) -> Mistake:

@@ -65,9 +65,9 @@ def compile_policy(document: object, *, fallback: object = None, replies: ReplyD
     `radius.*` conditions are checked against radiusd's dictionaries. Raises PolicyErrors with every mistake and its
     place, and nothing else, whatever the document is.
     """
+    if unreadable := check_storable(document):
+        raise PolicyErrors(unreadable)
     report = Report()
-    if not check_storable(document, report):
-        raise PolicyErrors(report.mistakes)
     if not isinstance(document, dict):
         report.add("", "must be an object with pinned_denies, rules and fallback")
         raise PolicyErrors(report.mistakes)
@@ -93,10 +93,10 @@ def compile_outcome(document: object, *, place: str = "fallback", replies: Reply
 
 
 def _parse_alone(document: object, place: str, report: Report, replies: ReplyDictionary | None) -> Outcome:
-    own = Report()
-    if not check_storable(document, own):
-        for mistake in own.mistakes:
-            report.add(f"{place}.{mistake.place}" if mistake.place else place, mistake.message)
+    unreadable = check_storable(document)
+    for mistake in unreadable:
+        report.add(f"{place}.{mistake.place}" if mistake.place else place, mistake.message)
+    if unreadable:
         return Outcome()
     return parse_outcome(document, place, report, replies)
 

@@ -1,0 +1,76 @@
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import EndpointGroup, Policy, PolicyVersion, Site, UserGroup
+
+_NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
+    "endpoint-group": EndpointGroup,
+    "user-group": UserGroup,
+    "site": Site,
+}
+
+
+def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | None:
+    return session.scalar(select(Policy).where(Policy.tenant_id == tenant_id, Policy.slug == slug))
+
+
+def lock_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | None:
+    """Locked until the transaction ends: two that save or publish at once get numbers one after the other."""
+    return session.scalar(
+        select(Policy)
+        .where(Policy.tenant_id == tenant_id, Policy.slug == slug)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+
+
+def list_all(session: Session, tenant_id: TenantId) -> Sequence[Policy]:
+    return session.scalars(select(Policy).where(Policy.tenant_id == tenant_id).order_by(Policy.slug)).all()
+
+
+def newest_number(session: Session, tenant_id: TenantId, policy_id: UUID) -> int:
+    """0 where there is no version yet."""
+    query = select(func.max(PolicyVersion.number)).where(
+        PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id
+    )
+    return session.scalar(query) or 0
+
+
+def get_version(session: Session, tenant_id: TenantId, policy_id: UUID, number: int) -> PolicyVersion | None:
+    return session.scalar(
+        select(PolicyVersion).where(
+            PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id, PolicyVersion.number == number
+        )
+    )
+
+
+def versions_in_status(session: Session, tenant_id: TenantId, policy_id: UUID, status: str) -> Sequence[PolicyVersion]:
+    return session.scalars(
+        select(PolicyVersion).where(
+            PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id, PolicyVersion.status == status
+        )
+    ).all()
+
+
+def list_versions(
+    session: Session, tenant_id: TenantId, policy_id: UUID, *, below: int | None, limit: int
+) -> Sequence[PolicyVersion]:
+    query = (
+        select(PolicyVersion)
+        .where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id)
+        .order_by(PolicyVersion.number.desc())
+        .limit(limit)
+    )
+    if below is not None:
+        query = query.where(PolicyVersion.number < below)
+    return session.scalars(query).all()
+
+
+def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str]) -> set[str]:
+    """Those of `names` that exist; `kind` as in nac.engine.Reference."""
+    model = _NAMED[kind]
+    return set(session.scalars(select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))))

@@ -1,0 +1,203 @@
+"""Policies of a tenant: drafts, publishing, rolling back.
+
+A version never changes once it is stored. There is at most one draft: the newest; the one before it is superseded.
+Publishing checks the document again, because groups and dictionaries may have changed since it was saved.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.errors import AlreadyExists, Conflict, NotFound
+from nac.ids import TenantId
+from nac.models import Policy, PolicyVersion
+from nac.policies import repository
+from nac.policies.checking import DictionaryMissing, InvalidPolicy, check_document, check_fallback
+from nac.validation import require_name, require_slug
+
+__all__ = [
+    "DictionaryMissing",
+    "InvalidPolicy",
+    "NothingToPublish",
+    "PolicyNotFound",
+    "PolicyVersionNotFound",
+    "check_document",
+    "check_fallback",
+    "create_policy",
+    "list_policies",
+    "list_versions",
+    "publish_policy",
+    "require_by_slug",
+    "require_version",
+    "roll_back_policy",
+    "save_draft",
+]
+
+
+class PolicyNotFound(NotFound):
+    """There is no such policy."""
+
+
+class PolicyVersionNotFound(NotFound):
+    """The policy has no such version."""
+
+
+class NothingToPublish(Conflict):
+    """There is no draft that could be published."""
+
+
+def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, name: str = "") -> Policy:
+    """A policy without versions: where it is assigned, everything is denied until one is published."""
+    require_slug(slug)
+    if repository.get_by_slug(session, tenant_id, slug):
+        raise AlreadyExists(f"There is a policy {slug!r} already.", place="slug")
+    policy = Policy(tenant_id=tenant_id, slug=slug, name=require_name(name or slug))
+    session.add(policy)
+    session.flush()
+    _audit(session, actor, policy, "create", after={"name": policy.name})
+    return policy
+
+
+def save_draft(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, document: object, comment: str = ""
+) -> PolicyVersion:
+    """The document as the newest version. Raises InvalidPolicy with every mistake; nothing is stored then."""
+    policy = _require_locked(session, tenant_id, slug)
+    check_document(session, tenant_id=tenant_id, document=document)
+    _supersede(session, policy, "draft")
+    version = _append(session, policy, document, comment)
+    _audit(session, actor, policy, "save-draft", after={"version": version.number, "comment": comment})
+    return version
+
+
+def publish_policy(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, number: int | None = None
+) -> PolicyVersion:
+    """Put the draft in force. With `number`, only if that is the draft: what was reviewed is what is published."""
+    policy = _require_locked(session, tenant_id, slug)
+    draft = next(iter(repository.versions_in_status(session, tenant_id, policy.id, "draft")), None)
+    if draft is None:
+        raise NothingToPublish(remedy="Save a draft first, or roll back to a version that was published before.")
+    if number is not None and draft.number != number:
+        raise Conflict(
+            f"The draft is version {draft.number}, not {number}.", place="number", remedy="Look at it, then publish it."
+        )
+    check_document(session, tenant_id=tenant_id, document=draft.document)
+    _put_in_force(session, actor, policy, draft, "publish")
+    return draft
+
+
+def roll_back_policy(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, number: int, comment: str = ""
+) -> PolicyVersion:
+    """Put a version back in force that was in force before, as a new version. A draft stays as it is."""
+    policy = _require_locked(session, tenant_id, slug)
+    old = _require_version(session, policy, number)
+    if old.published_at is None:
+        raise Conflict(
+            f"Version {number} was never published.", place="number", remedy="Save it as a draft and publish that."
+        )
+    if policy.published_version == number:
+        raise Conflict(f"Version {number} is in force already.", place="number")
+    check_document(session, tenant_id=tenant_id, document=old.document)
+    version = _append(session, policy, old.document, comment or f"Back to version {number}")
+    _put_in_force(session, actor, policy, version, "roll-back")
+    return version
+
+
+def list_policies(session: Session, *, tenant_id: TenantId) -> Sequence[Policy]:
+    return repository.list_all(session, tenant_id)
+
+
+def list_versions(
+    session: Session, *, tenant_id: TenantId, slug: str, below: int | None = None, limit: int = 100
+) -> Sequence[PolicyVersion]:
+    """Newest first; page on with the last one's number."""
+    policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    return repository.list_versions(session, tenant_id, policy.id, below=below, limit=limit)
+
+
+def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Policy:
+    policy = repository.get_by_slug(session, tenant_id, slug)
+    if policy is None:
+        raise _not_found(slug)
+    return policy
+
+
+def require_version(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
+    """That version; without `number` the one in force or, where none is, the newest."""
+    policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    if number is None:
+        number = policy.published_version or repository.newest_number(session, tenant_id, policy.id)
+    return _require_version(session, policy, number)
+
+
+def _require_locked(session: Session, tenant_id: TenantId, slug: str) -> Policy:
+    policy = repository.lock_by_slug(session, tenant_id, slug)
+    if policy is None:
+        raise _not_found(slug)
+    return policy
+
+
+def _not_found(slug: str) -> PolicyNotFound:
+    return PolicyNotFound(f"There is no policy {slug!r}.", place="policy", remedy="See the list of policies.")
+
+
+def _require_version(session: Session, policy: Policy, number: int) -> PolicyVersion:
+    version = repository.get_version(session, policy.tenant_id, policy.id, number)
+    if version is None:
+        raise PolicyVersionNotFound(f"Policy {policy.slug!r} has no version {number}.", place="number")
+    return version
+
+
+def _append(session: Session, policy: Policy, document: object, comment: str) -> PolicyVersion:
+    number = repository.newest_number(session, policy.tenant_id, policy.id) + 1
+    version = PolicyVersion(
+        tenant_id=policy.tenant_id,
+        policy_id=policy.id,
+        number=number,
+        document=document,
+        status="draft",
+        comment=comment,
+    )
+    session.add(version)
+    session.flush()
+    return version
+
+
+def _supersede(session: Session, policy: Policy, status: str) -> None:
+    for version in repository.versions_in_status(session, policy.tenant_id, policy.id, status):
+        version.status = "superseded"
+    session.flush()
+
+
+def _put_in_force(session: Session, actor: str, policy: Policy, version: PolicyVersion, verb: str) -> None:
+    _supersede(session, policy, "published")
+    before = policy.published_version
+    version.status = "published"
+    version.published_at = utc_now()
+    policy.published_version = version.number
+    session.flush()
+    _audit(session, actor, policy, verb, before={"version": before}, after={"version": version.number})
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    policy: Policy,
+    verb: str,
+    *,
+    after: dict[str, object],
+    before: dict[str, object] | None = None,
+) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"policy.{verb}",
+        target=policy.slug,
+        tenant_id=policy.tenant_id,
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,41 @@
+"""Documents of policies, good and bad."""
+
+
+def group_rule(group="printers", vlan="20", identifier="r"):
+    return {
+        "id": identifier,
+        "name": "By group",
+        "when": {"attribute": "endpoint.group", "operator": "equals", "value": group},
+        "then": {"verdict": "permit", "vlan": vlan},
+    }
+
+
+def good(vlan="20"):
+    return {"rules": [group_rule(vlan=vlan)], "fallback": {"verdict": "deny"}}
+
+
+def bad():
+    """One mistake of each kind: form, dictionary, group of endpoints, group of users, site."""
+    other = {
+        "any": [
+            {"attribute": "user.group", "operator": "one_of", "value": ["staff", "stuff"]},
+            {"attribute": "site.name", "operator": "equals", "value": "Mars"},
+            {"attribute": "colour", "operator": "equals", "value": "red"},
+        ]
+    }
+    reply = [{"attribute": "Session-Timeout", "value": "soon"}]
+    return {
+        "rules": [
+            group_rule(group="plotters"),
+            {"id": "o", "name": "Other", "when": other, "then": {"verdict": "permit", "reply": reply}},
+        ]
+    }
+
+
+PLACES_OF_BAD = {
+    "rules[0].when.value",
+    "rules[1].when.any[0].value[1]",
+    "rules[1].when.any[1].value",
+    "rules[1].when.any[2].attribute",
+    "rules[1].then.reply[0]",
+}

@@ -1,0 +1,204 @@
+import threading
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from nac.db import TenantScope, session_scope
+from nac.errors import AlreadyExists, Conflict
+from nac.groups import ENDPOINT_GROUPS
+from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
+from nac.policies import service as policies
+from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.policies.documents import PLACES_OF_BAD, bad, good
+
+
+@pytest.fixture
+def do(app_engine: Engine, tenant: Tenant):
+    """Calls a function of the service in a transaction of its own, as the tenant."""
+
+    def call(function, **arguments):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            if function not in READING:
+                arguments["actor"] = ACTOR
+            return function(session, tenant_id=tenant.id, **arguments)
+
+    return call
+
+
+READING = (
+    policies.check_document,
+    policies.check_fallback,
+    policies.list_policies,
+    policies.list_versions,
+    policies.require_version,
+    policies.require_by_slug,
+)
+
+
+@pytest.fixture
+def policy(do) -> Policy:
+    return do(policies.create_policy, slug="main", name="Main policy")
+
+
+def statuses(do):
+    return {version.number: version.status for version in do(policies.list_versions, slug="main")}
+
+
+def published(do):
+    return do(policies.require_by_slug, slug="main").published_version
+
+
+def test_draft_is_published_and_the_earlier_version_superseded(do, policy):
+    do(policies.save_draft, slug="main", document=good())
+    do(policies.publish_policy, slug="main")
+    do(policies.save_draft, slug="main", document=good(vlan="30"))
+    assert (published(do), statuses(do)) == (1, {1: "published", 2: "draft"})
+
+    version = do(policies.publish_policy, slug="main", number=2)
+
+    assert version.published_at is not None
+    assert (published(do), statuses(do)) == (2, {1: "superseded", 2: "published"})
+    assert do(policies.require_version, slug="main").document == good(vlan="30")
+
+
+def test_newer_draft_replaces_the_draft_before(do, policy):
+    for vlan in ("20", "30"):
+        do(policies.save_draft, slug="main", document=good(vlan))
+    assert statuses(do) == {1: "superseded", 2: "draft"}
+    with pytest.raises(Conflict, match="version 2, not 1"):
+        do(policies.publish_policy, slug="main", number=1)
+
+
+def test_policy_with_mistakes_is_refused_whole_with_every_place(do, policy, app_engine, tenant):
+    with pytest.raises(InvalidPolicy) as caught:
+        do(policies.save_draft, slug="main", document=bad())
+    assert (caught.value.code, caught.value.status) == ("invalid-policy", 422)
+    assert {mistake.place for mistake in caught.value.mistakes} == PLACES_OF_BAD
+    assert all(place in str(caught.value) for place in PLACES_OF_BAD)
+    assert statuses(do) == {}
+
+
+def test_document_that_cannot_be_stored_is_refused(do, policy):
+    for document in ({"rules": "\0"}, {"\ud800": 1}, None, [], {"rules": [{"when": {"value": float("nan")}}]}):
+        with pytest.raises(InvalidPolicy):
+            do(policies.save_draft, slug="main", document=document)
+
+
+def test_group_of_another_tenant_is_unknown(do, policy, app_engine, platform):
+    other = make_tenant(app_engine, platform, "bravo")
+    with session_scope(TenantScope(other.id), engine=app_engine) as session:
+        ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=other.id, name="plotters")
+    document = good()
+    document["rules"][0]["when"]["value"] = "plotters"
+    with pytest.raises(InvalidPolicy, match="no group of endpoints 'plotters'"):
+        do(policies.save_draft, slug="main", document=document)
+
+
+def test_group_removed_after_saving_stops_publishing(do, policy):
+    do(policies.save_draft, slug="main", document=good())
+    do(ENDPOINT_GROUPS.remove, name="printers")
+    with pytest.raises(InvalidPolicy, match="printers"):
+        do(policies.publish_policy, slug="main")
+    assert published(do) is None
+
+
+def test_cell_without_dictionary_is_said_clearly(app_engine, cell_engine):
+    platform = make_platform(app_engine, cell_engine)
+    tenant = make_tenant(app_engine, platform, "alpha")
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="main")
+        with pytest.raises(DictionaryMissing, match="uploads them when it starts"):
+            policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="main", document=good())
+
+
+def test_roll_back_publishes_the_old_document_as_a_new_version(do, policy):
+    for vlan in ("20", "30"):
+        do(policies.save_draft, slug="main", document=good(vlan))
+        do(policies.publish_policy, slug="main")
+    do(policies.save_draft, slug="main", document=good("40"))
+
+    version = do(policies.roll_back_policy, slug="main", number=1)
+
+    assert (version.number, version.document, version.comment) == (4, good("20"), "Back to version 1")
+    assert (published(do), statuses(do)) == (4, {1: "superseded", 2: "superseded", 3: "draft", 4: "published"})
+
+
+def test_roll_back_to_what_was_never_in_force_is_refused(do, policy):
+    do(policies.save_draft, slug="main", document=good())
+    with pytest.raises(Conflict, match="never published"):
+        do(policies.roll_back_policy, slug="main", number=1)
+    do(policies.publish_policy, slug="main")
+    with pytest.raises(Conflict, match="in force already"):
+        do(policies.roll_back_policy, slug="main", number=1)
+    with pytest.raises(policies.PolicyVersionNotFound):
+        do(policies.roll_back_policy, slug="main", number=9)
+
+
+def test_nothing_to_publish_and_unknown_policy_are_refused(do, policy):
+    with pytest.raises(NothingToPublish):
+        do(policies.publish_policy, slug="main")
+    with pytest.raises(PolicyNotFound, match="list of policies"):
+        do(policies.publish_policy, slug="other")
+    with pytest.raises(AlreadyExists):
+        do(policies.create_policy, slug="main")
+
+
+def test_site_fallback_is_checked_against_the_dictionary(do):
+    assert do(policies.check_fallback, document={"verdict": "permit", "vlan": "99"}).vlan == "99"
+    reply = [{"attribute": "Auth-Type", "value": "Accept"}]
+    with pytest.raises(InvalidPolicy, match=r"fallback.reply\[0\]"):
+        do(policies.check_fallback, document={"verdict": "permit", "reply": reply})
+
+
+def test_every_change_is_audited_and_publishing_reaches_the_change_feed(do, policy, app_engine, owner_engine, tenant):
+    do(policies.save_draft, slug="main", document=good(), comment="first")
+    do(policies.publish_policy, slug="main")
+    do(policies.save_draft, slug="main", document=good("30"))
+    do(policies.publish_policy, slug="main")
+    do(policies.roll_back_policy, slug="main", number=1)
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action.startswith("policy.")).order_by(AuditEntry.id)
+        ).all()
+    assert [(entry.action, entry.target, entry.before, entry.after) for entry in entries] == [
+        ("policy.create", "main", None, {"name": "Main policy"}),
+        ("policy.save-draft", "main", None, {"version": 1, "comment": "first"}),
+        ("policy.publish", "main", {"version": None}, {"version": 1}),
+        ("policy.save-draft", "main", None, {"version": 2, "comment": ""}),
+        ("policy.publish", "main", {"version": 1}, {"version": 2}),
+        ("policy.roll-back", "main", {"version": 2}, {"version": 3}),
+    ]
+    with owner_engine.connect() as connection:
+        query = select(func.count()).where(ReplicaChange.noun == "policy", ReplicaChange.key == str(policy.id))
+        assert connection.scalar(query) >= 3
+
+
+def test_two_that_save_at_once_get_numbers_one_after_the_other(do, policy, app_engine, tenant):
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="main", document=good())
+        other = threading.Thread(
+            target=do, args=(policies.save_draft,), kwargs={"slug": "main", "document": good("30")}
+        )
+        other.start()
+        other.join(0.3)
+        assert other.is_alive()
+    other.join(10)
+    assert statuses(do) == {1: "superseded", 2: "draft"}
+
+
+def test_list_of_versions_pages_by_number(do, policy):
+    for vlan in ("1", "2", "3"):
+        do(policies.save_draft, slug="main", document=good(vlan))
+    assert [version.number for version in do(policies.list_versions, slug="main", limit=2)] == [3, 2]
+    assert [version.number for version in do(policies.list_versions, slug="main", below=2)] == [1]
+
+
+def test_another_tenant_sees_no_policy(do, policy, app_engine, platform):
+    do(policies.save_draft, slug="main", document=good())
+    other = make_tenant(app_engine, platform, "bravo")
+    with session_scope(TenantScope(other.id), engine=app_engine) as session:
+        assert session.scalars(select(Policy)).all() == []
+        assert session.scalars(select(PolicyVersion)).all() == []
+        with pytest.raises(PolicyNotFound):
+            policies.save_draft(session, actor=ACTOR, tenant_id=other.id, slug="main", document=good())
