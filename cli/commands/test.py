@@ -1,0 +1,60 @@
+"""`./admit test`: what continuous integration runs, and a person too."""
+
+import os
+import subprocess
+import sys
+import time
+
+import click
+
+from cli.install import ensure_packages
+from cli.layout import CHECKOUT, var_dir
+from cli.progress import Progress
+
+_PYTHON = (sys.executable, "-P", "-m")
+_CHECKS: dict[str, tuple[str, ...]] = {
+    "ruff": (*_PYTHON, "ruff", "check", "."),
+    "format": (*_PYTHON, "ruff", "format", "--check", "."),
+    "mypy": (*_PYTHON, "mypy"),
+    # The console script's module has no __main__.
+    "layers": (
+        sys.executable,
+        "-P",
+        "-c",
+        "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())",
+    ),
+    "house": (*_PYTHON, "cli.lint"),
+}
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--faults", is_flag=True, help="Run the fault table alone, with its long forms.")
+@click.option("--long", "with_long", is_flag=True, help="Run the tests as well that take minutes.")
+@click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
+@click.argument("pytest_arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def command(
+    ctx: click.Context, faults: bool, with_long: bool, no_install: bool, pytest_arguments: tuple[str, ...]
+) -> None:
+    """Run the linters, then the tests; with --faults or PYTEST_ARGUMENTS the tests alone."""
+    started = time.monotonic()
+    ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log")
+    failed = []
+    if not faults and not pytest_arguments:
+        failed = [name for name, check in _CHECKS.items() if not _passes(name, check)]
+    selection = ["-m", "faults"] if faults else [] if with_long else ["-m", "not long"]
+    if not _passes("tests", (*_PYTHON, "pytest", *selection, *pytest_arguments)):
+        failed.append("tests")
+    verdict = f"FAILED: {', '.join(failed)}" if failed else "passed"
+    click.echo(f"admit test: {verdict} ({time.monotonic() - started:.0f} s)")
+    ctx.exit(1 if failed else 0)
+
+
+def _passes(name: str, check: tuple[str, ...]) -> bool:
+    click.echo(f"--- {name}")
+    return subprocess.run(check, cwd=CHECKOUT, env=_environment(), check=False).returncode == 0
+
+
+def _environment() -> dict[str, str]:
+    """Tests make their own settings: those of a running installation must not leak in."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}

@@ -1,0 +1,150 @@
+"""The examinations behind `./admit doctor`."""
+
+import ctypes
+import os
+import shutil
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cli import environment, health
+from cli.account import is_root
+from cli.fail import Refused
+from cli.layout import CHECKOUT, Layout, find_layout, var_dir
+from cli.packages import freeradius_objection, installed_versions, missing, upstream
+from cli.ports import first_taken
+from cli.supervisor import Supervisor
+from nac.clock import epoch_seconds
+from nac.settings import Settings, SettingsError, load_settings
+
+_DISK_WARN_BYTES = 5 << 30
+_DISK_FAIL_BYTES = 1 << 30
+# The kernel's own word on whether something disciplines its clock (adjtimex(2)).
+_STA_UNSYNC = 0x0040
+_TIMEX_BYTES = 208
+_TIMEX_STATUS_OFFSET = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    verdict: Literal["ok", "warn", "fail"]
+    subject: str
+    what: str
+    remedy: str = ""
+
+
+def examine() -> list[Diagnosis]:
+    layout = find_layout()
+    found = [*_packages(), _disk(var_dir()), *_clock(), *_code()]
+    try:
+        settings = environment.load_into_process() if layout else load_settings({"ADMIT_VAR_DIR": str(var_dir())})
+    except (SettingsError, Refused) as exc:
+        return [*found, Diagnosis("fail", "settings", str(exc), f"Correct {var_dir() / 'admit.env'}.")]
+    if layout is None:
+        return [*found, *_ports(settings), Diagnosis("ok", "processes", "never started here", "Start them: ./admit up")]
+    running = bool(Supervisor(layout).states())
+    return [
+        *found,
+        *([] if running else _ports(settings)),
+        *_permissions(layout),
+        *(
+            _processes(layout, settings)
+            if running
+            else [Diagnosis("ok", "processes", "none", "Start them: ./admit up")]
+        ),
+    ]
+
+
+def _packages() -> Iterator[Diagnosis]:
+    versions = installed_versions()
+    for package in missing(versions):
+        yield Diagnosis("fail", "packages", f"{package.name} is missing: {package.why}", "./admit up installs it.")
+    for name in ("freeradius", "postgresql-15", "redis-server", "eapoltest"):
+        if name in versions:
+            objection = freeradius_objection(versions[name]) if name == "freeradius" else ""
+            remedy = "Install a version that serves." if objection else ""
+            what = objection or f"{name} {upstream(versions[name])}"
+            yield Diagnosis("fail" if objection else "ok", "packages", what, remedy)
+
+
+def _disk(var: Path) -> Diagnosis:
+    place = next(folder for folder in (var, *var.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    what = f"{free / (1 << 30):.1f} GB free for {var}"
+    if free < _DISK_FAIL_BYTES:
+        return Diagnosis("fail", "disk", what, "Make room: accounting is refused when its journal cannot be written.")
+    return Diagnosis("warn" if free < _DISK_WARN_BYTES else "ok", "disk", what)
+
+
+def _clock() -> Iterator[Diagnosis]:
+    newest = max(file.stat().st_mtime for file in (CHECKOUT / "nac").glob("*.py"))
+    if epoch_seconds() < newest - 3600:
+        yield Diagnosis(
+            "fail", "clock", "is behind the time at which this code was written", "Set it: certificates depend on it."
+        )
+    elif _clock_is_disciplined():
+        yield Diagnosis("ok", "clock", "kept by a time service")
+    else:
+        yield Diagnosis("warn", "clock", "no time service keeps it", "Install one: 'apt-get install chrony'.")
+
+
+def _clock_is_disciplined() -> bool:
+    timex = ctypes.create_string_buffer(_TIMEX_BYTES)
+    if ctypes.CDLL(None, use_errno=True).adjtimex(timex) < 0:
+        return False
+    (status,) = struct.unpack_from("i", timex, _TIMEX_STATUS_OFFSET)
+    return not status & _STA_UNSYNC
+
+
+def _code() -> Iterator[Diagnosis]:
+    lock, made_from = CHECKOUT / "requirements.lock", CHECKOUT / ".venv" / "requirements.lock"
+    if made_from.exists() and made_from.read_bytes() == lock.read_bytes():
+        yield Diagnosis("ok", "environment", ".venv is what requirements.lock says")
+    else:
+        yield Diagnosis(
+            "warn", "environment", ".venv was not made from requirements.lock", "Delete .venv; ./admit makes it."
+        )
+
+
+def _ports(settings: Settings) -> Iterator[Diagnosis]:
+    wanted = (
+        ("UDP", settings.cell_ports, socket.SOCK_DGRAM, "--first-port"),
+        ("TCP", range(settings.api_port, settings.api_port + 1), socket.SOCK_STREAM, "--api-port"),
+    )
+    for protocol, ports, kind, option in wanted:
+        try:
+            taken = first_taken(settings.listen_address, ports, kind)
+        except Refused as exc:
+            yield Diagnosis("fail", "ports", str(exc), "Choose an address: ./admit up --listen ADDRESS.")
+            continue
+        if taken:
+            yield Diagnosis(
+                "fail", "ports", f"{protocol} {taken} is taken", f"Choose others: ./admit up {option} PORT."
+            )
+        else:
+            yield Diagnosis(
+                "ok", "ports", f"{protocol} {ports[0]} to {ports[-1]} of {settings.listen_address} are free"
+            )
+
+
+def _permissions(layout: Layout) -> Iterator[Diagnosis]:
+    for path in (layout.master_key, layout.env_file):
+        if path.exists() and path.stat().st_mode & 0o077:
+            yield Diagnosis("fail", "permissions", f"{path} can be read by others", f"chmod 600 {path}")
+    if layout.run.exists() and layout.run.stat().st_mode & 0o077:
+        yield Diagnosis("fail", "permissions", f"{layout.run} is open to others", f"chmod 700 {layout.run}")
+    if not is_root() and layout.var.stat().st_uid != os.getuid():
+        yield Diagnosis("warn", "permissions", f"{layout.var} belongs to another account", "Use the one that ran 'up'.")
+    else:
+        yield Diagnosis("ok", "accounts", layout.describe())
+
+
+def _processes(layout: Layout, settings: Settings) -> Iterator[Diagnosis]:
+    for name, state in Supervisor(layout).states().items():
+        wrong = "is not running: " + state.description
+        if state.pid:
+            wrong = health.complaint(name, layout, settings, started_at=state.started_at)
+        yield Diagnosis("fail", name, wrong, f"See ./admit logs {name}.") if wrong else Diagnosis("ok", name, "well")
