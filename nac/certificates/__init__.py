@@ -1,0 +1,1 @@
+"""A tenant's authorities and the certificates they issue."""

@@ -1,0 +1,246 @@
+"""Issuing in two steps: `reserve` records what will be signed, `sign` signs it.
+
+A signature cannot be taken back, so its row comes first. The edge may commit between the steps (the row then tells of a
+signing that failed half-way), or use `issue_client` and `issue_server`, which take both in one transaction: what they
+return must leave the process only after the commit.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
+from nac.errors import Conflict
+from nac.ids import TenantId
+from nac.models import Certificate, CertificateAuthority
+from nac.secrets import Sealer
+from pki.issuing import Issuer, check_sans, issue, plan_validity
+from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, load_key
+from pki.names import San, common_name_of, san, subject_name
+from pki.openssl_names import one_line
+from pki.profiles import PROFILES
+from pki.serials import random_serial, serial_bytes
+
+ClientProfile = Literal["eap-client-user", "eap-client-device"]
+SERVER_PROFILE = "eap-server"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A serial number recorded for a certificate that is to be signed."""
+
+    tenant_id: TenantId
+    serial: bytes
+    profile: str
+    subject: x509.Name
+    sans: tuple[San, ...]
+    not_before: datetime
+    not_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedCertificate:
+    """What a device needs. The key is in no table: this is the only time it is seen."""
+
+    serial: bytes
+    profile: str
+    common_name: str
+    certificate: x509.Certificate
+    # Authorities between the certificate and its root, the certificate's own first.
+    intermediates: tuple[x509.Certificate, ...]
+    root: x509.Certificate
+    # None where the asker kept it (PKCS#10).
+    key: PrivateKey | None = field(repr=False)
+
+
+def reserve(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    profile: str,
+    common_name: str,
+    sans: Iterable[San] = (),
+    now: datetime,
+    not_before: datetime | None = None,
+    not_after: datetime | None = None,
+    endpoint_id: UUID | None = None,
+    user_id: UUID | None = None,
+) -> Reservation:
+    """Check what is asked for and record it as `intended`. Raises CertificateRefused, or Conflict for want of a CA."""
+    authority = _require_issuing(session, tenant_id)
+    issuer = x509.load_der_x509_certificate(authority.certificate_der)
+    with refusals():
+        subject = subject_name(common_name, organisation=_organisation(issuer))
+        checked = check_sans(PROFILES[profile], sans)
+        validity = plan_validity(PROFILES[profile], issuer=issuer, now=now, not_before=not_before, not_after=not_after)
+    serial = serial_bytes(random_serial())
+    session.add(
+        Certificate(
+            tenant_id=tenant_id,
+            authority_id=authority.id,
+            serial=serial,
+            profile=profile,
+            common_name=common_name_of(subject),
+            subject=one_line(subject),
+            not_before=validity.not_before,
+            not_after=validity.not_after,
+            endpoint_id=endpoint_id,
+            user_id=user_id,
+        )
+    )
+    session.flush()
+    return Reservation(tenant_id, serial, profile, subject, checked, validity.not_before, validity.not_after)
+
+
+def sign(
+    session: Session, reservation: Reservation, *, actor: str, public_key: PublicKey, sealer: Sealer, now: datetime
+) -> Certificate:
+    """Sign what was reserved; once only."""
+    row = repository.get_by_serial(session, reservation.tenant_id, reservation.serial, lock=True)
+    if row is None:
+        raise CertificateNotFound(f"Serial number {reservation.serial.hex()} was never reserved.", place="serial")
+    if row.status != "intended":
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is signed already.", place="serial")
+    authority = repository.get_authority(session, reservation.tenant_id, row.authority_id)
+    if authority is None or authority.key_sealed is None or authority.status != "active":
+        raise AuthorityNotFound("The authority no longer signs.", place="authority", remedy="Reserve again.")
+    key = load_key(sealer.open(authority.key_sealed, f"authority:{authority.id}"))
+    with refusals():
+        certificate = issue(
+            PROFILES[reservation.profile],
+            public_key=public_key,
+            subject=reservation.subject,
+            sans=reservation.sans,
+            issuer=Issuer(x509.load_der_x509_certificate(authority.certificate_der), key),
+            now=now,
+            serial=int.from_bytes(reservation.serial),
+            not_before=reservation.not_before,
+            not_after=reservation.not_after,
+        )
+    row.certificate_der = certificate.public_bytes(Encoding.DER)
+    row.status = "valid"
+    session.flush()
+    _audit_issue(session, actor, row, reservation.sans)
+    return row
+
+
+def issue_client(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    profile: ClientProfile,
+    common_name: str,
+    sans: Iterable[San] = (),
+    public_key: PublicKey | None = None,
+    sealer: Sealer,
+    now: datetime,
+    not_before: datetime | None = None,
+    not_after: datetime | None = None,
+    endpoint_id: UUID | None = None,
+    user_id: UUID | None = None,
+) -> IssuedCertificate:
+    """A client certificate for a key from a signing request, or for a new key, which is returned and not kept.
+
+    `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future.
+    """
+    key = None
+    if public_key is None:
+        key = generate_key(PROFILES[profile].key)
+        public_key = key.public_key()
+    reservation = reserve(
+        session,
+        tenant_id=tenant_id,
+        profile=profile,
+        common_name=common_name,
+        sans=sans,
+        now=now,
+        not_before=not_before,
+        not_after=not_after,
+        endpoint_id=endpoint_id,
+        user_id=user_id,
+    )
+    row = sign(session, reservation, actor=actor, public_key=public_key, sealer=sealer, now=now)
+    return with_chain(session, row, key)
+
+
+def issue_server(
+    session: Session, *, actor: str, tenant_id: TenantId, dns_names: Sequence[str], sealer: Sealer, now: datetime
+) -> Certificate:
+    """An EAP server certificate; its key stays here, sealed, for the cell, which presents the newest valid one."""
+    with refusals():
+        sans = tuple(san("dns", name) for name in dns_names)
+    key = generate_key(PROFILES[SERVER_PROFILE].key)
+    # The common name holds 64 characters, an alternative name 253: supplicants match the latter.
+    common_name = next((item.value for item in sans if len(item.value) <= 64), "radius")
+    reservation = reserve(
+        session, tenant_id=tenant_id, profile=SERVER_PROFILE, common_name=common_name, sans=sans, now=now
+    )
+    row = sign(session, reservation, actor=actor, public_key=key.public_key(), sealer=sealer, now=now)
+    row.key_sealed = sealer.seal(key_pem(key), f"certificate:{row.id}")
+    session.flush()
+    return row
+
+
+def with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> IssuedCertificate:
+    """A signed certificate with the authorities above it."""
+    if row.certificate_der is None:
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never signed.", place="serial")
+    authorities = []
+    current: UUID | None = row.authority_id
+    while current is not None:
+        authority = repository.get_authority(session, row.tenant_id, current)
+        if authority is None:
+            raise AuthorityNotFound(place="authority")
+        authorities.append(x509.load_der_x509_certificate(authority.certificate_der))
+        current = authority.issuer_id
+    *intermediates, root = authorities
+    return IssuedCertificate(
+        serial=row.serial,
+        profile=row.profile,
+        common_name=row.common_name,
+        certificate=x509.load_der_x509_certificate(row.certificate_der),
+        intermediates=tuple(intermediates),
+        root=root,
+        key=key,
+    )
+
+
+def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority:
+    authority = repository.active_issuing(session, tenant_id)
+    if authority is None:
+        raise Conflict(
+            "The tenant has no active issuing authority.", place="authority", remedy="Create its authorities first."
+        )
+    return authority
+
+
+def _organisation(issuer: x509.Certificate) -> str:
+    values = issuer.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(values[0].value) if values else ""
+
+
+def _audit_issue(session: Session, actor: str, row: Certificate, sans: tuple[San, ...]) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.issue",
+        target=row.serial.hex(),
+        tenant_id=row.tenant_id,
+        after={
+            "profile": row.profile,
+            "subject": row.subject,
+            "names": [str(item) for item in sans],
+            "not_before": row.not_before.isoformat(),
+            "not_after": row.not_after.isoformat(),
+        },
+    )

@@ -1,0 +1,55 @@
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import Certificate, CertificateAuthority, Tenant
+
+
+def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant | None:
+    """One at a time makes authorities for a tenant."""
+    return session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+
+
+def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock: bool = False) -> Certificate | None:
+    query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial == serial)
+    if lock:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalar(query)
+
+
+def list_page(
+    session: Session, tenant_id: TenantId, *, status: str, after_serial: bytes, limit: int
+) -> Sequence[Certificate]:
+    query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial > after_serial)
+    if status:
+        query = query.where(Certificate.status == status)
+    return session.scalars(query.order_by(Certificate.serial).limit(limit)).all()
+
+
+def list_authorities(session: Session, tenant_id: TenantId) -> Sequence[CertificateAuthority]:
+    """Roots first; of each kind the newest first."""
+    authority = CertificateAuthority
+    query = select(authority).where(authority.tenant_id == tenant_id)
+    return session.scalars(query.order_by(authority.kind.desc(), authority.not_before.desc(), authority.id)).all()
+
+
+def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
+    """The newest issuing authority whose key is here."""
+    authority = CertificateAuthority
+    query = select(authority).where(
+        authority.tenant_id == tenant_id,
+        authority.kind == "issuing",
+        authority.status == "active",
+        authority.key_sealed.is_not(None),
+    )
+    return session.scalar(query.order_by(authority.not_before.desc(), authority.id).limit(1))
+
+
+def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
+    query = select(CertificateAuthority).where(
+        CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == authority_id
+    )
+    return session.scalar(query)

@@ -1,0 +1,122 @@
+"""Certificates of a tenant: found, listed, revoked, suspended, reinstated. Issued by `nac.certificates.issuing`."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, get_args
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.models import Certificate
+
+# RFC 5280 5.3.1, without those that only authorities have and the two that come and go with a suspension.
+RevocationReason = Literal[
+    "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
+]
+REVOCATION_REASONS: tuple[RevocationReason, ...] = get_args(RevocationReason)
+_HOLD = "certificateHold"
+_SERIAL_HEX = re.compile(r"[0-9a-f]{1,40}")
+
+
+def revoke(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    serial: str,
+    now: datetime,
+    reason: RevocationReason = "unspecified",
+) -> Certificate:
+    """For good. Revoking again changes nothing: the first reason and time stand."""
+    if reason not in REVOCATION_REASONS:
+        raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}.")
+    row = _require_signed(session, tenant_id, serial)
+    if row.status == "revoked":
+        return row
+    return _change(session, actor, row, "revoke", "revoked", reason=reason, since=now)
+
+
+def suspend(session: Session, *, actor: str, tenant_id: TenantId, serial: str, now: datetime) -> Certificate:
+    """Until `reinstate`."""
+    row = _require_signed(session, tenant_id, serial)
+    if row.status == "suspended":
+        return row
+    if row.status == "revoked":
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is revoked for good.", place="serial")
+    return _change(session, actor, row, "suspend", "suspended", reason=_HOLD, since=now)
+
+
+def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
+    """Ends a suspension; a revocation never ends (RFC 5280 5.3.1)."""
+    row = _require_signed(session, tenant_id, serial)
+    if row.status == "valid":
+        return row
+    if row.status == "revoked":
+        raise CertificateStatusConflict(
+            f"Certificate {row.serial.hex()} is revoked for good.", place="serial", remedy="Issue a new one."
+        )
+    return _change(session, actor, row, "reinstate", "valid", reason="", since=None)
+
+
+def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str) -> Certificate:
+    """By the serial number's hex digits, colons allowed as other tools print them."""
+    return _require(session, tenant_id, serial, lock=False)
+
+
+def list_certificates(
+    session: Session, *, tenant_id: TenantId, status: str = "", after_serial: str = "", limit: int = 1000
+) -> Sequence[Certificate]:
+    """By serial number; page on with the last one's."""
+    after = parse_serial(after_serial) if after_serial else b""
+    return repository.list_page(session, tenant_id, status=status, after_serial=after, limit=limit)
+
+
+def parse_serial(text: str) -> bytes:
+    digits = text.strip().lower().replace(":", "").lstrip("0")
+    if not _SERIAL_HEX.fullmatch(digits):
+        raise InvalidInput(f"{text!r} is no serial number.", place="serial", remedy="Use its hex digits.")
+    return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
+
+
+def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) -> Certificate:
+    row = repository.get_by_serial(session, tenant_id, parse_serial(serial), lock=lock)
+    if row is None:
+        raise CertificateNotFound(f"There is no certificate {serial}.", place="serial")
+    return row
+
+
+def _require_signed(session: Session, tenant_id: TenantId, serial: str) -> Certificate:
+    row = _require(session, tenant_id, serial, lock=True)
+    if row.status == "intended":
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never signed.", place="serial")
+    return row
+
+
+def _change(
+    session: Session,
+    actor: str,
+    row: Certificate,
+    verb: str,
+    status: Literal["valid", "suspended", "revoked"],
+    *,
+    reason: str,
+    since: datetime | None,
+) -> Certificate:
+    before = {"status": row.status, "reason": row.revocation_reason}
+    row.status, row.revocation_reason, row.revoked_at = status, reason, since
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action=f"certificate.{verb}",
+        target=row.serial.hex(),
+        tenant_id=row.tenant_id,
+        before=before,
+        after={"status": status, "reason": reason, "common_name": row.common_name},
+    )
+    return row
