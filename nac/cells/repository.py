@@ -31,6 +31,10 @@ def slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
     return session.scalar(select(Slot).where(Slot.tenant_id == tenant_id))
 
 
+def list_assigned(session: Session) -> Sequence[Slot]:
+    return session.scalars(select(Slot).where(Slot.tenant_id.is_not(None))).all()
+
+
 def slots_of_cell(session: Session, cell_id: CellId) -> Sequence[Slot]:
     return session.scalars(select(Slot).where(Slot.cell_id == cell_id).order_by(Slot.number)).all()
 

@@ -5,7 +5,7 @@ import secrets
 import string
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import uuid4
 
 from sqlalchemy import Engine, func, select, update
@@ -85,23 +85,35 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
     session.flush()
 
 
-def recycle_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> int:
-    """Give the retired slots below `count` a new secret and free them. As admit_cell.
+def renew_retired_slots(session: Session, *, cell_id: CellId, count: int, seal: Seal) -> list[SlotNumber]:
+    """Give the retired slots below `count` a new secret. As admit_cell, before radiusd is started with it.
 
-    Only where radiusd is (re)started with the new secrets afterwards. Returns how many.
+    They stay retired until `free_slots`: a tenant that took one earlier would be given a secret that nobody answers to.
     """
     retired = [
         slot for slot in repository.slots_of_cell(session, cell_id) if slot.status == "retired" and slot.number < count
     ]
     for slot in retired:
         _renew_secret(slot, seal)
-        slot.status = "free"
     session.flush()
-    return len(retired)
+    return [slot.number for slot in retired]
+
+
+def free_slots(session: Session, *, cell_id: CellId, numbers: Collection[SlotNumber]) -> None:
+    """radiusd answers with the new secrets of these retired slots. As admit_cell."""
+    for slot in repository.slots_of_cell(session, cell_id):
+        if slot.number in numbers and slot.status == "retired":
+            slot.status = "free"
+    session.flush()
 
 
 def _renew_secret(slot: Slot, seal: Seal) -> None:
-    slot.secret_sealed = seal(generate_secret().encode(), f"slot:{slot.id}")
+    slot.secret_sealed = seal(generate_secret().encode(), secret_context(slot))
+
+
+def secret_context(slot: Slot) -> str:
+    """What the slot's secret is sealed for."""
+    return f"slot:{slot.id}"
 
 
 def assign_slot(session: Session, *, tenant_id: TenantId) -> Slot:
@@ -129,6 +141,11 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
     if slot is None:
         raise TenantHasNoCell
     return slot
+
+
+def assigned_slots(session: Session) -> dict[TenantId, Slot]:
+    """Slots by the tenant that holds them, as far as the scope sees them."""
+    return {slot.tenant_id: slot for slot in repository.list_assigned(session) if slot.tenant_id is not None}
 
 
 def require_cell(session: Session, *, cell_id: CellId) -> Cell:

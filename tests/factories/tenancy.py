@@ -9,6 +9,7 @@ from nac.db import CellScope, PlatformScope, TenantScope, session_scope
 from nac.ids import CellId, MspId, TenantId
 from nac.models import Tenant
 from nac.msps import service as msps
+from nac.sealing import Seal
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 
@@ -28,11 +29,13 @@ class Platform:
     cell_id: CellId
 
 
-def make_cell(cell_engine: Engine, *, name: str = "cell-1", slots: int = 4, first_port: int = 18120) -> CellId:
+def make_cell(
+    cell_engine: Engine, *, name: str = "cell-1", slots: int = 4, first_port: int = 18120, seal_with: Seal = seal
+) -> CellId:
     with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
         cell_id = cells.register_cell(session, name=name, host="127.0.0.1")
     with session_scope(CellScope(cell_id), engine=cell_engine) as session:
-        cells.ensure_slots(session, cell_id=cell_id, count=slots, first_port=first_port, seal=seal)
+        cells.ensure_slots(session, cell_id=cell_id, count=slots, first_port=first_port, seal=seal_with)
     return cell_id
 
 

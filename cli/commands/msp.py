@@ -1,0 +1,38 @@
+"""`./admit msp`."""
+
+import click
+
+from cli.domain import Domain
+from cli.output import Row, json_option, show_list, show_one
+from nac.models import Msp
+from nac.msps import service as msps
+
+
+@click.group()
+def command() -> None:
+    """Managed service providers, who run tenants for their customers."""
+
+
+def _row(msp: Msp) -> Row:
+    return {"slug": msp.slug, "name": msp.name, "id": msp.id}
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--name", default="", help="For people; SLUG where not given.")
+@json_option
+def create(slug: str, name: str, as_json: bool) -> None:
+    """Create the MSP SLUG."""
+    domain = Domain()
+    with domain.platform() as session:
+        row = _row(msps.create_msp(session, actor=domain.actor, slug=slug, name=name))
+    show_one(row, as_json=as_json)
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the MSPs."""
+    with Domain().platform() as session:
+        rows = [_row(msp) for msp in msps.list_msps(session)]
+    show_list(rows, as_json=as_json)

@@ -1,0 +1,94 @@
+"""`./admit nas`."""
+
+import click
+
+from cli.domain import Domain
+from cli.output import json_option, show_list, show_one, tenant_option
+from nac.nases import service as nases
+from nac.sites import service as sites
+
+
+@click.group()
+def command() -> None:
+    """NASes of a tenant: switches, access points, controllers.
+
+    What is not registered works too: it belongs to the tenant's default site.
+    """
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@click.option("--site", default="main", show_default=True, metavar="SLUG")
+@click.option("--identifier", help="NAS-Identifier that it sends.")
+@click.option("--address", help="Source address of its requests.")
+@click.option("--vendor", default="")
+@click.option(
+    "--secret",
+    prompt=True,
+    prompt_required=False,
+    hide_input=True,
+    confirmation_prompt=True,
+    help="A secret of its own in place of the tenant's; asked for where no value follows.",
+)
+@click.option(
+    "--without-message-authenticator",
+    is_flag=True,
+    help="Accept requests of this NAS that carry none: it is then open to forgery (BlastRADIUS).",
+)
+@json_option
+def add(
+    name: str,
+    tenant: str,
+    site: str,
+    identifier: str | None,
+    address: str | None,
+    vendor: str,
+    secret: str | None,
+    without_message_authenticator: bool,
+    as_json: bool,
+) -> None:
+    """Add the NAS NAME, known by identifier or address."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        nas = nases.add_nas(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id,
+            name=name,
+            seal=domain.sealer.seal,
+            identifier=identifier,
+            address=address,
+            vendor=vendor,
+            secret=secret,
+            require_message_authenticator=not without_message_authenticator,
+        )
+        row = nases.describe(nas)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("nas")
+@tenant_option
+@json_option
+def remove(nas: str, tenant: str, as_json: bool) -> None:
+    """Remove NAS, given by identifier, address or name."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        nases.remove_nas(session, actor=domain.actor, tenant_id=tenant_id, reference=nas)
+    show_one({"removed": nas}, as_json=as_json)
+
+
+@command.command("list")
+@tenant_option
+@json_option
+def list_(tenant: str, as_json: bool) -> None:
+    """List the NASes."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        slugs = {str(site.id): site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
+        rows = []
+        for nas in nases.list_nases(session, tenant_id=tenant_id):
+            row = nases.describe(nas)
+            rows.append({"name": row.pop("name"), "site": slugs[str(row.pop("site_id"))]} | row)
+    show_list(rows, as_json=as_json)

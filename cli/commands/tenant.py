@@ -1,0 +1,132 @@
+"""`./admit tenant`."""
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from cli.fail import Refused
+from cli.output import Row, json_option, pages, show_list, show_one
+from nac.cells import service as cells
+from nac.ids import MspId
+from nac.models import Slot, Tenant
+from nac.msps import service as msps
+from nac.provisioning import provision_tenant
+from nac.tenants import service as tenants
+
+
+@click.group()
+def command() -> None:
+    """Tenants: customers, each with ports, secret, certificate authority, policy and data of its own."""
+
+
+def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
+    return {
+        "slug": tenant.slug,
+        "name": tenant.name,
+        "status": tenant.status,
+        "cell": slot and slot.cell_id,
+        "slot": slot and slot.number,
+        "auth_port": slot and slot.auth_port,
+        "acct_port": slot and slot.acct_port,
+    }
+
+
+def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
+    """With what a person types into a switch."""
+    slot = cells.require_slot(session, tenant_id=tenant.id)
+    secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+    host = domain.settings.listen_address
+    return _row(tenant, slot) | {"radius_host": host, "radius_secret": secret, "id": tenant.id}
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--name", default="", help="For people; SLUG where not given.")
+@click.option("--msp", metavar="SLUG", help="Whose tenant it is; may be left out where there is one MSP.")
+@json_option
+def create(slug: str, name: str, msp: str | None, as_json: bool) -> None:
+    """Create the tenant SLUG; it denies everything until a site of it has a policy."""
+    domain = Domain()
+    with domain.platform() as session:
+        tenant = provision_tenant(
+            session, actor=domain.actor, slug=slug, name=name, msp_id=_find_msp(session, msp), sealer=domain.sealer
+        )
+        row = _full_row(domain, session, tenant)
+        xact = cells.current_xact(session)
+    domain.await_live(tenant.id, xact)
+    show_one(row, as_json=as_json)
+
+
+def _find_msp(session: Session, slug: str | None) -> MspId:
+    if slug is not None:
+        return msps.require_by_slug(session, slug=slug).id
+    found = msps.list_msps(session)
+    if not found:
+        raise Refused("There is no MSP yet.", place="msp", remedy="Create one: ./admit msp create SLUG")
+    if len(found) > 1:
+        raise Refused("There are several MSPs.", place="msp", remedy=f"Say which: {', '.join(m.slug for m in found)}.")
+    return found[0].id
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def show(slug: str, as_json: bool) -> None:
+    """Show the tenant SLUG, its RADIUS secret included."""
+    domain = Domain()
+    with domain.tenant(slug) as (session, _):
+        row = _full_row(domain, session, tenants.require_by_slug(session, slug=slug))
+    show_one(row, as_json=as_json)
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the tenants."""
+    with Domain().platform() as session:
+        slots = cells.assigned_slots(session)
+        found = pages(lambda after: tenants.list_tenants(session, after_slug=after), lambda tenant: tenant.slug)
+        rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def suspend(slug: str, as_json: bool) -> None:
+    """Admit nothing of the tenant SLUG until it is resumed."""
+    domain = Domain()
+    with domain.change(slug) as (session, tenant_id):
+        tenant = tenants.suspend_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def resume(slug: str, as_json: bool) -> None:
+    """End a suspension, or take a deletion back."""
+    domain = Domain()
+    with domain.change(slug) as (session, tenant_id):
+        tenant = tenants.resume_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--purge", is_flag=True, help="Remove its data too, for good: certificates, endpoints, users, policies.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing data.")
+@json_option
+def delete(slug: str, purge: bool, yes: bool, as_json: bool) -> None:
+    """Stop the tenant SLUG at once; with --purge remove it and its data."""
+    domain = Domain()
+    if purge and not yes:
+        click.confirm(f"Remove tenant {slug} with all its data?", abort=True, err=True)
+    with domain.change(slug) as (session, tenant_id):
+        tenant = tenants.delete_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    status = tenant.status
+    if purge:
+        with domain.platform() as session:
+            tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+        status = "purged"
+    show_one({"slug": slug, "status": status}, as_json=as_json)

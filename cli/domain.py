@@ -1,0 +1,70 @@
+"""What commands about tenants and their things share: settings, database, whose change it is, and when it is live."""
+
+import getpass
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import click
+from sqlalchemy.orm import Session
+
+from cli import environment
+from nac.cells import service as cells
+from nac.db import PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
+from nac.errors import NotLiveYet
+from nac.ids import TenantId
+from nac.secrets import MasterKeyFile, Sealer
+from nac.tenants import service as tenants
+
+# Promise 5 of ARCHITECTURE.md is one second; longer means that the cell is down.
+_LIVE_SECONDS = 5
+
+
+class Domain:
+    """The installation that the running command works on, as role admit_app."""
+
+    def __init__(self) -> None:
+        self.settings = environment.load_into_process(required=("DATABASE_URL",))
+        self._engine = make_engine(self.settings.database_url, pool_size=1, application_name="admit-cli")
+        click.get_current_context().call_on_close(self._engine.dispose)
+        require_current_schema(self._engine)
+        self.actor = f"cli:{os.environ.get('SUDO_USER') or getpass.getuser()}"
+
+    @cached_property
+    def sealer(self) -> Sealer:
+        return Sealer(MasterKeyFile(self.settings.master_key_file))
+
+    @contextmanager
+    def platform(self) -> Iterator[Session]:
+        with session_scope(PlatformScope(), engine=self._engine) as session:
+            yield session
+
+    @contextmanager
+    def tenant(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
+        """A session in the scope of the tenant."""
+        with self.platform() as session:
+            tenant_id = tenants.require_by_slug(session, slug=slug).id
+        with session_scope(TenantScope(tenant_id), engine=self._engine) as session:
+            yield session, tenant_id
+
+    @contextmanager
+    def change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
+        """As `tenant`; then waits until the tenant's cell decides with the change."""
+        with self.tenant(slug) as (session, tenant_id):
+            yield session, tenant_id
+            xact = cells.current_xact(session)
+        self.await_live(tenant_id, xact)
+
+    def await_live(self, tenant_id: TenantId, xact: str) -> None:
+        """Tell on standard error where the cell does not confirm the change in time: it is stored all the same."""
+        try:
+            cells.wait_until_live(
+                TenantScope(tenant_id),
+                tenant_id=tenant_id,
+                xact=xact,
+                timeout_seconds=_LIVE_SECONDS,
+                engine=self._engine,
+            )
+        except NotLiveYet as exc:
+            click.echo(f"Note: {exc}", err=True)

@@ -1,0 +1,49 @@
+"""`./admit endpoint-group` and `./admit user-group`: the same command over two kinds of groups."""
+
+from typing import Any
+
+import click
+
+from cli.domain import Domain
+from cli.output import json_option, show_list, show_one, tenant_option
+from nac.groups import Groups
+
+
+def group_command(groups: Groups[Any], *, members: str) -> click.Group:
+    @click.group(help=f"Groups of {members}, which policies refer to by name. A name is never changed.")
+    def command() -> None:
+        pass
+
+    @command.command()
+    @click.argument("name")
+    @tenant_option
+    @json_option
+    def add(name: str, tenant: str, as_json: bool) -> None:
+        """Make the group NAME."""
+        domain = Domain()
+        with domain.tenant(tenant) as (session, tenant_id):
+            group = groups.create(session, actor=domain.actor, tenant_id=tenant_id, name=name)
+            row = {"name": group.name, "id": group.id}
+        show_one(row, as_json=as_json)
+
+    @command.command()
+    @click.argument("name")
+    @tenant_option
+    @json_option
+    def remove(name: str, tenant: str, as_json: bool) -> None:
+        """Remove the group NAME; its members stay, without it."""
+        domain = Domain()
+        with domain.change(tenant) as (session, tenant_id):
+            groups.remove(session, actor=domain.actor, tenant_id=tenant_id, name=name)
+        show_one({"removed": name}, as_json=as_json)
+
+    @command.command("list")
+    @tenant_option
+    @json_option
+    def list_(tenant: str, as_json: bool) -> None:
+        """List the groups."""
+        with Domain().tenant(tenant) as (session, tenant_id):
+            rows = [{"name": group.name, "id": group.id} for group in groups.list_all(session, tenant_id=tenant_id)]
+        show_list(rows, as_json=as_json)
+
+    return command

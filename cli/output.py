@@ -1,0 +1,58 @@
+"""Results of commands: a table for people, JSON with --json."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import click
+
+Row = Mapping[str, object]
+T = TypeVar("T")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+tenant_option = click.option(
+    "--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant it belongs to."
+)
+
+
+def pages(fetch: Callable[[str], Sequence[T]], key: Callable[[T], str]) -> Iterator[Sequence[T]]:
+    """Every page of a list: `fetch` gets the key of the last one before the page, "" for the first."""
+    after = ""
+    while page := fetch(after):
+        yield page
+        after = key(page[-1])
+
+
+def show_list(rows: Sequence[Row], *, as_json: bool) -> None:
+    """One line each, columns named after the keys."""
+    if as_json:
+        click.echo(json.dumps(rows, indent=2, default=str))
+        return
+    if not rows:
+        click.echo("none")
+        return
+    table = [list(rows[0])] + [[_text(value) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def show_one(row: Row, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(row, indent=2, default=str))
+        return
+    width = max(map(len, row))
+    for name, value in row.items():
+        click.echo(f"{name:<{width}}  {_text(value)}")
+
+
+def _text(value: object) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ", ".join(map(str, value)) or "-"
+        case _:
+            return str(value)

@@ -1,0 +1,33 @@
+"""A tenant with everything it needs to answer: orchestrates nouns that do not know each other."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.certificates.authorities import create_tenant_authorities
+from nac.clock import utc_now
+from nac.ids import MspId
+from nac.models import Tenant
+from nac.secrets import Sealer
+from nac.tenants import service as tenants
+
+
+def provision_tenant(
+    session: Session,
+    *,
+    actor: str,
+    slug: str,
+    msp_id: MspId,
+    sealer: Sealer,
+    name: str = "",
+    server_names: Sequence[str] = (),
+) -> Tenant:
+    """A tenant with slot, first site, certificate authorities and server certificate. In PlatformScope.
+
+    It denies everything until a policy is assigned to its site. Enters the tenant.
+    """
+    tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name)
+    create_tenant_authorities(
+        session, actor=actor, tenant_id=tenant.id, sealer=sealer, now=utc_now(), server_names=server_names
+    )
+    return tenant

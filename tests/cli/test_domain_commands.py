@@ -1,0 +1,168 @@
+"""The commands about tenants and their things, as a person runs them, on a real database and without a cell."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import Engine, select
+
+from cli.main import admit
+from nac.db import PlatformScope, session_scope
+from nac.models import AuditEntry
+from nac.secrets import MasterKeyFile, Sealer
+from tests.factories.tenancy import make_cell
+from tests.postgres import Database
+
+
+class Admit:
+    """`./admit`, in this process."""
+
+    def run(self, *arguments: str, text: str = "") -> Result:
+        return CliRunner().invoke(admit, arguments, input=text)
+
+    def json(self, *arguments: str) -> Any:
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+
+@pytest.fixture
+def cli(database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
+    for name in [name for name in os.environ if name.startswith("ADMIT_")]:
+        monkeypatch.delenv(name)
+    key = MasterKeyFile.create(tmp_path / "master.key")
+    values = {
+        "ADMIT_VAR_DIR": str(tmp_path),
+        "ADMIT_DATABASE_URL": database.app_url,
+        "ADMIT_MASTER_KEY_FILE": str(tmp_path / "master.key"),
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
+    (tmp_path / "layout.json").write_text(json.dumps(layout))
+    # No cell confirms anything here; one look is enough.
+    monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
+    make_cell(cell_engine, slots=2, seal_with=Sealer(key).seal)
+    return Admit()
+
+
+@pytest.fixture
+def alpha(cli: Admit) -> Admit:
+    cli.json("msp", "create", "acme")
+    cli.json("tenant", "create", "alpha")
+    return cli
+
+
+def test_tenant_created_is_shown_with_ports_and_secret(cli: Admit) -> None:
+    assert cli.json("msp", "create", "acme", "--name", "Acme Ltd")["name"] == "Acme Ltd"
+    created = cli.json("tenant", "create", "alpha", "--msp", "acme", "--name", "Alpha GmbH")
+    assert (created["auth_port"], created["acct_port"], created["status"]) == (18120, 18121, "active")
+    assert len(created["radius_secret"]) == 32
+    assert cli.json("tenant", "show", "alpha") == created
+    listed = cli.json("tenant", "list")
+    assert [(row["slug"], row["cell"], row["slot"]) for row in listed] == [("alpha", created["cell"], 0)]
+    assert "radius_secret" not in listed[0]
+
+
+def test_tenant_without_msp_is_refused_in_one_sentence(cli: Admit) -> None:
+    result = cli.run("tenant", "create", "alpha")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: msp: There is no MSP yet. Create one: ./admit msp create SLUG\n"
+
+
+def test_tenants_beyond_free_slots_are_refused(alpha: Admit) -> None:
+    alpha.json("tenant", "create", "bravo")
+    result = alpha.run("tenant", "create", "charlie")
+    assert result.exit_code == 1
+    assert "No cell has a free slot. Start another cell" in result.stderr
+
+
+def test_suspend_resume_delete_and_purge(alpha: Admit) -> None:
+    for verb, status in (("suspend", "suspended"), ("resume", "active"), ("delete", "deleting")):
+        assert alpha.json("tenant", verb, "alpha") == {"slug": "alpha", "status": status}
+    refused = alpha.run("tenant", "delete", "alpha", "--purge", text="n\n")
+    assert refused.exit_code == 1
+    assert alpha.json("tenant", "delete", "alpha", "--purge", "--yes")["status"] == "purged"
+    assert alpha.json("tenant", "list") == []
+    assert alpha.run("tenant", "show", "alpha").exit_code == 1
+
+
+def test_change_that_no_cell_confirms_is_stored_and_said_so(alpha: Admit) -> None:
+    result = alpha.run("site", "add", "berlin", "-t", "alpha")
+    assert result.exit_code == 0
+    assert "has not confirmed it in time" in result.stderr
+    assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin", "main"]
+
+
+def test_nas_added_listed_and_removed(alpha: Admit) -> None:
+    result = alpha.run(
+        "nas", "add", "core-1", "-t", "alpha", "--address", "192.0.2.7", "--secret", text="sixteen-octets-x\n" * 2
+    )
+    assert result.exit_code == 0, result.output
+    assert alpha.json("nas", "list", "-t", "alpha") == [
+        {
+            "name": "core-1",
+            "site": "main",
+            "identifier": None,
+            "address": "192.0.2.7",
+            "vendor": "",
+            "own_secret": True,
+            "require_message_authenticator": True,
+        }
+    ]
+    alpha.json("nas", "remove", "192.0.2.7", "-t", "alpha")
+    assert alpha.run("nas", "list", "-t", "alpha").stdout == "none\n"
+
+
+def test_endpoint_with_groups_blocked_unblocked_and_removed(alpha: Admit) -> None:
+    of_alpha = ("-t", "alpha")
+    alpha.json("endpoint-group", "add", "printers", *of_alpha)
+    added = alpha.json("endpoint", "add", "0011.2233.4455", *of_alpha, "--group", "printers", "--name", "Printer")
+    assert (added["mac"], added["groups"], added["status"]) == ("00:11:22:33:44:55", ["printers"], "active")
+    assert alpha.json("endpoint", "block", "001122334455", *of_alpha)["status"] == "blocked"
+    assert alpha.json("endpoint", "unblock", "001122334455", *of_alpha)["status"] == "active"
+    assert alpha.json("endpoint", "set-groups", "001122334455", *of_alpha)["groups"] == []
+    table = alpha.run("endpoint", "list", *of_alpha).stdout.splitlines()
+    assert table[1].split() == ["00:11:22:33:44:55", "Printer", "active", "-", "-"]
+    alpha.json("endpoint", "remove", "001122334455", *of_alpha)
+    assert alpha.json("endpoint", "list", *of_alpha) == []
+
+
+def test_user_added_with_password_asked_for_and_removed(alpha: Admit) -> None:
+    result = alpha.run("user", "add", "Ann", "-t", "alpha", "--chap", text="correct horse\n" * 2)
+    assert result.exit_code == 0, result.output
+    listed = alpha.json("user", "list", "-t", "alpha")
+    assert [(row["name"], row["chap"]) for row in listed] == [("ann", True)]
+    alpha.json("user", "remove", "ANN", "-t", "alpha")
+    assert alpha.json("user", "list", "-t", "alpha") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("endpoint", "add", "00:11", "-t", "alpha"), "mac: '00:11' is no MAC address."),
+        (("endpoint", "add", "001122334455", "-t", "alpha", "--group", "x"), "groups: No such group: 'x'."),
+        (("site", "add", "Main", "-t", "alpha"), "slug: 'Main' is no slug."),
+        (("nas", "add", "core-1", "-t", "alpha"), "identifier: A NAS is recognised by"),
+        (("site", "list", "-t", "nobody"), "tenant: There is no tenant 'nobody'."),
+        (("tenant", "create", "alpha"), "slug: There is a tenant 'alpha' already."),
+    ],
+)
+def test_bad_input_ends_with_one_sentence_and_status_1(
+    alpha: Admit, arguments: tuple[str, ...], complaint: str
+) -> None:
+    result = alpha.run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {complaint}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_changes_are_audited_with_the_person(alpha: Admit, app_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "ann")
+    alpha.json("site", "add", "berlin", "-t", "alpha")
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
+    assert (entry.actor, entry.action, entry.target) == ("cli:ann", "site.add", "berlin")
