@@ -147,8 +147,11 @@ def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[Certi
     return repository.list_authorities(session, tenant_id)
 
 
-def require_authority(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority:
-    authority = repository.get_authority(session, tenant_id, authority_id)
-    if authority is None:
-        raise AuthorityNotFound(f"There is no certificate authority {authority_id}.", place="authority")
-    return authority
+def require_authority(session: Session, *, tenant_id: TenantId, which: str) -> CertificateAuthority:
+    """By id, or the newest active one of a kind: "root", "issuing"."""
+    for authority in repository.list_authorities(session, tenant_id):
+        if which == str(authority.id) or (which == authority.kind and authority.status == "active"):
+            return authority
+    raise AuthorityNotFound(
+        f"There is no certificate authority {which!r}.", place="authority", remedy="See the list of authorities."
+    )

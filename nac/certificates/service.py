@@ -1,4 +1,4 @@
-"""Certificates of a tenant: found, listed, revoked, suspended, reinstated. Issued by `nac.certificates.issuing`."""
+"""Certificates of a tenant: made with its authorities, issued, found, listed, revoked, suspended, reinstated."""
 
 import re
 from collections.abc import Sequence
@@ -9,10 +9,35 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
+from nac.certificates.authorities import create_tenant_authorities, list_authorities, require_authority
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
+from nac.certificates.export import pem_files, pkcs12_file
+from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
+
+__all__ = [
+    "REVOCATION_REASONS",
+    "IssuedCertificate",
+    "RevocationReason",
+    "create_tenant_authorities",
+    "issue_client",
+    "issue_server",
+    "list_authorities",
+    "list_certificates",
+    "parse_serial",
+    "pem_files",
+    "pkcs12_file",
+    "reinstate",
+    "require_authority",
+    "require_by_serial",
+    "reserve",
+    "revoke",
+    "sign",
+    "suspend",
+    "with_chain",
+]
 
 # RFC 5280 5.3.1, without those that only authorities have and the two that come and go with a suspension.
 RevocationReason = Literal[

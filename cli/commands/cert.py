@@ -1,0 +1,203 @@
+"""`./admit cert`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+import click
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from cli.fail import Refused
+from cli.handout import Handout, read_password
+from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from nac.certificates import service as certificates
+from nac.certificates.errors import refusals
+from nac.clock import utc_now
+from nac.ids import TenantId
+from nac.models import Certificate
+from pki.names import San, parse_san, sans_of
+from pki.requests import SigningRequest, read_signing_request
+
+_PROFILES: dict[str, Literal["eap-client-device", "eap-client-user"]] = {
+    "device": "eap-client-device",
+    "user": "eap-client-user",
+}
+
+
+@click.group()
+def command() -> None:
+    """Certificates of a tenant's devices, users and RADIUS server."""
+
+
+def _row(certificate: Certificate) -> dict[str, object]:
+    return {
+        "serial": certificate.serial.hex(),
+        "profile": certificate.profile,
+        "name": certificate.common_name,
+        "status": certificate.status,
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": certificate.not_after.isoformat(),
+    }
+
+
+def _full_row(certificate: Certificate) -> Row:
+    row = _row(certificate) | {
+        "subject": certificate.subject,
+        "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
+        "revocation_reason": certificate.revocation_reason,
+    }
+    if certificate.certificate_der is not None:
+        loaded = x509.load_der_x509_certificate(certificate.certificate_der)
+        row["names"] = [str(item) for item in sans_of(loaded)]
+    return row
+
+
+@command.command()
+@tenant_option
+@click.option("--profile", type=click.Choice([*_PROFILES, "server"]), required=True, help="What it is for.")
+@click.option("--name", required=True, help="Common name; for a server the DNS name that devices expect.")
+@click.option("--san", "sans", multiple=True, metavar="KIND:VALUE", help="dns:, email:, uri: or upn: name; repeatable.")
+@click.option("--csr", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certify this request's key.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
+@click.option("--p12-password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="First line.")
+@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that old Windows and Android import (3DES).")
+@json_option
+def issue(
+    tenant: str,
+    profile: str,
+    name: str,
+    sans: tuple[str, ...],
+    csr: Path | None,
+    out: Path,
+    p12_password_file: Path | None,
+    p12_legacy: bool,
+    as_json: bool,
+) -> None:
+    """Issue a certificate and write its files into a folder.
+
+    A client's key leaves with them and is kept nowhere else; a server's key stays here, for the cell.
+    """
+    with refusals():
+        names = tuple(map(parse_san, sans))
+        request = read_signing_request(csr.read_bytes()) if csr else None
+    password = read_password(p12_password_file) if p12_password_file else None
+    if (request or profile == "server") and (password or p12_legacy):
+        raise Refused("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
+    handout = Handout(out, name)
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        if profile == "server":
+            issued = _issue_server(session, domain, tenant_id, name, names, request)
+        else:
+            issued = certificates.issue_client(
+                session,
+                actor=domain.actor,
+                tenant_id=tenant_id,
+                profile=_PROFILES[profile],
+                common_name=name,
+                sans=names,
+                public_key=request.public_key if request else None,
+                sealer=domain.sealer,
+                now=utc_now(),
+            )
+        row = _row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex()))
+    files = handout.write(issued, password=password, legacy=p12_legacy)
+    show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
+
+
+def _issue_server(
+    session: Session,
+    domain: Domain,
+    tenant_id: TenantId,
+    name: str,
+    sans: Sequence[San],
+    request: SigningRequest | None,
+) -> certificates.IssuedCertificate:
+    if request or any(item.kind != "dns" for item in sans):
+        raise Refused("A server certificate takes DNS names alone, and its key is made here.", place="--profile server")
+    server = certificates.issue_server(
+        session,
+        actor=domain.actor,
+        tenant_id=tenant_id,
+        dns_names=[name, *(item.value for item in sans)],
+        sealer=domain.sealer,
+        now=utc_now(),
+    )
+    return certificates.with_chain(session, server, None)
+
+
+@command.command("list")
+@tenant_option
+@click.option("--status", type=click.Choice(["intended", "valid", "suspended", "revoked"]), help="Only these.")
+@json_option
+def list_(tenant: str, status: str | None, as_json: bool) -> None:
+    """List the certificates by serial number."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = pages(
+            lambda after: certificates.list_certificates(
+                session, tenant_id=tenant_id, status=status or "", after_serial=after
+            ),
+            lambda certificate: certificate.serial.hex(),
+        )
+        rows = [_row(certificate) for page in found for certificate in page]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@click.argument("serial")
+@tenant_option
+@json_option
+def show(serial: str, tenant: str, as_json: bool) -> None:
+    """Show the certificate SERIAL."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        row = _full_row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("serial")
+@tenant_option
+@click.option("--reason", type=click.Choice(certificates.REVOCATION_REASONS), default="unspecified", show_default=True)
+@json_option
+def revoke(serial: str, tenant: str, reason: str, as_json: bool) -> None:
+    """Revoke the certificate SERIAL for good."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        revoked = certificates.revoke(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            serial=serial,
+            now=utc_now(),
+            reason=cast(certificates.RevocationReason, reason),
+        )
+        row = _full_row(revoked)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("serial")
+@tenant_option
+@json_option
+def suspend(serial: str, tenant: str, as_json: bool) -> None:
+    """Admit nobody with the certificate SERIAL until it is reinstated."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        row = _full_row(
+            certificates.suspend(session, actor=domain.actor, tenant_id=tenant_id, serial=serial, now=utc_now())
+        )
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("serial")
+@tenant_option
+@json_option
+def reinstate(serial: str, tenant: str, as_json: bool) -> None:
+    """End the suspension of the certificate SERIAL."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        row = _full_row(certificates.reinstate(session, actor=domain.actor, tenant_id=tenant_id, serial=serial))
+    show_one(row, as_json=as_json)

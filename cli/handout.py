@@ -1,0 +1,61 @@
+"""An issued certificate as files in a folder: the key for its owner's eyes alone, nothing overwritten."""
+
+import os
+import re
+import secrets
+from pathlib import Path
+
+from cli.fail import Refused
+from nac.certificates.service import IssuedCertificate, pem_files, pkcs12_file
+
+_SUFFIXES = {
+    "key": ".key",
+    "cert": ".pem",
+    "chain": ".chain.pem",
+    "ca": ".ca.pem",
+    "p12": ".p12",
+    "password": ".p12-password",
+}
+_PRIVATE = ("key", "p12", "password")
+
+
+class Handout:
+    """Where the files of one certificate go. Made before the certificate, so that one is not issued in vain."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", name).strip("-.") or "certificate"
+        self._paths = {kind: folder / f"{stem}{suffix}" for kind, suffix in _SUFFIXES.items()}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise Refused(f"The folder cannot be made: {exc.strerror}.", place=str(folder)) from exc
+        if not os.access(folder, os.W_OK):
+            raise Refused("You may not write there.", place=str(folder))
+        if taken := [str(path) for path in self._paths.values() if path.exists()]:
+            raise Refused(f"There is already {', '.join(taken)}.", place=str(folder), remedy="Choose another folder.")
+
+    def write(self, issued: IssuedCertificate, *, password: str | None, legacy: bool) -> dict[str, str]:
+        """Paths by kind. Without a password the PKCS#12 file gets a random one, which is written beside it."""
+        files = pem_files(issued)
+        if issued.key is not None:
+            if password is None:
+                password = secrets.token_urlsafe(15)
+                files["password"] = f"{password}\n".encode()
+            files["p12"] = pkcs12_file(issued, password=password, legacy=legacy)
+        for kind, content in files.items():
+            mode = 0o600 if kind in _PRIVATE else 0o644
+            with os.fdopen(os.open(self._paths[kind], os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(content)
+        return {kind: str(self._paths[kind]) for kind in files}
+
+
+def read_password(path: Path) -> str:
+    """The first line of a file."""
+    try:
+        password = path.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Refused("The password cannot be read.", place=str(path)) from exc
+    # As `pki.bundles` demands: told here, before a certificate is issued.
+    if len(password) < 8:
+        raise Refused("The password is shorter than 8 characters.", place=str(path))
+    return password
