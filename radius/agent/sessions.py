@@ -151,15 +151,18 @@ def _stay_line(stay: Stay) -> str:
     )
 
 
-# One look-up in the unique index for each stay; the planner must not think of a join over all sessions.
+# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index.
 STAYS_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
-        n.tenant_id, coalesce(n.nas_key, '') AS nas_key, coalesce(n.session_id, '') AS session_id, coalesce(n.mac_key,
-        '') AS mac_key, to_timestamp(n.started_at::float8 / 1e6) AS started_at, to_timestamp(n.event_at::float8 / 1e6)
-        AS event_at, n.start_unknown, n.has_start, n.progress, n.stopped, n.site_id, n.nas_id, n.nas_address, n.mac,
-        coalesce(n.identity, '') AS identity, n.framed_ip, n.session_seconds, n.input_octets, n.output_octets,
-        coalesce(n.terminate_cause, '') AS terminate_cause
+        n.tenant_id, coalesce(n.nas_key, '') AS nas_key, coalesce(n.session_id, '') AS session_id,
+        coalesce(n.mac_key, '') AS mac_key, to_timestamp(n.started_at::float8 / 1e6) AS started_at,
+        CASE WHEN n.start_unknown THEN '-infinity'
+            ELSE to_timestamp(n.started_at::float8 / 1e6) - %(same_start)s::interval END AS earliest,
+        to_timestamp(n.started_at::float8 / 1e6) + %(same_start)s::interval AS latest,
+        to_timestamp(n.event_at::float8 / 1e6) AS event_at, n.start_unknown, n.has_start, n.progress, n.stopped,
+        n.site_id, n.nas_id, n.nas_address, n.mac, coalesce(n.identity, '') AS identity, n.framed_ip,
+        n.session_seconds, n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
     FROM shipped_stays n
 ), found AS MATERIALIZED (
     SELECT stay.*, known.id AS known_id,
@@ -172,8 +175,7 @@ WITH stay AS MATERIALIZED (
             coalesce(s.session_seconds, extract(epoch FROM s.updated_at - s.started_at)::bigint) AS progress
         FROM sessions s
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
-            AND s.mac_key = stay.mac_key AND s.started_at <= stay.started_at + %(same_start)s
-            AND (stay.start_unknown OR s.started_at >= stay.started_at - %(same_start)s)
+            AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
         ORDER BY abs(extract(epoch FROM s.started_at - stay.started_at))
         LIMIT 1
     ) known ON true

@@ -51,6 +51,11 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
     @event.listens_for(engine, "connect")
     def make_tables(connection: psycopg.Connection, _: object) -> None:
         connection.autocommit = True
+        # A batch touches a few thousand of millions of rows: never by reading a whole table, which the planner is apt
+        # to choose here because it knows nothing of temporary tables that were never analysed.
+        # The estimates that follow from that must not start the compiler either.
+        for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
+            connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
         for table in stream.tables:
             connection.execute(table)
         connection.autocommit = False
