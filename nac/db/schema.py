@@ -6,7 +6,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, column, inspect, select, table
+from sqlalchemy.exc import DBAPIError
 
+from nac.db.failures import translate
 from nac.errors import SchemaTooNew, SchemaTooOld
 
 _VERSION = table("alembic_version", column("version_num"))
@@ -25,12 +27,18 @@ def upgrade_schema(owner_url: str) -> None:
 
 
 def require_current_schema(engine: Engine) -> None:
-    """Raise SchemaTooNew or SchemaTooOld unless the database has exactly this version's schema."""
+    """Raise SchemaTooNew or SchemaTooOld unless the database has exactly this version's schema.
+
+    DatabaseUnavailable where it does not answer.
+    """
     scripts = ScriptDirectory.from_config(alembic_config())
     head = scripts.get_current_head()
-    with engine.connect() as connection:
-        present = inspect(connection).has_table("alembic_version")
-        revision = connection.scalar(select(_VERSION.c.version_num)) if present else None
+    try:
+        with engine.connect() as connection:
+            present = inspect(connection).has_table("alembic_version")
+            revision = connection.scalar(select(_VERSION.c.version_num)) if present else None
+    except DBAPIError as exc:
+        raise translate(exc) from exc
     if revision == head:
         return
     if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select, text
+from sqlalchemy.orm import Session
+
+from nac.db import PlatformScope, make_engine, process_engine, require_current_schema, session_scope, use_engine
+from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InvalidInput, NoFreeSlot, ScopeViolation
+from nac.models import Msp
+
+
+def _write_and_fail(session: Session) -> None:
+    session.add(Msp(slug="lost", name="Lost"))
+    session.flush()
+    raise ZeroDivisionError
+
+
+def test_scope_left_commits_and_error_rolls_back(app_engine: Engine) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.add(Msp(slug="kept", name="Kept"))
+    with pytest.raises(ZeroDivisionError), session_scope(PlatformScope(), engine=app_engine) as session:
+        _write_and_fail(session)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert session.scalars(select(Msp.slug)).all() == ["kept"]
+
+
+def test_process_engine_is_used_where_none_is_given(app_engine: Engine) -> None:
+    with pytest.raises(RuntimeError, match="use_engine"):
+        process_engine()
+    use_engine(app_engine)
+    try:
+        with session_scope(PlatformScope()) as session:
+            assert session.scalar(text("SELECT current_user")) == "admit_app"
+    finally:
+        use_engine(None)
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "message"),
+    [
+        ("INSERT INTO msps (slug, name) VALUES ('a', 'A'), ('a', 'B')", AlreadyExists, "msps: .*uq_msps_slug"),
+        ("INSERT INTO msps (slug, name) VALUES ('A', 'A')", InvalidInput, "msps: .*ck_msps_slug"),
+        ("INSERT INTO msps (slug) VALUES ('a')", InvalidInput, "msps: .*name"),
+        ("DELETE FROM audit_log", ScopeViolation, "permission denied for table audit_log"),
+        ("SELECT 1 / 0", InvalidInput, "division by zero"),
+        ("SELECT nonsense", AdmitError, "nonsense"),
+    ],
+)
+def test_driver_error_leaves_as_ours(app_engine: Engine, statement: str, error: type[AdmitError], message: str) -> None:
+    with pytest.raises(error, match=message), session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(text(statement))
+
+
+def test_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
+    engine = make_engine(f"postgresql://admit_app@/admit?host={tmp_path}")
+    with (
+        pytest.raises(DatabaseUnavailable, match="Is PostgreSQL up"),
+        session_scope(PlatformScope(), engine=engine) as session,
+    ):
+        session.execute(text("SELECT 1"))
+    with pytest.raises(DatabaseUnavailable):
+        require_current_schema(engine)
+
+
+def test_url_of_another_database_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="mysql is no supported database"):
+        make_engine("mysql://localhost/x")
+
+
+def test_error_tells_code_title_place_and_remedy() -> None:
+    error = NoFreeSlot(remedy="Start another cell.")
+    assert (error.code, error.status) == ("no-free-slot", 409)
+    assert str(error) == "No cell has a free slot. Start another cell."
+    assert str(InvalidInput("Too long.", place="name")) == "name: Too long."
