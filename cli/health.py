@@ -6,7 +6,9 @@ A check returns "" when all is well, else a few words for the person who waits.
 import http.client
 import json
 import socket
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from cli import cluster
 from cli.layout import Layout
@@ -84,8 +86,8 @@ def _api(settings: Settings) -> str:
         return f"answers with HTTP status {reply.status}"
 
 
-def read_cell_status(cell_dir: Path) -> dict[str, object]:
-    """What the agent last wrote about its cell; empty where it wrote nothing."""
+def read_cell_status(cell_dir: Path) -> dict[str, Any]:
+    """What the agent last wrote about its cell (`radius.agent.status`); empty where it wrote nothing."""
     try:
         status = json.loads((cell_dir / "status.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -95,10 +97,18 @@ def read_cell_status(cell_dir: Path) -> dict[str, object]:
 
 def _agent(cell_dir: Path, started_at: float) -> str:
     status = read_cell_status(cell_dir)
-    at = status.get("at")
-    if not isinstance(at, int | float) or at < int(started_at):
+    at = reported_at(status)
+    if at < int(started_at) or not at:
         return "has not reported yet"
     age = epoch_microseconds() / 1e6 - at
     if age > _STATUS_SECONDS:
         return f"reported {age:.0f} s ago for the last time"
-    return "" if status.get("state") == "serving" else f"reports {status.get('state')!r}"
+    return "" if status.get("state") == "serving" else f"reports that the cell is {status.get('state')}"
+
+
+def reported_at(status: dict[str, Any]) -> float:
+    """When the agent wrote `status`, epoch seconds; 0 where it does not say."""
+    try:
+        return datetime.fromisoformat(status["at"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return 0

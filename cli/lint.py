@@ -19,6 +19,7 @@ _ALLOW = re.compile(r"#\s*house: allow (?P<rule>[a-z-]+) -- \S")
 _SQL_START = re.compile(
     r"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|DROP|TRUNCATE|GRANT|REVOKE|COPY|WITH|SET|LOCK|NOTIFY)\s"
 )
+_SQL_REMEDY = "SQL pasted together; pass values as parameters, names with psycopg.sql"
 _SQL_CALLS = {"execute", "executemany", "scalar", "scalars", "stream", "copy", "text", "exec_driver_sql"}
 _CLOCK_CALLS = {
     ("datetime", "now"),
@@ -87,12 +88,12 @@ def sql_string(source: Source) -> Iterator[tuple[int, str]]:
     for call in _calls(source.tree):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in _SQL_CALLS and call.args and _is_composed(call.args[0]):
-            yield call.lineno, f"{name}() is given composed text; pass values as parameters, names with psycopg.sql"
+            yield call.args[0].lineno, _SQL_REMEDY
     for node in ast.walk(source.tree):
         if isinstance(node, ast.JoinedStr) and _is_composed(node) and isinstance(node.values[0], ast.Constant):
             first = str(node.values[0].value)
             if _SQL_START.match(first):
-                yield node.lineno, "an f-string that is SQL; pass values as parameters, names with psycopg.sql"
+                yield node.lineno, _SQL_REMEDY
 
 
 def _is_composed(node: ast.expr) -> bool:

@@ -10,7 +10,7 @@ import xmlrpc.client
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from cli.account import Account, is_root
 from cli.fail import Refused
@@ -139,29 +139,34 @@ class _Transport(xmlrpc.client.Transport):
         super().__init__()
         self._path = str(path)
 
-    def make_connection(self, host: object) -> _Connection:
-        return _Connection(self._path)
+    def make_connection(self, host: Any) -> _Connection:  # noqa: ANN401 -- the base class's union of shapes
+        connection = _Connection(self._path)
+        # Where the base class looks for what it has to close.
+        self._connection = host, connection
+        return connection
 
 
 class Supervisor:
     """A running supervisord. Calls raise OSError where none answers."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+        self._socket = layout.supervisor_socket
+
+    def _call(self, method: str, *arguments: str | bool) -> Any:  # noqa: ANN401 -- what XML-RPC carries
         # The address is required and unused: the transport dials the socket.
-        self._calls = cast(Any, xmlrpc.client.ServerProxy("http://localhost", _Transport(layout.supervisor_socket)))
-        self._rpc = self._calls.supervisor
+        with xmlrpc.client.ServerProxy("http://localhost", _Transport(self._socket)) as proxy:
+            return getattr(proxy, f"supervisor.{method}")(*arguments)
 
     def is_up(self) -> bool:
         try:
-            return bool(self._rpc.getState()["statename"] == "RUNNING")
+            return bool(self._call("getState")["statename"] == "RUNNING")
         except (OSError, http.client.HTTPException, xmlrpc.client.Fault):
             return False
 
     def states(self) -> dict[str, State]:
         """Empty where no supervisord answers."""
         try:
-            listed = self._rpc.getAllProcessInfo()
+            listed = self._call("getAllProcessInfo")
         except (OSError, http.client.HTTPException):
             return {}
         return {
@@ -182,9 +187,9 @@ class Supervisor:
         if state in ("RUNNING", "STARTING"):
             return
         if state == "BACKOFF":
-            self._rpc.stopProcess(name)
+            self._call("stopProcess", name)
         try:
-            self._rpc.startProcess(name, False)
+            self._call("startProcess", name, False)
         except xmlrpc.client.Fault as fault:
             # 60 is ALREADY_STARTED: it came back by itself meanwhile.
             if fault.faultCode != 60:
@@ -192,8 +197,8 @@ class Supervisor:
 
     def shut_down(self, *, patience_seconds: float = 60) -> None:
         """Stop every process, then supervisord itself; returns when it has ended."""
-        pid = int(self._rpc.getPID())
-        self._rpc.shutdown()
+        pid = int(self._call("getPID"))
+        self._call("shutdown")
         deadline = time.monotonic() + patience_seconds
         while is_running(pid) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -55,7 +55,7 @@ def _row(name: str, state: State, layout: Layout, settings: Settings) -> Row:
 
 def _cells(layout: Layout) -> list[dict[str, Any]]:
     return [
-        {"cell": folder.name, **health.read_cell_status(folder)}
+        health.read_cell_status(folder) | {"cell": folder.name}
         for folder in sorted((layout.var / "cells").glob("*"))
         if (folder / "status.json").exists()
     ]
@@ -68,21 +68,30 @@ def _show(rows: list[Row], cells: list[dict[str, Any]]) -> None:
         up = _duration(row.uptime_seconds)
         click.echo(f"{row.process:<10}{row.state:<10}{row.pid or '':>8}{up:>10}{memory:>10}  {row.complaint or 'well'}")
     for cell in cells:
-        click.echo(f"\ncell {cell['cell']}")
-        for name, value in cell.items():
-            if name != "cell":
-                _show_member(name, value)
+        _show_cell(cell)
 
 
-def _show_member(name: str, value: object) -> None:
-    label = name.replace("_", " ")
-    if name == "at" and isinstance(value, int | float):
-        label, value = "reported", f"{max(0.0, epoch_microseconds() / 1e6 - value):.0f} s ago"
-    if isinstance(value, dict):
-        value = ", ".join(f"{key.replace('_', ' ')} {entry}" for key, entry in value.items() if entry) or "none"
-    elif isinstance(value, list):
-        value = "; ".join(map(str, value)) or "none"
-    click.echo(f"  {label:<22}{value}")
+def _show_cell(cell: dict[str, Any]) -> None:
+    now = epoch_microseconds() / 1e6
+    radiusd = cell.get("radiusd_pid")
+    caught_up = cell.get("replica_position_at")
+    backlog = cell.get("journal_backlog_bytes") or {}
+    counters = cell.get("counters") or {}
+    lines = {
+        "state": f"{cell.get('state')}, reported {max(0.0, now - health.reported_at(cell)):.0f} s ago",
+        "radiusd": f"pid {radiusd}, {memory_kilobytes(radiusd) / 1024:.0f} MB" if radiusd else "does not run",
+        "slots": f"{cell.get('tenants')} of {cell.get('slots')} used",
+        "replica": f"current {max(0.0, now - caught_up):.0f} s ago" if caught_up else "never filled",
+        "database": "connected" if cell.get("database") else "away: serving from the replica, the journal waits",
+        "journal": ", ".join(f"{stream} {size} bytes to ship" for stream, size in backlog.items()) or "none",
+        "counters": ", ".join(f"{name} {count}" for name, count in sorted(counters.items())) or "none",
+    }
+    click.echo(f"\n{cell['cell']}")
+    for label, value in lines.items():
+        click.echo(f"  {label:<10}{value}")
+    for alarm in cell.get("alarms") or [{}]:
+        said = f"{alarm['code']}: {alarm['detail']} (since {alarm['since']})" if alarm else "none"
+        click.echo(f"  {'alarm':<10}{said}")
 
 
 def _duration(seconds: int) -> str:

@@ -1,0 +1,109 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from cli import layout as layouts
+from cli.account import is_root
+from cli.fail import Refused
+from cli.layout import find_layout, make_layout, require_layout
+
+as_root = pytest.mark.skipif(not is_root(), reason="arranges accounts: needs root")
+as_person = pytest.mark.skipif(is_root(), reason="root has an arrangement of its own")
+
+
+@pytest.fixture
+def var(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path / "var"))
+    return tmp_path / "var"
+
+
+def open_up(path: Path) -> None:
+    """pytest makes its temporary folders for their owner alone."""
+    for folder in (path, *path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005:
+            folder.chmod(folder.stat().st_mode | 0o055)
+
+
+def test_before_the_first_start_there_is_none(var: Path):
+    assert find_layout() is None
+    with pytest.raises(Refused, match="never started here"):
+        require_layout()
+
+
+@as_root
+def test_root_in_an_open_folder_gives_everything_to_the_service_account(var: Path):
+    open_up(var.parent)
+    made = make_layout()
+    assert made.account is not None
+    assert made.account == made.database_account
+    assert made.postgres == var / "postgres"
+    assert var.stat().st_uid == made.account.uid
+    assert made.run.stat().st_mode & 0o777 == 0o700
+
+
+@as_root
+def test_root_in_a_closed_folder_gives_postgresql_alone_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(closed / "var"))
+    made = make_layout()
+    try:
+        assert made.account is None
+        assert made.database_account is not None
+        assert made.postgres.parent.parent == Path("/var/lib/admit")
+        assert made.postgres.parent.stat().st_uid == made.database_account.uid
+        assert "closed to other users" in made.describe()
+    finally:
+        os.rmdir(made.postgres.parent)
+        os.rmdir(made.run)
+
+
+@as_person
+def test_person_runs_everything_alone(var: Path):
+    made = make_layout()
+    assert made.account is made.database_account is None
+    assert made.postgres == var / "postgres"
+
+
+def test_arrangement_is_the_same_when_asked_again(var: Path):
+    open_up(var.parent)
+    made = make_layout()
+    assert find_layout() == made
+    assert make_layout() == made
+
+
+def test_path_too_long_for_a_socket_gets_a_short_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    open_up(tmp_path)
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path / ("x" * 90)))
+    made = make_layout()
+    try:
+        assert not made.run.is_relative_to(tmp_path)
+        assert len(str(made.run / "supervisor.sock.1234567")) <= 107
+        assert made.run.stat().st_mode & 0o777 == 0o700
+    finally:
+        made.run.rmdir()
+
+
+@pytest.mark.parametrize("name", ["with blank", "semi;colon", 'quo"te', "per%cent", "new\nline"])
+def test_path_that_configurations_cannot_hold_is_refused(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ADMIT_VAR_DIR", f"/tmp/{name}")
+    with pytest.raises(Refused, match="Move or rename"):
+        make_layout()
+
+
+def test_damaged_file_is_refused_with_its_place(var: Path):
+    var.mkdir()
+    (var / "layout.json").write_text("{")
+    with pytest.raises(Refused, match=r"layout\.json: It is damaged"):
+        find_layout()
+
+
+@as_root
+def test_data_whose_var_is_gone_is_set_aside(var: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    left = tmp_path / "lib" / "postgres"
+    left.mkdir(parents=True)
+    orphan = layouts.Layout(var, tmp_path / "run", left, None, None)
+    layouts._set_aside_orphan(orphan)
+    assert not left.exists()
+    assert [folder.name.split("-")[0] for folder in tmp_path.glob("lib.orphan*")] == ["lib.orphan"]

@@ -1,0 +1,92 @@
+"""Each house rule has a near miss beside the hit."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.lint import check_python, check_registry_hosts, check_repository
+
+HITS = {
+    "commit": ("nac/tenants/service.py", "def f(session):\n    session.commit()\n"),
+    "commit in the API": ("api/v1/x.py", "def f(db):\n    db.session.commit()\n"),
+    "sql-string": ("nac/x.py", "def f(c, t):\n    c.execute(f'SELECT * FROM {t}')\n"),
+    "sql-string by %": ("nac/x.py", "def f(c, t):\n    c.execute('DELETE FROM %s' % t)\n"),
+    "sql-string by +": ("nac/x.py", "def f(c, t):\n    c.execute(text('SELECT 1 FROM ' + t + ' x'))\n"),
+    "sql-string by format": ("nac/x.py", "def f(c, t):\n    c.execute('TABLE {}'.format(t))\n"),
+    "sql-string before the call": ("nac/x.py", "def f(c, t):\n    q = f'INSERT INTO {t} VALUES (1)'\n    c.run(q)\n"),
+    "clock": ("nac/x.py", "from datetime import datetime, UTC\nx = datetime.now(UTC)\n"),
+    "clock through the module": ("radius/agent/x.py", "import datetime\nx = datetime.datetime.utcnow()\n"),
+    "clock of time": ("radius/module/x.py", "import time\nx = time.time()\n"),
+    "engine-imports": ("nac/engine/x.py", "import msgspec\n"),
+    "engine-imports of a neighbour": ("nac/engine/x.py", "from nac.mac import normalise_mac\n"),
+    "engine-imports by a relative path": ("nac/engine/x.py", "from ..mac import normalise_mac\n"),
+    "engine-imports inside a function": ("nac/engine/x.py", "def f():\n    import sqlalchemy.orm\n"),
+    "long-file": ("pki/x.py", "x = 1\n" * 501),
+}
+MISSES = {
+    "commit in session_scope's own package": ("nac/db/session.py", "def f(session):\n    session.commit()\n"),
+    "a function that is named so": ("nac/x.py", "def commit(): ...\ncommit()\n"),
+    "parameters": ("nac/x.py", "def f(c, t):\n    c.execute('SELECT * FROM t WHERE x = %s', (t,))\n"),
+    "adjacent literals": (
+        "nac/x.py",
+        "def f(c):\n    c.execute('SELECT 1 ' 'FROM t')\n    c.execute('SELECT 1 ' + 'x')\n",
+    ),
+    "an f-string for people": ("nac/x.py", "def f(t):\n    return f'Select a tenant: {t}. Update it.'\n"),
+    "psycopg.sql": ("nac/x.py", "def f(c, t):\n    c.execute(sql.SQL('DELETE FROM {}').format(sql.Identifier(t)))\n"),
+    "monotonic time": ("nac/x.py", "import time\nx = time.monotonic()\ntime.sleep(1)\n"),
+    "the clock's own file": ("nac/clock.py", "from datetime import datetime, UTC\nx = datetime.now(UTC)\n"),
+    "standard library in the engine": (
+        "nac/engine/x.py",
+        "import re\nfrom nac.engine.policy import Policy\nfrom . import y\n",
+    ),
+    "a file at the limit": ("pki/x.py", "x = 1\n" * 500),
+}
+
+
+@pytest.mark.parametrize("name", HITS)
+def test_breach_is_found_with_its_rule(name: str):
+    path, text = HITS[name]
+    findings = check_python(path, text)
+    assert [finding.rule for finding in findings] == [name.split()[0]]
+    assert findings[0].path == path
+
+
+@pytest.mark.parametrize("name", MISSES)
+def test_near_miss_is_left_alone(name: str):
+    assert check_python(*MISSES[name]) == []
+
+
+def test_escape_with_a_reason_is_heeded():
+    line = "session.commit()  # house: allow commit -- a test of the escape\n"
+    assert check_python("nac/x.py", line) == []
+
+
+@pytest.mark.parametrize(
+    "escape", ["# house: allow commit", "# house: allow commit -- ", "# house: allow clock -- wrong rule"]
+)
+def test_escape_without_reason_or_for_another_rule_is_not_heeded(escape: str):
+    assert len(check_python("nac/x.py", f"session.commit()  {escape}\n")) == 1
+
+
+@pytest.mark.parametrize(
+    "labels", [("files", "pythonhosted", "org"), ("pypi", "org"), ("deb", "debian", "org"), ("ghcr", "io")]
+)
+def test_registry_host_is_found_in_any_file(labels: tuple[str, ...]):
+    (finding,) = check_registry_hosts("docs/x.md", f"nothing\nsee https://{'.'.join(labels)}/simple\n")
+    assert (finding.rule, finding.line) == ("registry-host", 2)
+
+
+@pytest.mark.parametrize("text", ["https://www.debian.org/", "mirror.example", "numpy.org", "1.2.3.4", "a.pypi.orgs"])
+def test_other_hosts_are_left_alone(text: str):
+    assert check_registry_hosts("README.md", text) == []
+
+
+def test_repository_is_checked_without_what_it_ignores(tmp_path: Path):
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("/.venv/\n")
+    for folder in ("nac", ".venv", "tests"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.py").write_text("session.commit()\n")
+    (tmp_path / "logo.png").write_bytes(b"\x89PNG\xff\xfe")
+    assert [(finding.path, finding.rule) for finding in check_repository(tmp_path)] == [("nac/x.py", "commit")]

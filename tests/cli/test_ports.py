@@ -1,0 +1,50 @@
+import socket
+
+import pytest
+
+from cli.fail import Refused
+from cli.ports import first_taken, require_free_ports
+from nac.settings import Settings, load_settings
+
+
+def free_port(kind: socket.SocketKind) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def settings(first_port: int, api_port: int, **more: str) -> Settings:
+    values = {"VAR_DIR": "/x", "CELL_FIRST_PORT": str(first_port), "API_PORT": str(api_port), "CELL_SLOTS": "2", **more}
+    return load_settings({f"ADMIT_{name}": value for name, value in values.items()})
+
+
+def test_taken_cell_port_is_named_with_the_way_out():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        with pytest.raises(Refused, match=rf"UDP port {port} of 127.0.0.1 is taken.*--first-port"):
+            # The last of the cell's four ports.
+            require_free_ports(settings(port - 3, free_port(socket.SOCK_STREAM)))
+
+
+def test_taken_api_port_is_named_with_the_way_out():
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(Refused, match=rf"TCP port {port} of 127.0.0.1 is taken.*--api-port"):
+            require_free_ports(settings(free_port(socket.SOCK_DGRAM), port))
+
+
+def test_port_is_free_again_once_its_holder_has_gone():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        assert first_taken("127.0.0.1", [port], socket.SOCK_DGRAM) == port
+    assert first_taken("127.0.0.1", [port], socket.SOCK_DGRAM) is None
+
+
+def test_address_of_another_machine_is_refused():
+    # RFC 5737: documentation, on no machine.
+    with pytest.raises(Refused, match=r"no address 192\.0\.2\.1"):
+        require_free_ports(settings(18120, 8460, LISTEN_ADDRESS="192.0.2.1"))

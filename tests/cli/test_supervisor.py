@@ -1,0 +1,97 @@
+"""With a real supervisord, private to the test."""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import procfs, startup, supervisor
+from cli.layout import Layout
+from cli.supervisor import Program, Supervisor
+
+SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
+
+
+@pytest.fixture
+def layout() -> Iterator[Layout]:
+    # Short: pytest's own temporary folders do not fit into a unix socket's address.
+    with tempfile.TemporaryDirectory(prefix="admit-") as name:
+        var = Path(name)
+        made = Layout(var, var / "run", var / "postgres", None, None)
+        for folder in (made.run, made.log, made.postgres):
+            folder.mkdir()
+        yield made
+        startup.stop(made)
+
+
+def start(layout: Layout, *programs: Program) -> Supervisor:
+    configuration = layout.var / "supervisord.conf"
+    configuration.write_text(supervisor.render(layout, programs))
+    supervisor.start(layout, configuration, {"ADMIT_VAR_DIR": str(layout.var), "ADMIT_CELL_NAME": "cell-9"})
+    return Supervisor(layout)
+
+
+def sleeper(layout: Layout, name: str = "sleeper", **more: bool) -> Program:
+    return Program(name, SLEEPER, layout.var, None, priority=10, **more)
+
+
+def wait_for(running: Supervisor, name: str, state: str) -> supervisor.State:
+    deadline = time.monotonic() + 15
+    while (found := running.states()[name]).state != state:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return found
+
+
+def test_without_supervisor_there_are_no_states(layout: Layout):
+    assert Supervisor(layout).states() == {}
+    assert not Supervisor(layout).is_up()
+
+
+def test_programs_start_as_configured_and_carry_the_environment(layout: Layout):
+    running = start(layout, sleeper(layout, starts_with_supervisor=True), sleeper(layout, "later"))
+    state = wait_for(running, "sleeper", "RUNNING")
+    assert running.states()["later"].state == "STOPPED"
+    environment = Path(f"/proc/{state.pid}/environ").read_bytes().split(b"\0")
+    assert b"ADMIT_CELL_NAME=cell-9" in environment
+    assert state.started_at > 0
+    running.ensure_started("later")
+    wait_for(running, "later", "RUNNING")
+
+
+def test_killed_program_comes_back(layout: Layout):
+    running = start(layout, sleeper(layout, starts_with_supervisor=True))
+    first = wait_for(running, "sleeper", "RUNNING").pid
+    os.kill(first, signal.SIGKILL)
+    deadline = time.monotonic() + 15
+    while running.states()["sleeper"].pid in (0, first):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert wait_for(running, "sleeper", "RUNNING").pid != first
+
+
+def test_stop_ends_supervisor_and_programs(layout: Layout):
+    running = start(layout, sleeper(layout, starts_with_supervisor=True))
+    pid = wait_for(running, "sleeper", "RUNNING").pid
+    assert startup.stop(layout) == 0
+    assert not procfs.is_running(pid)
+    assert startup.find_strays(layout) == []
+    assert not running.is_up()
+
+
+def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
+    running = start(layout, sleeper(layout, starts_with_supervisor=True))
+    orphan = wait_for(running, "sleeper", "RUNNING").pid
+    os.kill(int((layout.run / "supervisord.pid").read_text()), signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while running.is_up():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert procfs.is_running(orphan)
+    assert startup.stop(layout) == 1
+    assert not procfs.is_running(orphan)

@@ -1,0 +1,66 @@
+from pathlib import Path
+
+import pytest
+
+from nac.settings import SettingsError, load_settings
+
+
+def test_var_dir_alone_gives_the_defaults():
+    settings = load_settings({"ADMIT_VAR_DIR": "/srv/admit"})
+    assert settings.cell_dir == Path("/srv/admit/cells/cell-1")
+    assert settings.master_key_file == Path("/srv/admit/keys/master.key")
+    assert settings.cell_ports == range(18120, 18184)
+    assert settings.journal_sync == "50ms"
+
+
+def test_every_mistake_is_reported_at_once():
+    with pytest.raises(SettingsError) as caught:
+        load_settings(
+            {
+                "ADMIT_VAR_DIR": "relative",
+                "ADMIT_API_PORT": "70000",
+                "ADMIT_JOURNAL_SYNC": "never",
+                "ADMIT_LISTEN_ADDRESS": "localhost",
+                "ADMIT_DATABASE_URL": "mysql://x",
+                "ADMIT_REJECT_DELAY_SECONDS": "-1",
+                "ADMIT_CELL_NAME": "Cell 1",
+            },
+            required=("REDIS_URL",),
+        )
+    named = [mistake.split()[0] for mistake in caught.value.mistakes]
+    assert sorted(named) == [
+        "ADMIT_API_PORT",
+        "ADMIT_CELL_NAME",
+        "ADMIT_DATABASE_URL",
+        "ADMIT_JOURNAL_SYNC",
+        "ADMIT_LISTEN_ADDRESS",
+        "ADMIT_REDIS_URL",
+        "ADMIT_REJECT_DELAY_SECONDS",
+        "ADMIT_VAR_DIR",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("CELL_SLOTS", "300", "301"),
+        ("CELL_SLOTS", "1", "0"),
+        ("CELL_SLOTS", "8", "8.0"),
+        ("CELL_FIRST_PORT", "1024", "1023"),
+        ("REJECT_DELAY_SECONDS", "0.5", "1e1"),
+        ("REJECT_DELAY_SECONDS", "10", "10.1"),
+        ("LISTEN_ADDRESS", "::1", "1.2.3"),
+        ("REDIS_URL", "unix:///run/redis.sock", "tcp://x"),
+        ("JOURNAL_MAX_BYTES", "1048576", "1048575"),
+    ],
+)
+def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: str, bad: str):
+    load_settings({"ADMIT_VAR_DIR": "/x", f"ADMIT_{name}": good})
+    with pytest.raises(SettingsError, match=f"ADMIT_{name} is {bad!r}"):
+        load_settings({"ADMIT_VAR_DIR": "/x", f"ADMIT_{name}": bad})
+
+
+def test_slots_that_do_not_fit_above_the_first_port_are_refused():
+    load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65472"})
+    with pytest.raises(SettingsError, match="ports up to 65537"):
+        load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65474"})
