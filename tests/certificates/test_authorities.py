@@ -1,0 +1,133 @@
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.errors import AuthorityNotFound, CertificateRefused
+from nac.certificates.service import list_authorities, pem_files, require_authority, with_chain
+from nac.clock import utc_now
+from nac.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.errors import AlreadyExists, ScopeViolation
+from nac.models import AuditEntry, Certificate, CertificateAuthority
+from nac.tenants.service import create_tenant
+from pki.names import sans_of
+from pki.openssl_names import issuer_line
+from tests.certificates.conftest import SEALER, Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.pki.openssl import verify
+
+
+def test_tenant_gets_root_issuing_authority_and_server_certificate(
+    app_engine: Engine, alpha: Certified, tmp_path: Path
+) -> None:
+    root, issuing, server = alpha.authorities.root, alpha.authorities.issuing, alpha.authorities.server
+    assert (root.kind, issuing.kind, issuing.issuer_id) == ("root", "issuing", root.id)
+    assert (server.status, server.profile, server.authority_id) == ("valid", "eap-server", issuing.id)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = with_chain(session, server, None)
+        listed = list_authorities(session, tenant_id=alpha.tenant_id)
+        assert [row.id for row in listed] == [root.id, issuing.id]
+        actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()
+    assert actions[-3:] == ["authority.create", "authority.create", "certificate.issue"]
+    assert issuer_line(issued.certificate) == issuing.subject
+    assert [str(name) for name in sans_of(issued.certificate)] == ["dns:radius.alpha.admit.example"]
+    for kind, content in pem_files(issued).items():
+        (tmp_path / kind).write_bytes(content)
+    good = verify("sslserver", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert")
+    assert good.returncode == 0, good.stderr
+
+
+def test_server_key_opens_for_the_cell_in_its_own_place_alone(alpha: Certified) -> None:
+    server = alpha.authorities.server
+    assert server.key_sealed is not None
+    assert SEALER.open(server.key_sealed, f"certificate:{server.id}").startswith(b"-----BEGIN PRIVATE KEY-----")
+    for authority in (alpha.authorities.root, alpha.authorities.issuing):
+        assert authority.key_sealed is not None
+        assert SEALER.open(authority.key_sealed, f"authority:{authority.id}").startswith(b"-----BEGIN PRIVATE KEY-----")
+
+
+def test_authorities_of_tenants_of_one_name_differ(app_engine: Engine, platform: Platform) -> None:
+    made = [
+        certify(app_engine, make_tenant(app_engine, platform, slug).id, name="Acme").authorities
+        for slug in ("alpha", "bravo")
+    ]
+    subjects = {authority.subject for tenant in made for authority in (tenant.root, tenant.issuing)}
+    assert len(subjects) == 4
+    assert all(subject.startswith("/O=Acme/serialNumber=") for subject in subjects)
+
+
+@pytest.mark.parametrize(
+    ("name", "organisation"),
+    [
+        ("Müller & Söhne GmbH", "Muller & Sohne GmbH"),
+        ('Back\\nslash "quoted" a/b+c', "Back nslash quoted a b c"),
+        ("株式会社", "alpha"),
+        ("x" * 200, "x" * 48),
+    ],
+)
+def test_any_tenant_name_makes_authorities_whose_name_radiusd_leaves_alone(
+    app_engine: Engine, platform: Platform, name: str, organisation: str
+) -> None:
+    alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id, name=name)
+    assert alpha.authorities.issuing.subject.startswith(f"/O={organisation}/serialNumber=alpha-")
+    assert alpha.authorities.issuing.name == f"{organisation} Issuing CA"
+
+
+def test_longest_slug_makes_authorities(app_engine: Engine, platform: Platform) -> None:
+    slug = "s" * 63
+    alpha = certify(app_engine, make_tenant(app_engine, platform, slug).id)
+    # radius.<63>.admit.example does not fit a common name; the alternative name is what counts.
+    assert alpha.authorities.server.common_name == "radius"
+
+
+def test_server_names_can_be_chosen_and_are_checked(app_engine: Engine, platform: Platform) -> None:
+    tenant = make_tenant(app_engine, platform, "alpha")
+    with pytest.raises(CertificateRefused, match="not a host name"):
+        certify(app_engine, tenant.id, server_names=["not a name"])
+    made = certify(app_engine, tenant.id, server_names=["radius.example.org", "radius2.example.org"]).authorities
+    assert made.server.common_name == "radius.example.org"
+
+
+def test_second_creation_is_refused(app_engine: Engine, alpha: Certified) -> None:
+    with pytest.raises(AlreadyExists, match="already"):
+        certify(app_engine, alpha.tenant_id)
+
+
+def test_authority_is_found_by_kind_and_id(app_engine: Engine, alpha: Certified) -> None:
+    root = alpha.authorities.root
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        for which in ("root", str(root.id)):
+            assert require_authority(session, tenant_id=alpha.tenant_id, which=which).id == root.id
+        with pytest.raises(AuthorityNotFound):
+            require_authority(session, tenant_id=alpha.tenant_id, which="external")
+
+
+def test_other_tenant_neither_sees_nor_finds_the_authorities(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        assert set(session.scalars(select(CertificateAuthority.tenant_id))) == {bravo.tenant_id}
+        with pytest.raises(AuthorityNotFound):
+            require_authority(session, tenant_id=alpha.tenant_id, which="root")
+
+
+def test_cell_reads_the_server_key_but_no_authority_key(
+    cell_engine: Engine, platform: Platform, alpha: Certified
+) -> None:
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        assert session.scalars(select(Certificate.key_sealed)).one() is not None
+        assert len(session.scalars(select(CertificateAuthority.certificate_der)).all()) == 2
+    with (
+        pytest.raises(ScopeViolation, match="permission denied"),
+        session_scope(CellScope(platform.cell_id), engine=cell_engine) as session,
+    ):
+        session.scalars(select(CertificateAuthority.key_sealed)).all()
+
+
+def test_platform_scope_creates_for_a_tenant_it_entered(app_engine: Engine, platform: Platform) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenant = create_tenant(session, actor=ACTOR, slug="alpha", msp_id=platform.msp_id)
+        create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant.id, sealer=SEALER, now=utc_now())
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        assert {row.kind for row in session.scalars(select(CertificateAuthority))} == {"root", "issuing"}

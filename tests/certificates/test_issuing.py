@@ -1,0 +1,231 @@
+import ssl
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from cryptography import x509
+from sqlalchemy import Engine, select
+
+from nac.certificates.errors import CertificateNotFound, CertificateRefused, CertificateStatusConflict
+from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, reserve, sign, with_chain
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.errors import Conflict, InUse
+from nac.models import AuditEntry, Certificate
+from nac.secrets import RawKey, SealedForAnotherKey, Sealer
+from pki.keys import generate_key, same_public_key
+from pki.names import San, sans_of
+from tests.certificates.conftest import SEALER, Certified
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.pki.openssl import openssl, verify
+
+_DAY = timedelta(days=1)
+
+
+def test_client_certificate_verifies_and_its_key_is_handed_out_once(
+    app_engine: Engine, alpha: Certified, tmp_path: Path
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session, sans=[San("dns", "laptop1.alpha.example")])
+        row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=issued.serial.hex())
+    assert (row.status, row.key_sealed, row.profile) == ("valid", None, "eap-client-device")
+    assert row.serial == issued.certificate.serial_number.to_bytes(16)
+    assert (row.not_before, row.not_after) == (
+        issued.certificate.not_valid_before_utc,
+        issued.certificate.not_valid_after_utc,
+    )
+    files = pem_files(issued)
+    for kind, content in files.items():
+        (tmp_path / kind).write_bytes(content)
+    good = verify("sslclient", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert")
+    assert good.returncode == 0, good.stderr
+    assert openssl("pkey", "-check", "-noout", data=files["key"]).returncode == 0
+    assert "PRIVATE" not in repr(issued)
+    assert b"laptop 1" in pkcs12_as_pem(pkcs12_file(issued, password="correct horse"), tmp_path)
+
+
+def pkcs12_as_pem(bundle: bytes, folder: Path) -> bytes:
+    (folder / "bundle.p12").write_bytes(bundle)
+    shown = openssl("pkcs12", "-in", str(folder / "bundle.p12"), "-passin", "pass:correct horse", "-nodes")
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count(b"BEGIN CERTIFICATE") == 3
+    return shown.stdout
+
+
+def test_key_of_a_request_is_certified_and_no_key_comes_back(app_engine: Engine, alpha: Certified) -> None:
+    key = generate_key()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session, public_key=key.public_key(), profile="eap-client-user", common_name="eve")
+    assert issued.key is None
+    assert same_public_key(issued.certificate.public_key(), key.public_key())
+    assert "key" not in pem_files(issued)
+    with pytest.raises(CertificateRefused, match="signing request"):
+        pkcs12_file(issued, password="correct horse")
+
+
+def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha: Certified) -> None:
+    now = alpha.now
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        expired = alpha.issue(session, not_before=now - 2 * _DAY, not_after=now - _DAY)
+        future = alpha.issue(session, not_before=now + _DAY)
+    assert expired.certificate.not_valid_after_utc < now
+    assert future.certificate.not_valid_before_utc > now
+
+
+def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Engine, alpha: Certified) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        reserved = reserve(
+            session,
+            tenant_id=alpha.tenant_id,
+            profile="eap-client-device",
+            common_name="printer",
+            sans=[San("uri", "urn:x:1")],
+            now=alpha.now,
+        )
+    with session_scope(scope, engine=app_engine) as session:
+        row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=reserved.serial.hex())
+        assert (row.status, row.certificate_der) == ("intended", None)
+    key = generate_key()
+    with session_scope(scope, engine=app_engine) as session:
+        row = sign(session, reserved, actor=ACTOR, public_key=key.public_key(), sealer=SEALER, now=alpha.now)
+        assert row.certificate_der is not None
+        certificate = x509.load_der_x509_certificate(row.certificate_der)
+        assert sans_of(certificate) == (San("uri", "urn:x:1"),)
+        assert (certificate.not_valid_before_utc, certificate.not_valid_after_utc) == (row.not_before, row.not_after)
+    with (
+        session_scope(scope, engine=app_engine) as session,
+        pytest.raises(CertificateStatusConflict, match="signed already"),
+    ):
+        sign(session, reserved, actor=ACTOR, public_key=key.public_key(), sealer=SEALER, now=alpha.now)
+
+
+def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, alpha: Certified) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        arguments = {"tenant_id": alpha.tenant_id, "profile": "eap-client-device", "common_name": "x"}
+        reserved = reserve(session, now=alpha.now, **arguments)  # type: ignore[arg-type]
+        session.rollback()
+    with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="never reserved"):
+        sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), sealer=SEALER, now=alpha.now)
+
+
+def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> None:
+    refused = [
+        {"common_name": "a\nb"},
+        {"common_name": ""},
+        {"sans": [San("email", "eve@alpha.example")]},
+        {"not_before": alpha.now, "not_after": alpha.now - _DAY},
+        {"not_after": alpha.now + 4000 * _DAY},
+    ]
+    for changes in refused:
+        with (
+            pytest.raises(CertificateRefused),
+            session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
+        ):
+            alpha.issue(session, **changes)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert session.scalars(select(Certificate.profile)).all() == ["eap-server"]
+
+
+def test_tenant_without_authorities_is_told_so(app_engine: Engine, platform: Platform, alpha: Certified) -> None:
+    bare = Certified(make_tenant(app_engine, platform, "bare").id, alpha.authorities, alpha.now)
+    with (
+        session_scope(TenantScope(bare.tenant_id), engine=app_engine) as session,
+        pytest.raises(Conflict, match="no active issuing authority"),
+    ):
+        bare.issue(session)
+
+
+def test_wrong_master_key_signs_nothing(app_engine: Engine, alpha: Certified) -> None:
+    with (
+        pytest.raises(SealedForAnotherKey),
+        session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
+    ):
+        alpha.issue(session, sealer=Sealer(RawKey(bytes(32))))
+
+
+def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        foreign = endpoints.add_endpoint(session, actor=ACTOR, tenant_id=bravo.tenant_id, mac="00:11:22:33:44:55").id
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        own = endpoints.add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00:11:22:33:44:55").id
+        issued = alpha.issue(session, endpoint_id=own)
+        row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=issued.serial.hex())
+        assert row.endpoint_id == own
+    for endpoint_id in (foreign, uuid4()):
+        with (
+            pytest.raises(InUse),
+            session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
+        ):
+            alpha.issue(session, endpoint_id=endpoint_id)
+
+
+def test_audit_tells_of_the_certificate_and_of_no_key(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session, sans=[San("dns", "laptop1.alpha.example")])
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
+    assert (entry.action, entry.target, entry.tenant_id) == ("certificate.issue", issued.serial.hex(), alpha.tenant_id)
+    assert entry.after is not None
+    assert entry.after["names"] == ["dns:laptop1.alpha.example"]
+    assert set(entry.after) == {"profile", "subject", "names", "not_before", "not_after"}
+
+
+def test_chain_of_another_tenant_does_not_verify(
+    app_engine: Engine, alpha: Certified, bravo: Certified, tmp_path: Path
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        own = pem_files(alpha.issue(session))
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        other = pem_files(bravo.issue(session))
+    for kind, content in (own | {"ca": other["ca"]}).items():
+        (tmp_path / kind).write_bytes(content)
+    assert verify("sslclient", tmp_path / "ca", tmp_path / "chain", tmp_path / "cert").returncode != 0
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_server_and_client_accept_each_other_in_tls(
+    app_engine: Engine, alpha: Certified, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    server_row = alpha.authorities.server
+    assert server_row.key_sealed is not None
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        client = pem_files(alpha.issue(session))
+        server = pem_files(with_chain(session, server_row, None))
+    server["key"] = SEALER.open(server_row.key_sealed, f"certificate:{server_row.id}")
+    contexts = []
+    for side, files, protocol in (("s", server, ssl.PROTOCOL_TLS_SERVER), ("c", client, ssl.PROTOCOL_TLS_CLIENT)):
+        (tmp_path / side).write_bytes(files["cert"] + files["key"])
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = context.maximum_version = version
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        context.load_cert_chain(tmp_path / side)
+        context.load_verify_locations(cadata=files["ca"].decode())
+        contexts.append(context)
+    subject = _handshake(*contexts, "radius.alpha.admit.example")
+    assert (("commonName", "laptop 1"),) in subject
+
+
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tuple[tuple[tuple[str, str], ...], ...]:
+    """Subject of the client as the server sees it."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    pending = list(sides)
+    for _ in range(10):
+        for side in list(pending):
+            try:
+                side.do_handshake()
+                pending.remove(side)
+            except ssl.SSLWantReadError:
+                continue
+    assert not pending
+    certificate = sides[1].getpeercert()
+    assert certificate is not None
+    return certificate["subject"]

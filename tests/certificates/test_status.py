@@ -1,0 +1,141 @@
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
+from nac.certificates.service import (
+    REVOCATION_REASONS,
+    list_certificates,
+    parse_serial,
+    reinstate,
+    require_by_serial,
+    reserve,
+    revoke,
+    suspend,
+)
+from nac.db import TenantScope, session_scope
+from nac.errors import InvalidInput
+from nac.models import AuditEntry, Certificate, ReplicaChange
+from tests.certificates.conftest import Certified
+from tests.factories.tenancy import ACTOR
+
+Act = Callable[[str], Certificate]
+
+
+@pytest.fixture
+def serial(app_engine: Engine, alpha: Certified) -> str:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        return alpha.issue(session).serial.hex()
+
+
+def _act(app_engine: Engine, tenant: Certified, verb: str, serial: str, **more: object) -> Certificate:
+    verbs = {"revoke": revoke, "suspend": suspend, "reinstate": reinstate}
+    moment = {} if verb == "reinstate" else {"now": tenant.now}
+    with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+        return verbs[verb](  # type: ignore[operator]
+            session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=serial, **(moment | more)
+        )
+
+
+@pytest.mark.parametrize(
+    ("verbs", "status", "reason"),
+    [
+        (["revoke"], "revoked", "unspecified"),
+        (["suspend"], "suspended", "certificateHold"),
+        (["suspend", "suspend"], "suspended", "certificateHold"),
+        (["suspend", "reinstate"], "valid", ""),
+        (["reinstate"], "valid", ""),
+        (["suspend", "revoke"], "revoked", "unspecified"),
+    ],
+)
+def test_status_follows_what_is_done(
+    app_engine: Engine, alpha: Certified, serial: str, verbs: list[str], status: str, reason: str
+) -> None:
+    for verb in verbs:
+        row = _act(app_engine, alpha, verb, serial)
+    assert (row.status, row.revocation_reason) == (status, reason)
+    assert row.revoked_at == (None if status == "valid" else alpha.now)
+
+
+@pytest.mark.parametrize("verb", ["suspend", "reinstate"])
+def test_revocation_is_for_good(app_engine: Engine, alpha: Certified, serial: str, verb: str) -> None:
+    _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
+    with pytest.raises(CertificateStatusConflict, match="for good"):
+        _act(app_engine, alpha, verb, serial)
+
+
+def test_second_revocation_keeps_the_first_reason_and_leaves_no_audit_row(
+    app_engine: Engine, alpha: Certified, serial: str
+) -> None:
+    _act(app_engine, alpha, "revoke", serial, reason="keyCompromise")
+    row = _act(app_engine, alpha, "revoke", serial, now=alpha.now + timedelta(days=1), reason="superseded")
+    assert (row.revocation_reason, row.revoked_at) == ("keyCompromise", alpha.now)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "certificate.revoke")).all()
+    assert [(entry.before, entry.target) for entry in entries] == [({"status": "valid", "reason": ""}, serial)]
+
+
+def test_unknown_reason_is_refused_with_those_that_exist(app_engine: Engine, alpha: Certified, serial: str) -> None:
+    with pytest.raises(InvalidInput, match="no reason") as caught:
+        _act(app_engine, alpha, "revoke", serial, reason="certificateHold")
+    assert all(reason in caught.value.remedy for reason in REVOCATION_REASONS)
+
+
+def test_other_tenants_certificate_is_unknown(
+    app_engine: Engine, alpha: Certified, bravo: Certified, serial: str
+) -> None:
+    for verb in ("revoke", "suspend", "reinstate"):
+        with pytest.raises(CertificateNotFound):
+            _act(app_engine, bravo, verb, serial)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert require_by_serial(session, tenant_id=alpha.tenant_id, serial=serial).status == "valid"
+
+
+def test_unsigned_certificate_has_no_status_to_change(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        reserved = reserve(
+            session, tenant_id=alpha.tenant_id, profile="eap-client-device", common_name="x", now=alpha.now
+        )
+    for verb in ("revoke", "suspend", "reinstate"):
+        with pytest.raises(CertificateStatusConflict, match="never signed"):
+            _act(app_engine, alpha, verb, reserved.serial.hex())
+
+
+def test_revocation_reaches_the_change_feed(
+    app_engine: Engine, owner_engine: Engine, alpha: Certified, serial: str
+) -> None:
+    _act(app_engine, alpha, "revoke", serial)
+    with owner_engine.connect() as connection:
+        changes = connection.execute(
+            select(ReplicaChange.noun, ReplicaChange.key).order_by(ReplicaChange.id.desc()).limit(1)
+        ).all()
+    assert [tuple(change) for change in changes] == [("certificate", serial)]
+
+
+def test_list_pages_by_serial_and_filters_by_status(app_engine: Engine, alpha: Certified) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        issued = sorted(alpha.issue(session).serial.hex() for _ in range(4))
+    _act(app_engine, alpha, "suspend", issued[1])
+    with session_scope(scope, engine=app_engine) as session:
+        first = list_certificates(session, tenant_id=alpha.tenant_id, limit=2)
+        rest = list_certificates(session, tenant_id=alpha.tenant_id, after_serial=first[-1].serial.hex())
+        serials = [row.serial.hex() for row in (*first, *rest)]
+        assert serials == sorted([*issued, alpha.authorities.server.serial.hex()])
+        suspended = list_certificates(session, tenant_id=alpha.tenant_id, status="suspended")
+        assert [row.serial.hex() for row in suspended] == [issued[1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "serial"), [("0A:ff", b"\x0a\xff"), ("aff", b"\x0a\xff"), (" 000aFF ", b"\x0a\xff"), ("1", b"\x01")]
+)
+def test_serial_is_read_as_other_tools_print_it(text: str, serial: bytes) -> None:
+    assert parse_serial(text) == serial
+
+
+@pytest.mark.parametrize("text", ["", "0", "xyz", "-1", "f" * 41, "0x0a"])
+def test_what_is_no_serial_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="no serial number"):
+        parse_serial(text)
