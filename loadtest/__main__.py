@@ -1,4 +1,4 @@
-"""`python -m loadtest peers`: the peers alone. `python -m loadtest quick`: the running product beside them.
+"""Benchmarks: `quick` gives the running product and its peers the same work; `cell` and `peers` measure parts.
 
 Exit status 0 once everything was measured, whether targets were met or missed; 1 where something could not be measured.
 """
@@ -6,32 +6,28 @@ Exit status 0 once everything was measured, whether targets were met or missed; 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
-from random import Random
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 from loadtest import report
-from loadtest.peers import freeradius
-from loadtest.peers.running import PEERS_OF, running_peers
+from loadtest.bare_cell import BareCell
+from loadtest.peers.running import PEERS_OF, RLM_SQL, running_peers
 from loadtest.processes import BenchError
-from loadtest.rounds import run_rounds
+from loadtest.rounds import Results, run_rounds
 from loadtest.systems import WORKS
+from loadtest.tenantry import known, make_tenants
 
 # What `--only` calls the works.
 _GROUPS = {"mab": ("mab",), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
-_PEER_DEVICES = 71_000
+_DEFAULT_SLOTS = 32
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        if options.command == "peers":
-            _peers(options)
-        else:
-            from loadtest.quick import quick
-
-            quick(
-                _works(options.only), rounds=options.rounds, seconds=options.seconds, as_json=options.json, tell=_tell
-            )
+        _COMMANDS[options.command][1](options)
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -41,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtest", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, text in (("quick", "the running product against its peers"), ("peers", "the peers alone")):
+    for name, (text, _) in _COMMANDS.items():
         command = commands.add_parser(name, help=text)
         command.add_argument("--only", default="mab,acct,tls", help="of mab, acct, tls (default: all)")
         command.add_argument("--seconds", type=_positive, default=4.0, help="length of a round (default: 4)")
@@ -69,21 +65,52 @@ def _tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _quick(options: argparse.Namespace) -> None:
+    # Brings the whole domain and its database driver along, which the other commands do without.
+    from loadtest.quick import quick
+
+    results, findings = quick(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_tell)
+    _show(options, results, findings)
+
+
 def _peers(options: argparse.Namespace) -> None:
+    """The peers alone."""
     works = _works(options.only)
-    known = [(f"02{number:010x}", str(10 + number % 20)) for number in Random(1).sample(range(1 << 30), _PEER_DEVICES)]
-    names = list(dict.fromkeys(name for work in works for name in PEERS_OF[work]))
-    _tell(f"FreeRADIUS {freeradius.version()}, {_PEER_DEVICES:,} devices")
-    with running_peers(names, known) as peers:
+    with running_peers(_peer_names(works), known(make_tenants())) as peers:
         plan = {work: [peers[name] for name in PEERS_OF[work]] for work in works}
-        results = run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_tell)
+        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_tell))
+
+
+def _cell(options: argparse.Namespace) -> None:
+    """A cell's radiusd without PostgreSQL and agent, beside stock FreeRADIUS."""
+    works = _works(options.only)
+    tenants = make_tenants()
+    names = [name for name in _peer_names(works) if name != RLM_SQL]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-cell-")))
+        cell = stack.enter_context(BareCell(folder, tenants, slots=_DEFAULT_SLOTS)).system()
+        peers = stack.enter_context(running_peers(names, known(tenants)))
+        plan = {work: [cell, *(peers[name] for name in PEERS_OF[work] if name in peers)] for work in works}
+        _show(options, run_rounds(plan, rounds=options.rounds, seconds=options.seconds, tell=_tell))
+
+
+def _peer_names(works: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name for work in works for name in PEERS_OF[work]))
+
+
+def _show(options: argparse.Namespace, results: Results, findings: Sequence[report.Finding] = ()) -> None:
     if options.json:
-        print(json.dumps(report.as_json(results, ()), indent=1))
+        print(json.dumps(report.as_json(results, findings), indent=1))
         return
-    print(report.table(results))
-    for line in report.details(results):
+    for line in (report.table(results), *report.details(results), *map(str, findings)):
         print(line)
 
+
+_COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], None]]] = {
+    "quick": ("the running product beside its peers", _quick),
+    "cell": ("a cell's radiusd alone beside stock FreeRADIUS", _cell),
+    "peers": ("the peers alone", _peers),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

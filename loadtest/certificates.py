@@ -19,6 +19,7 @@ class ClientFiles:
     # PEM files: certificate and issuing CA; private key.
     certificate: Path
     key: Path
+    serial: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +31,41 @@ class _Issuer:
 class BenchAuthority:
     """Writes root.pem, server.pem, server.key and clients on demand into a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "Bench") -> None:
         self._folder = folder
         root_key = ec.generate_private_key(ec.SECP256R1())
-        root = _Issuer(_certificate("Bench Root", root_key, None, path_length=1), root_key)
+        root = _Issuer(_certificate(f"{name} Root", root_key, None, path_length=1), root_key)
         issuing_key = ec.generate_private_key(ec.SECP256R1())
-        self._issuing = _Issuer(_certificate("Bench Issuing", issuing_key, root, path_length=0), issuing_key)
+        self._issuing = _Issuer(_certificate(f"{name} Issuing", issuing_key, root, path_length=0), issuing_key)
+        # As radiusd names it: OpenSSL's one-line form.
+        self.issuer = f"/CN={name} Issuing"
+        self.certificates = (root.certificate, self._issuing.certificate)
         self.root_pem = root.certificate.public_bytes(Encoding.PEM).decode()
         (folder / "root.pem").write_text(self.root_pem)
-        self.server_certificate = self._issue("server", "radius.bench.invalid", ExtendedKeyUsageOID.SERVER_AUTH)
+        server = self._issue("server", "radius.bench.invalid", ExtendedKeyUsageOID.SERVER_AUTH)
+        self.server_serial = _serial(server)
+        self.server_certificate = server.public_bytes(Encoding.DER)
+
+    def server_pem(self) -> bytes:
+        """Key, certificate, issuing authority."""
+        return (self._folder / "server.key").read_bytes() + (self._folder / "server.pem").read_bytes()
 
     def client(self, identity: str) -> ClientFiles:
-        self._issue(identity, identity, ExtendedKeyUsageOID.CLIENT_AUTH)
-        return ClientFiles(identity, self._folder / f"{identity}.pem", self._folder / f"{identity}.key")
+        serial = _serial(self._issue(identity, identity, ExtendedKeyUsageOID.CLIENT_AUTH))
+        return ClientFiles(identity, self._folder / f"{identity}.pem", self._folder / f"{identity}.key", serial)
 
-    def _issue(self, stem: str, name: str, usage: x509.ObjectIdentifier) -> bytes:
+    def _issue(self, stem: str, name: str, usage: x509.ObjectIdentifier) -> x509.Certificate:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _certificate(name, key, self._issuing, usage=usage)
         chain = (certificate, self._issuing.certificate)
         (self._folder / f"{stem}.pem").write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in chain))
         (self._folder / f"{stem}.key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-        return certificate.public_bytes(Encoding.DER)
+        return certificate
+
+
+def _serial(certificate: x509.Certificate) -> str:
+    digits = f"{certificate.serial_number:x}"
+    return digits.rjust(len(digits) + len(digits) % 2, "0")
 
 
 def _certificate(

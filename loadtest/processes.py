@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -91,22 +92,15 @@ def _tail(log: Path | None) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
 
 
-def _udp_socket() -> socket.socket:
-    return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-
-def free_port_pair() -> int:
-    """A UDP port of the loopback interface which is free, as is the one after it."""
-    for _ in range(100):
-        with _udp_socket() as first, _udp_socket() as second:
-            first.bind((LOOPBACK, 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind((LOOPBACK, port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
-    raise BenchError("no two neighbouring UDP ports are free on the loopback interface")
+def free_ports(count: int) -> list[int]:
+    """Free UDP ports of the loopback interface, all held until the last is known so that none comes twice."""
+    with ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            trial = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            trial.bind((LOOPBACK, 0))
+            ports.append(int(trial.getsockname()[1]))
+        return ports
 
 
 def cpu_seconds(*roots: int) -> float:

@@ -123,12 +123,13 @@ class RadiusClient:
         self._lanes.clear()
         self._epoll.close()
 
-    def ask(self, exchange: Exchange) -> None:
+    def ask(self, exchange: Exchange) -> Run:
         """Runs one exchange to its end; `Unexpected` says how it differed from what the exchange expects."""
-        faults = self.run(_once(exchange), count=1, window=1).faults()
-        if faults:
-            target = exchange.target
-            raise Unexpected(f"{target.host}, ports {target.auth_port} and {target.acct_port}: " + ", ".join(faults))
+        run = self.run(_once(exchange), count=1, window=1)
+        if run.faults():
+            place = f"{exchange.target.host}, ports {exchange.target.auth_port} and {exchange.target.acct_port}"
+            raise Unexpected(f"{place}: " + ", ".join(run.faults()))
+        return run
 
     def run(
         self,

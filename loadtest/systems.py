@@ -1,13 +1,14 @@
 """A system under test, the kinds of work it is given, and what one round of a work on a system shows."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from time import perf_counter
 
-from loadtest.eap_tls_client import EapTlsSource, Supplicant
+from loadtest.certificates import ClientFiles
+from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
 from loadtest.fleet import run_together
 from loadtest.packet import ACCESS_REJECT
 from loadtest.processes import BenchError, cpu_seconds
@@ -27,6 +28,25 @@ RECONNECTS = 9
 Certified = tuple[Target, Supplicant, str | None]
 
 
+def make_supplicants(
+    target: Target, clients: Sequence[ClientFiles], server_certificate: bytes, vlan: str
+) -> list[Certified]:
+    """Chains are not built at each handshake: the server's certificate (DER) is compared with the one it must be."""
+    return [
+        (
+            target,
+            Supplicant(
+                client_context(certificate=str(client.certificate), key=str(client.key)),
+                client.identity,
+                BENCH_NAS.attributes(),
+                server_certificate=server_certificate,
+            ),
+            vlan,
+        )
+        for client in clients
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     name: str
@@ -34,8 +54,8 @@ class System:
     supplicants: Sequence[Certified]
     # What its processes are for ("radiusd", "postgres", "agent") and the roots of their trees.
     processes: Callable[[], Mapping[str, Sequence[int]]]
-    # Returns once everything that was answered is stored; BenchError if it is not, or not exactly once.
-    settle: Callable[[], None] = lambda: None
+    # Told what was answered, returns once all of it is stored.
+    settle: Callable[[Run], None] = lambda run: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +159,7 @@ def measure(system: System, work: str, seconds: float) -> Sample:
     start = perf_counter()
     run = WORKS[work](system, seconds)
     answered = perf_counter()
-    system.settle()
+    system.settle(run)
     stored = perf_counter()
     after = _cpu(system)
     if not run.right:
@@ -157,28 +177,21 @@ def rehearse(system: System, works: Sequence[str]) -> None:
 
     Warms it up, too. BenchError with what it answered instead.
     """
+    for run in _rehearsals(system, works):
+        if run.faults():
+            raise BenchError(f"{system.name} does not do its job: {dict(run.faults())}")
+        system.settle(run)
+
+
+def _rehearsals(system: System, works: Sequence[str]) -> Iterator[Run]:
     with RadiusClient() as client:
         if "mab" in works:
-            run = client.run(mab_source(system.devices), count=200, window=8)
-            unknown = mab(
-                system.devices[0].target,
-                "02ffffffffff",
-                BENCH_NAS.attributes(),
-                expected=ACCESS_REJECT,
-                kind="unknown MAC",
-            )
-            client.ask(unknown)
-            _require_clean(system, run)
+            yield client.run(mab_source(system.devices), count=200, window=8)
+            target, attributes = system.devices[0].target, BENCH_NAS.attributes()
+            unknown = mab(target, "02ffffffffff", attributes, expected=ACCESS_REJECT, kind="unknown MAC")
+            yield client.ask(unknown)
         if "acct" in works:
             source = AccountingSource(system.devices, prefix=f"rehearsal-{os.urandom(4).hex()}", open_sessions=20)
-            _require_clean(system, client.run(source, count=100, window=8))
+            yield client.run(source, count=100, window=8)
         if any(work.startswith("tls") for work in works):
-            _require_clean(
-                system, client.run(EapTlsSource(system.supplicants), count=len(system.supplicants), window=4)
-            )
-    system.settle()
-
-
-def _require_clean(system: System, run: Run) -> None:
-    if run.faults():
-        raise BenchError(f"{system.name} does not do its job: {dict(run.faults())}")
+            yield client.run(EapTlsSource(system.supplicants), count=len(system.supplicants), window=4)

@@ -64,9 +64,9 @@ class FreeRadius:
         self.name = overlay
 
     def __enter__(self) -> Self:
-        port = processes.free_port_pair()
+        auth_port, acct_port = processes.free_ports(2)
         secret = os.urandom(12).hex()
-        self.target = Target(LOOPBACK, port, port + 1, Secret(secret.encode()))
+        self.target = Target(LOOPBACK, auth_port, acct_port, Secret(secret.encode()))
         raddb, run = self._folder / "raddb", self._folder / "run"
         # rlm_detail's threads race to make this folder and drop the records that come second.
         (run / "radacct" / LOOPBACK).mkdir(parents=True)

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from loadtest import processes
 from loadtest.certificates import BenchAuthority, ClientFiles
-from loadtest.eap_tls_client import Supplicant, client_context
 from loadtest.peers.freeradius import FreeRadius, authorize_lines
 from loadtest.peers.postgres import Postgres
-from loadtest.radius_client import Target
-from loadtest.systems import Certified, System
-from loadtest.workloads import BENCH_NAS, Device
+from loadtest.systems import Certified, System, make_supplicants
+from loadtest.workloads import Device
 
 STOCK, STOCK_RESUMING, RLM_SQL = "stock", "stock, cache on", "rlm_sql"
 # Which peers a work is compared with. Stock without its session cache does less in a full handshake, so it is the
@@ -46,7 +44,8 @@ def running_peers(names: Sequence[str], known: Sequence[tuple[str, str]]) -> Ite
             else:
                 resumption = "yes" if name == STOCK_RESUMING else "no"
                 peer = _stock(stack, home, values | {"resumption": resumption}, known, clients)
-                systems[name] = _system(name, peer, known, _supplicants(peer.target, clients, authority))
+                supplicants = make_supplicants(peer.target, clients, authority.server_certificate, _CLIENT_VLAN)
+                systems[name] = _system(name, peer, known, supplicants)
         yield systems
 
 
@@ -82,20 +81,3 @@ def _system(
     devices = [Device(peer.target, mac, vlan) for mac, vlan in known]
     roots = {"radiusd": (peer.pid,)} | {role: (pid,) for role, pid in others.items()}
     return System(name, devices, supplicants, lambda: roots)
-
-
-def _supplicants(target: Target, clients: Sequence[ClientFiles], authority: BenchAuthority) -> list[Certified]:
-    """Their chains are not built at each handshake: they compare the server's certificate with the one they know."""
-    return [
-        (
-            target,
-            Supplicant(
-                client_context(certificate=str(client.certificate), key=str(client.key)),
-                client.identity,
-                BENCH_NAS.attributes(),
-                server_certificate=authority.server_certificate,
-            ),
-            _CLIENT_VLAN,
-        )
-        for client in clients
-    ]

@@ -1,0 +1,168 @@
+"""A cell's radiusd alone, as the agent configures it: module, journal, and a replica that is written here.
+
+Without PostgreSQL and agent, so it shows what radiusd itself costs: the ceiling of a cell, and the price of its slots.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Self
+from uuid import UUID
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from loadtest.certificates import BenchAuthority, ClientFiles
+from loadtest.packet import Secret
+from loadtest.processes import LOOPBACK, BenchError, free_ports
+from loadtest.radius_client import RadiusClient, Target, Unexpected
+from loadtest.systems import Certified, System, make_supplicants
+from loadtest.tenantry import CERTIFICATE_VLAN, BenchTenant, policy_document
+from loadtest.workloads import Device, StatusServer
+from nac.replica.records import (
+    AuthorityRecord,
+    CertificateRecord,
+    EndpointRecord,
+    PolicyRecord,
+    SiteRecord,
+    SlotRecord,
+)
+from nac.replica.store import ReplicaWriter, WriteBatch
+from nac.settings import load_settings
+from radius.agent import process
+from radius.agent.directory import SlotRow
+from radius.agent.generation import Generations
+from radius.agent.materials import Materials, ServerCertificate, TenantMaterial
+from radius.agent.paths import CellPaths
+
+NAME = "cell alone"
+_CLIENTS_PER_TENANT = 4
+_START_SECONDS = 20
+
+
+class BareCell:
+    """Runs for the length of a `with`. Tenant number n holds slot n - 1; further slots stay free."""
+
+    def __init__(self, folder: Path, tenants: Sequence[BenchTenant], *, slots: int) -> None:
+        """`folder` must exist and be ours alone."""
+        self._paths = CellPaths(folder / "cell")
+        self._tenants = tenants
+        settings = load_settings({"ADMIT_VAR_DIR": str(folder), "ADMIT_CELL_DIR": str(self._paths.root)})
+        self._generations = Generations(settings, self._paths)
+        self._materials = Materials(self._paths)
+        self._authorities = [_authority(folder, tenant.slug) for tenant in tenants]
+        status_port, *ports = free_ports(1 + 2 * slots)
+        self._status_port = status_port
+        self._slots = [
+            SlotRow(number, ports[2 * number], ports[2 * number + 1], "free", None, os.urandom(16).hex(), ())
+            for number in range(slots)
+        ]
+        # From the start of the process until the last slot has answered.
+        self.ready_seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._paths.prepare()
+        self._paths.key.touch(mode=0o600)
+        self._paths.key.write_text(os.urandom(32).hex())
+        self._materials.ensure_placeholder()
+        for slot in self._slots:
+            self._materials.prepare_slot(slot.number)
+        self._clients = self._fill()
+        serials = {number: authority.server_serial for number, authority in enumerate(self._authorities)}
+        generation = self._generations.make(self._slots, serials, status_port=self._status_port)
+        start = perf_counter()
+        self._running = process.start(generation.directory, self._paths.radiusd_log)
+        try:
+            self._wait(start)
+        except BenchError:
+            self.__exit__()
+            raise
+        self.ready_seconds = perf_counter() - start
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        process.stop(self._running)
+        shutil.rmtree(self._paths.sessions, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    def system(self) -> System:
+        targets = [self._target(number) for number in range(len(self._tenants))]
+        devices = [
+            Device(target, endpoint.mac, endpoint.vlan)
+            for target, tenant in zip(targets, self._tenants, strict=True)
+            for endpoint in tenant.endpoints
+        ]
+        supplicants: list[Certified] = []
+        for target, authority, clients in zip(targets, self._authorities, self._clients, strict=True):
+            supplicants += make_supplicants(target, clients, authority.server_certificate, CERTIFICATE_VLAN)
+        return System(
+            NAME, Random(7).sample(devices, len(devices)), supplicants, lambda: {"radiusd": (self._running.pid,)}
+        )
+
+    def _target(self, number: int) -> Target:
+        slot = self._slots[number]
+        return Target(LOOPBACK, slot.auth_port, slot.acct_port, Secret(slot.secret.encode()))
+
+    def _wait(self, start: float) -> None:
+        with RadiusClient(timeout_seconds=0.05, tries=1) as client:
+            for number in range(len(self._slots)):
+                while not _answers(client, self._target(number)):
+                    if perf_counter() - start > _START_SECONDS or not process.alive(self._running):
+                        log = self._paths.radiusd_log.read_text(errors="replace").splitlines()[-10:]
+                        raise BenchError("the cell's radiusd does not answer\n" + "\n".join(log))
+
+    def _fill(self) -> list[list[ClientFiles]]:
+        """Replica, trust directories and server certificates; returns the client certificates of each tenant."""
+        clients = []
+        writer = ReplicaWriter(self._paths.replica, fresh=True)
+        with writer.begin() as batch:
+            for slot, (tenant, authority) in enumerate(zip(self._tenants, self._authorities, strict=True)):
+                self._place(batch, slot, tenant, authority)
+                clients.append([authority.client(f"device-{number}") for number in range(_CLIENTS_PER_TENANT)])
+                for client in clients[-1]:
+                    batch.put_certificate(slot + 1, client.serial, _valid(client.identity))
+            batch.set_meta("complete", "yes")
+        writer.close()
+        return clients
+
+    def _place(self, batch: WriteBatch, slot: int, tenant: BenchTenant, authority: BenchAuthority) -> None:
+        number, site, policy = slot + 1, str(UUID(int=slot + 1)), str(UUID(int=1000 + slot))
+        batch.put_slot(
+            slot,
+            SlotRecord(
+                number, str(UUID(int=2000 + slot)), tenant.slug, "active", site, authority.server_serial, 200, 60
+            ),
+        )
+        batch.put_site(number, SiteRecord(site, "main", policy))
+        batch.put_policy(number, PolicyRecord(policy, "bench", 1, json.dumps(policy_document()).encode()))
+        for endpoint in tenant.endpoints:
+            record = EndpointRecord(str(UUID(int=slot)), "", "active", (endpoint.group,), 0, {})
+            batch.put_endpoint(number, endpoint.mac, record)
+        batch.put_authority(authority.issuer, AuthorityRecord(((number, True),)))
+        ders = [certificate.public_bytes(Encoding.DER) for certificate in authority.certificates]
+        server = ServerCertificate(authority.server_serial, authority.server_pem())
+        self._materials.place(TenantMaterial(slot, ders, authority.server_serial, lambda: server))
+
+
+def _authority(folder: Path, slug: str) -> BenchAuthority:
+    home = folder / slug
+    home.mkdir()
+    return BenchAuthority(home, slug)
+
+
+def _valid(name: str) -> CertificateRecord:
+    return CertificateRecord(str(UUID(int=1)), "valid", "eap-client-device", name, "")
+
+
+def _answers(client: RadiusClient, target: Target) -> bool:
+    try:
+        client.ask(StatusServer(target))
+    except Unexpected:
+        return False
+    return True
