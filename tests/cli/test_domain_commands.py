@@ -1,59 +1,11 @@
 """The commands about tenants and their things, as a person runs them, on a real database and without a cell."""
 
-import json
-import os
-from pathlib import Path
-from typing import Any
-
 import pytest
-from click.testing import CliRunner, Result
 from sqlalchemy import Engine, select
 
-from cli.main import admit
 from nac.db import PlatformScope, session_scope
 from nac.models import AuditEntry
-from nac.secrets import MasterKeyFile, Sealer
-from tests.factories.tenancy import make_cell
-from tests.postgres import Database
-
-
-class Admit:
-    """`./admit`, in this process."""
-
-    def run(self, *arguments: str, text: str = "") -> Result:
-        return CliRunner().invoke(admit, arguments, input=text)
-
-    def json(self, *arguments: str) -> Any:
-        result = self.run(*arguments, "--json")
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
-
-@pytest.fixture
-def cli(database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
-    for name in [name for name in os.environ if name.startswith("ADMIT_")]:
-        monkeypatch.delenv(name)
-    key = MasterKeyFile.create(tmp_path / "master.key")
-    values = {
-        "ADMIT_VAR_DIR": str(tmp_path),
-        "ADMIT_DATABASE_URL": database.app_url,
-        "ADMIT_MASTER_KEY_FILE": str(tmp_path / "master.key"),
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
-    (tmp_path / "layout.json").write_text(json.dumps(layout))
-    # No cell confirms anything here; one look is enough.
-    monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
-    make_cell(cell_engine, slots=2, seal_with=Sealer(key).seal)
-    return Admit()
-
-
-@pytest.fixture
-def alpha(cli: Admit) -> Admit:
-    cli.json("msp", "create", "acme")
-    cli.json("tenant", "create", "alpha")
-    return cli
+from tests.cli.conftest import Admit
 
 
 def test_tenant_created_is_shown_with_ports_and_secret(cli: Admit) -> None:
