@@ -5,7 +5,9 @@ import struct
 from nac.replica.records import MAX_NAME_BYTES
 from nac.replica.records import authority_key as authority_key
 
-pack_slot = struct.Struct(">H").pack
+_SLOT = struct.Struct(">H")
+pack_slot = _SLOT.pack
+unpack_slot = _SLOT.unpack
 pack_tenant = struct.Struct(">I").pack
 
 

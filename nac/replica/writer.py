@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -101,6 +102,7 @@ class WriteBatch:
         self._environment = environment
         self._databases = databases
         self._encode = msgspec.msgpack.Encoder().encode
+        self._cleared: dict[str, dict[bytes, bytes]] = {}
 
     def __enter__(self) -> Self:
         self._transaction = self._environment.begin(write=True)
@@ -143,9 +145,6 @@ class WriteBatch:
         """`key` is keys.by_identifier(...) or keys.by_address(...)."""
         self._put("nases", key, record)
 
-    def delete_nas(self, key: bytes) -> None:
-        self._delete("nases", key)
-
     def put_endpoint(self, tenant: int, mac: str, record: EndpointRecord) -> None:
         self._put("endpoints", keys.endpoint(tenant, mac), record)
 
@@ -171,10 +170,28 @@ class WriteBatch:
         self._transaction.put(name.encode(), value.encode(), db=self._databases["meta"])
 
     def clear(self) -> None:
-        """Remove every record and everything in meta."""
+        """Remove every record and everything in meta; `keep_site` and `keep_policy` can still bring those back."""
+        for name in ("sites", "policies"):
+            cursor = self._transaction.cursor(db=self._databases[name])
+            self._cleared[name] = {bytes(key): bytes(value) for key, value in cursor}
+            cursor.close()
         for name in DATABASES:
             self._transaction.drop(self._databases[name], delete=False)
         self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
+
+    def keep_site(self, tenant: int, site_id: str) -> None:
+        """Leave the record as it is, also where the batch cleared it."""
+        self._keep("sites", keys.by_id(tenant, site_id))
+
+    def keep_policy(self, tenant: int, policy_id: str) -> None:
+        self._keep("policies", keys.by_id(tenant, policy_id))
+
+    def slots(self) -> dict[int, SlotRecord]:
+        decode = msgspec.msgpack.Decoder(SlotRecord).decode
+        cursor = self._transaction.cursor(db=self._databases["slots"])
+        slots = {keys.unpack_slot(key)[0]: decode(value) for key, value in cursor}
+        cursor.close()
+        return slots
 
     def clear_authorities(self) -> None:
         self._transaction.drop(self._databases["authorities"], delete=False)
@@ -190,19 +207,24 @@ class WriteBatch:
                 found = bool(cursor.key())
             cursor.close()
 
-    def clear_nas(self, tenant: int, nas_id: str) -> None:
-        """Remove both keys of a NAS: its old identifier or address is known to nobody any more."""
+    def clear_nases(self, tenant: int, nas_ids: Collection[str]) -> None:
+        """Remove both keys of these NASes: an old identifier or address is known to nobody any more."""
         prefix = keys.pack_tenant(tenant)
         decode = msgspec.msgpack.Decoder(NasRecord).decode
         cursor = self._transaction.cursor(db=self._databases["nases"])
         found = cursor.set_range(prefix)
         while found and cursor.key()[:4] == prefix:
-            if decode(cursor.value()).nas_id == nas_id:
+            if decode(cursor.value()).nas_id in nas_ids:
                 cursor.delete()
                 found = bool(cursor.key())
             else:
                 found = cursor.next()
         cursor.close()
+
+    def _keep(self, database: str, key: bytes) -> None:
+        cleared = self._cleared.get(database, {}).get(key)
+        if cleared is not None:
+            self._transaction.put(key, cleared, db=self._databases[database])
 
     def _put(self, database: str, key: bytes, record: Record) -> None:
         self._transaction.put(key, self._encode(record), db=self._databases[database])

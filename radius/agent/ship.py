@@ -12,7 +12,6 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
 from nac.clock import epoch_microseconds
 from nac.db import CellScope, make_engine, session_scope
@@ -20,6 +19,7 @@ from nac.errors import AdmitError
 from nac.ids import CellId
 from nac.journal.reader import Batch, JournalReader, Position
 from radius.agent.alarms import Alarms
+from radius.agent.driver import driver_connection, sentence
 from radius.agent.quarantine import Quarantine
 from radius.agent.streams import StrayRecord, Stream, Work
 
@@ -101,7 +101,7 @@ class Shipper:
             except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
                 backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
-                self._alarms.tell(alarm, f"The journal does not reach the database: {_sentence(exc)}")
+                self._alarms.tell(alarm, f"The journal does not reach the database: {sentence(exc)}")
                 stop.wait(backoff)
                 continue
             backoff = 0.0
@@ -143,7 +143,7 @@ class Shipper:
 
     def _adopt_stored_position(self) -> None:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            cursor = _connection(session).cursor()
+            cursor = driver_connection(session).cursor()
             cursor.execute(_POSITION_MAKE, (self._cell_id, self._stream.name))
             position, open_conversations = self._lock(cursor)
         self._stream.restore(open_conversations)
@@ -158,7 +158,7 @@ class Shipper:
     def _store(self, batch: Batch) -> int:
         """Returns the time of the last record, 0 where there is none."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            cursor = _connection(session).cursor()
+            cursor = driver_connection(session).cursor()
             if self._lock(cursor)[0] != self._position:
                 raise _PositionMoved
             work, last_at = self._prepare(cursor, batch)
@@ -190,7 +190,7 @@ class Shipper:
             self._limit = max(1, len(batch.payloads) // 2)
             return
         for payload in batch.payloads:
-            self._set_aside(payload, _sentence(exc), "quarantined")
+            self._set_aside(payload, sentence(exc), "quarantined")
         batch.payloads = []
         self._advance(batch, self._store(batch))
 
@@ -230,14 +230,3 @@ class Shipper:
             )
         else:
             self._alarms.clear(alarm)
-
-
-def _connection(session: Session) -> psycopg.Connection:
-    """The driver's own connection, inside the session's transaction: COPY is not SQLAlchemy's."""
-    connection = session.connection().connection.driver_connection
-    assert isinstance(connection, psycopg.Connection)
-    return connection
-
-
-def _sentence(exc: BaseException) -> str:
-    return (str(exc).strip().splitlines() or [type(exc).__name__])[0]

@@ -1,0 +1,72 @@
+"""Reads every record of a replica: `python -m nac.replica.check <directory>`, exit status 1 where one does not read.
+
+In a process of its own, because a damaged page may kill whoever touches it.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from nac.replica import files, records
+from nac.replica.files import ReplicaDamaged, ReplicaError
+
+_TYPES: dict[str, type[records.Record]] = {
+    "slots": records.SlotRecord,
+    "sites": records.SiteRecord,
+    "policies": records.PolicyRecord,
+    "nases": records.NasRecord,
+    "endpoints": records.EndpointRecord,
+    "users": records.UserRecord,
+    "certificates": records.CertificateRecord,
+    "authorities": records.AuthorityRecord,
+}
+_TIMEOUT_SECONDS = 120
+
+
+def check_replica(directory: Path) -> None:
+    """Raises ReplicaDamaged where the replica in use, if there is one, cannot be read from end to end."""
+    if not files.current_generation(directory):
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "nac.replica.check", str(directory)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise ReplicaDamaged(said[-1] if said else f"reading {directory} ends with status {done.returncode}")
+
+
+def _read_all(directory: Path) -> None:
+    path = directory / files.current_generation(directory)
+    environment = files.open_environment(path, readonly=True)
+    databases = files.open_databases(environment, path)
+    with environment.begin(buffers=True) as transaction:
+        for name, kind in _TYPES.items():
+            decode = msgspec.msgpack.Decoder(kind).decode
+            found = 0
+            for _, value in transaction.cursor(db=databases[name]):
+                decode(value)
+                found += 1
+            counted = transaction.stat(databases[name])["entries"]
+            if found != counted:
+                raise ReplicaDamaged(f"{name} holds {found} records of {counted}")
+
+
+def main() -> int:
+    try:
+        _read_all(Path(sys.argv[1]))
+    except (ReplicaError, lmdb.Error, msgspec.DecodeError, OSError) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,89 @@
+"""Rows of the database to records of the replica; radius/agent/mirror.py holds the queries that make these rows."""
+
+import json
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from nac.engine import PolicyErrors, ReplyDictionary, compile_outcome, compile_policy
+from nac.replica.records import (
+    AuthorityRecord,
+    CertificateRecord,
+    EndpointRecord,
+    NasRecord,
+    PolicyRecord,
+    SiteRecord,
+    SlotRecord,
+    UserRecord,
+)
+
+# (sealed with the master key, context) -> sealed with the cell's key
+Reseal = Callable[[bytes, str], bytes]
+
+_decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def slot_record(row: tuple[int, str, str, str, str, str, int, int]) -> SlotRecord:
+    tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row
+    # A tenant that is being deleted is no longer served.
+    served = status if status == "active" else "suspended"
+    return SlotRecord(tenant, tenant_id, slug, served, default_site_id, server_certificate, limit, window_seconds)
+
+
+def site_record(row: tuple[str, str, str, str | None], replies: ReplyDictionary | None) -> SiteRecord:
+    """Raises PolicyErrors where the site's own fallback is none."""
+    site_id, name, policy_id, fallback = row
+    if fallback is None:
+        return SiteRecord(site_id, name, policy_id)
+    compile_outcome(json.loads(fallback), replies=replies)
+    return SiteRecord(site_id, name, policy_id, fallback.encode())
+
+
+def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | None) -> PolicyRecord:
+    """Raises PolicyErrors: what does not compile here must not reach the module."""
+    policy_id, name, version, document = row
+    compile_policy(json.loads(document), replies=replies)
+    return PolicyRecord(policy_id, name, version, document.encode())
+
+
+def nas_record(row: tuple[str, str, str, str]) -> NasRecord:
+    return NasRecord(*row)
+
+
+def endpoint_record(row: tuple[str, str, str, list[str], int, str]) -> EndpointRecord:
+    endpoint_id, name, status, groups, valid_until, attributes = row
+    texts = {} if attributes == "{}" else _texts(_decode_attributes(attributes))
+    return EndpointRecord(endpoint_id, name, status, tuple(groups), valid_until, texts)
+
+
+def _texts(attributes: dict[str, object]) -> dict[str, str]:
+    """Policies compare text; what is none (a number, a truth value) is written as in JSON."""
+    return {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in attributes.items()
+    }
+
+
+def user_record(row: tuple[str, str, bool, list[str], str, bytes | None, int], reseal: Reseal) -> UserRecord:
+    user_id, name, disabled, groups, password_hash, sealed, valid_until = row
+    resealed = b"" if sealed is None else reseal(sealed, f"user:{user_id}")
+    return UserRecord(user_id, name, disabled, tuple(groups), password_hash, resealed, valid_until)
+
+
+def certificate_record(row: tuple[str, str, str, str, str]) -> CertificateRecord:
+    return CertificateRecord(*row)
+
+
+def authority_records(rows: Iterable[tuple[str, int, bool]]) -> dict[str, AuthorityRecord]:
+    """By name, of (name, tenant number, whether we issue its certificates)."""
+    trusted: dict[str, list[tuple[int, bool]]] = {}
+    for subject, tenant, own in rows:
+        trusted.setdefault(subject, []).append((tenant, own))
+    return {subject: AuthorityRecord(tuple(sorted(tenants))) for subject, tenants in trusted.items()}
+
+
+def mistakes(errors: PolicyErrors) -> str:
+    """The first few, for an alarm."""
+    shown = "; ".join(str(mistake) for mistake in errors.mistakes[:3])
+    more = len(errors.mistakes) - 3
+    return f"{shown}; and {more} more" if more > 0 else shown

@@ -1,0 +1,228 @@
+"""What a cell mirrors of each tenant: the queries, and how their rows go into the replica.
+
+Everything is read inside the caller's REPEATABLE READ transaction; row-level security leaves only the cell's tenants.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+import psycopg
+
+from nac.engine import PolicyErrors, ReplyDictionary
+from nac.ids import CellId
+from nac.replica import compile as compiling
+from nac.replica import keys
+from nac.replica.compile import Reseal
+from nac.replica.records import SlotRecord
+from nac.replica.writer import WriteBatch
+from radius.agent.alarms import Alarms
+
+SERVER_PROFILE = "eap-server"
+FETCH_ROWS = 5_000
+
+_SLOTS = """
+SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site_id::text, ''), coalesce((
+    SELECT encode(c.serial, 'hex') FROM certificates c
+    WHERE c.tenant_id = t.id AND c.profile = %(profile)s AND c.status = 'valid' AND c.not_after > now()
+    ORDER BY c.not_before DESC, c.created_at DESC LIMIT 1
+), ''), t.failure_limit, t.failure_window_seconds
+FROM slots s JOIN tenants t ON t.id = s.tenant_id
+WHERE s.cell_id = %(cell)s
+"""
+_AUTHORITIES = """
+SELECT a.subject, t.number, bool_or(a.kind <> 'external')
+FROM certificate_authorities a JOIN tenants t ON t.id = a.tenant_id
+WHERE a.status <> 'revoked'
+GROUP BY a.subject, t.number
+"""
+_SITES = "SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text FROM sites WHERE tenant_id = %(tenant)s"
+_POLICIES = """
+SELECT p.id::text, p.name, v.number, v.document::text
+FROM policies p
+JOIN policy_versions v ON v.policy_id = p.id AND v.tenant_id = p.tenant_id AND v.number = p.published_version
+WHERE p.tenant_id = %(tenant)s
+"""
+_NASES = """
+SELECT id::text, name, site_id::text, vendor, coalesce(identifier, ''), coalesce(host(address), '')
+FROM nases WHERE tenant_id = %(tenant)s
+"""
+_ENDPOINTS = """
+SELECT replace(e.mac::text, ':', ''), e.id::text, e.name, e.status, ARRAY(
+    SELECT g.name FROM endpoint_group_members m JOIN endpoint_groups g ON g.id = m.group_id
+    WHERE m.endpoint_id = e.id ORDER BY g.name
+), CASE WHEN isfinite(e.valid_until) THEN floor(extract(epoch FROM e.valid_until))::bigint ELSE 0 END,
+e.attributes::text
+FROM endpoints e WHERE e.tenant_id = %(tenant)s
+"""
+_USERS = """
+SELECT u.id::text, u.name, u.disabled, ARRAY(
+    SELECT g.name FROM user_group_members m JOIN user_groups g ON g.id = m.group_id
+    WHERE m.user_id = u.id ORDER BY g.name
+), u.password_hash, u.password_sealed,
+CASE WHEN isfinite(u.valid_until) THEN floor(extract(epoch FROM u.valid_until))::bigint ELSE 0 END
+FROM users u WHERE u.tenant_id = %(tenant)s
+"""
+_CERTIFICATES = """
+SELECT encode(serial, 'hex'), id::text, status, profile, common_name, revocation_reason
+FROM certificates WHERE tenant_id = %(tenant)s AND status <> 'intended'
+"""
+_HAS_SERVER = """
+SELECT EXISTS (
+    SELECT FROM certificates
+    WHERE tenant_id = %s AND profile = %s AND serial = ANY (SELECT decode(hex, 'hex') FROM unnest(%s::text[]) hex)
+)
+"""
+
+
+class Tenant(NamedTuple):
+    number: int
+    id: str
+
+
+Row = tuple[Any, ...]
+
+
+class Mirror:
+    """Loads one noun after the other into a batch of the replica."""
+
+    def __init__(self, cell_id: CellId, *, replies: ReplyDictionary | None, reseal: Reseal, alarms: Alarms) -> None:
+        self.replies = replies
+        self._cell_id = cell_id
+        self._reseal = reseal
+        self._alarms = alarms
+        self._nouns: dict[str, _Noun] = {
+            "site": _Noun(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, WriteBatch.delete_site),
+            "policy": _Noun(_POLICIES, " AND p.id = ANY (%(keys)s::uuid[])", self._put_policy, self._delete_policy),
+            "nas": _Noun(_NASES, " AND id = ANY (%(keys)s::uuid[])", _put_nas, None),
+            "endpoint": _Noun(
+                _ENDPOINTS, " AND e.mac = ANY (%(keys)s::macaddr[])", _put_endpoint, WriteBatch.delete_endpoint
+            ),
+            "user": _Noun(_USERS, " AND u.name = ANY (%(keys)s)", self._put_user, WriteBatch.delete_user),
+            "certificate": _Noun(
+                _CERTIFICATES,
+                " AND serial = ANY (SELECT decode(hex, 'hex') FROM unnest(%(keys)s::text[]) hex)",
+                _put_certificate,
+                WriteBatch.delete_certificate,
+            ),
+        }
+
+    @property
+    def nouns(self) -> Collection[str]:
+        return self._nouns.keys()
+
+    def read_slots(self, cursor: psycopg.Cursor) -> dict[int, SlotRecord]:
+        rows = cursor.execute(_SLOTS, {"cell": self._cell_id, "profile": SERVER_PROFILE}).fetchall()
+        return {row[0]: compiling.slot_record(row[1:]) for row in rows}
+
+    def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
+        """All of them: one name may be trusted by several tenants, and there are few."""
+        batch.clear_authorities()
+        for subject, record in compiling.authority_records(cursor.execute(_AUTHORITIES).fetchall()).items():
+            batch.put_authority(subject, record)
+
+    def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: Tenant) -> int:
+        """Everything of a tenant whose records the batch does not hold; returns the number of rows."""
+        count = 0
+        for noun in self._nouns.values():
+            for row in _stream(connection, noun.query, {"tenant": tenant.id}):
+                noun.put(batch, tenant.number, row)
+                count += 1
+        return count
+
+    def refresh(
+        self, cursor: psycopg.Cursor, batch: WriteBatch, tenant: Tenant, noun_name: str, changed: Collection[str]
+    ) -> None:
+        """Bring the records of these keys to what the rows are now, gone or not."""
+        noun = self._nouns[noun_name]
+        if noun.delete is None:
+            batch.clear_nases(tenant.number, changed)
+        gone = set(changed)
+        ordered = sorted(changed)
+        for start in range(0, len(ordered), FETCH_ROWS):
+            parameters = {"tenant": tenant.id, "keys": ordered[start : start + FETCH_ROWS]}
+            for row in cursor.execute(noun.query + noun.by_keys, parameters).fetchall():
+                gone.discard(noun.put(batch, tenant.number, row))
+        if noun.delete is not None:
+            for key in gone:
+                noun.delete(batch, tenant.number, key)
+
+    def holds_server_certificate(self, cursor: psycopg.Cursor, tenant_id: str, serials: Collection[str]) -> bool:
+        row = cursor.execute(_HAS_SERVER, (tenant_id, SERVER_PROFILE, list(serials))).fetchone()
+        return row is not None and bool(row[0])
+
+    def _put_site(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        site_id: str = row[0]
+        try:
+            batch.put_site(tenant, compiling.site_record(row, self.replies))
+        except PolicyErrors as exc:
+            batch.keep_site(tenant, site_id)
+            self._refuse("site", site_id, f"The fallback of site {row[1]} is not used: {compiling.mistakes(exc)}")
+        else:
+            self._alarms.clear(f"site-refused-{site_id}")
+        return site_id
+
+    def _put_policy(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        policy_id: str = row[0]
+        try:
+            batch.put_policy(tenant, compiling.policy_record(row, self.replies))
+        except PolicyErrors as exc:
+            batch.keep_policy(tenant, policy_id)
+            self._refuse(
+                "policy", policy_id, f"Version {row[2]} of policy {row[1]} is not used: {compiling.mistakes(exc)}"
+            )
+        else:
+            self._alarms.clear(f"policy-refused-{policy_id}")
+        return policy_id
+
+    def _delete_policy(self, batch: WriteBatch, tenant: int, policy_id: str) -> None:
+        batch.delete_policy(tenant, policy_id)
+        self._alarms.clear(f"policy-refused-{policy_id}")
+
+    def _refuse(self, noun: str, record_id: str, why: str) -> None:
+        self._alarms.tell(f"{noun}-refused-{record_id}", f"{why}. What decided before still decides.")
+
+    def _put_user(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        batch.put_user(tenant, compiling.user_record(row, self._reseal))
+        name: str = row[1]
+        return name
+
+
+class _Noun(NamedTuple):
+    query: str
+    # Appended to the query: rows of some keys alone.
+    by_keys: str
+    # Returns the row's key as the change feed spells it.
+    put: Callable[[WriteBatch, int, Row], str]
+    # None for NASes: their keys in the replica are not those of the feed.
+    delete: Callable[[WriteBatch, int, str], None] | None
+
+
+def _put_nas(batch: WriteBatch, tenant: int, row: Row) -> str:
+    record = compiling.nas_record(row[:4])
+    identifier, address = row[4:]
+    if identifier:
+        batch.put_nas(keys.by_identifier(tenant, identifier), record)
+    if address:
+        batch.put_nas(keys.by_address(tenant, ip_address(address).packed), record)
+    return record.nas_id
+
+
+def _put_endpoint(batch: WriteBatch, tenant: int, row: Row) -> str:
+    mac: str = row[0]
+    batch.put_endpoint(tenant, mac, compiling.endpoint_record(row[1:]))
+    return mac
+
+
+def _put_certificate(batch: WriteBatch, tenant: int, row: Row) -> str:
+    serial: str = row[0]
+    batch.put_certificate(tenant, serial, compiling.certificate_record(row[1:]))
+    return serial
+
+
+def _stream(connection: psycopg.Connection, query: str, parameters: dict[str, str]) -> Iterator[Row]:
+    """Rows as they come: half a million endpoints must not be in memory at once."""
+    with connection.cursor(name="mirror") as cursor:
+        cursor.itersize = FETCH_ROWS
+        cursor.execute(query.encode(), parameters)
+        yield from cursor

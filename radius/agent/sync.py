@@ -1,0 +1,262 @@
+"""Follows PostgreSQL into the cell's replica (ADR 0001).
+
+The position is the snapshot of the transaction that read last: new is what is visible now and was not in it, so the
+order of commits does not matter. A change is live once cells.replica_position sees its transaction.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psycopg
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from nac.db import CellScope, make_engine, session_scope
+from nac.engine import ReplyDictionary
+from nac.errors import AdmitError, NotFound
+from nac.ids import CellId
+from nac.replica.check import check_replica
+from nac.replica.compile import Reseal
+from nac.replica.feed import KEEP_DAYS
+from nac.replica.files import ReplicaDamaged, ReplicaError, ReplicaMissing
+from nac.replica.records import SlotRecord
+from nac.replica.writer import ReplicaWriter, WriteBatch
+from radius.agent.alarms import Alarms
+from radius.agent.driver import driver_connection, sentence
+from radius.agent.mirror import Mirror, Tenant
+
+# Without a notification: a poll, in case one was lost.
+POLL_SECONDS = 1.0
+# How often the position moves on where nothing of this cell changed: soon after a notification, since somebody may wait
+# for a change that changed nothing, and else now and then, so that PostgreSQL need not look through ever more changes.
+ADVANCE_NOTIFIED_SECONDS = 0.5
+ADVANCE_SECONDS = 5.0
+# Beyond this many changes at once, loading everything is quicker.
+MANY_CHANGES = 200_000
+_MAX_BACKOFF_SECONDS = 5.0
+
+# Called before a commit that may change slots, with the slots that hold a tenant, in the transaction that read them.
+BeforeCommit = Callable[[Session, Mapping[int, SlotRecord]], None]
+# (tenant id, noun) -> keys
+Changes = dict[tuple[str | None, str], set[str]]
+
+_STATE = """
+SELECT
+    pg_current_snapshot()::text, coalesce(replica_position, ''),
+    coalesce(replica_position_at < now() - make_interval(days => %s), true)
+FROM cells WHERE id = %s
+"""
+_CHANGES = """
+SELECT DISTINCT tenant_id::text, noun, key FROM replica_changes
+WHERE xact >= pg_snapshot_xmin(%(last)s::pg_snapshot) AND NOT pg_visible_in_snapshot(xact, %(last)s::pg_snapshot)
+LIMIT %(limit)s
+"""
+_REPORT = "UPDATE cells SET replica_position = %s, replica_position_at = now() WHERE id = %s"
+
+_log = logging.getLogger(__name__)
+
+
+class ReplicaSync:
+    """The writer of a cell's replica. One thread runs it; PostgreSQL may be away for as long as it likes."""
+
+    def __init__(
+        self,
+        *,
+        cell_id: CellId,
+        database_url: str,
+        directory: Path,
+        replies: ReplyDictionary | None,
+        reseal: Reseal,
+        alarms: Alarms,
+        before_commit: BeforeCommit | None = None,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._cell_id = cell_id
+        self._url = database_url
+        self._alarms = alarms
+        self._before_commit = before_commit
+        self._mirror = Mirror(cell_id, replies=replies, reseal=reseal, alarms=alarms)
+        self._engine = make_engine(database_url, pool_size=1, application_name="admit-sync")
+        self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
+        self._writer = open_replica(directory)
+        complete = self._writer.meta("complete") == "1" and self._writer.meta("cell") == str(cell_id)
+        self._position = self._writer.meta("position") if complete else ""
+        # What PostgreSQL was last told, for certain.
+        self._reported = self._position
+        self._moved_at = float("-inf")
+        self._notified = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the cell can serve from its replica."""
+        return bool(self._position)
+
+    def use_dictionary(self, replies: ReplyDictionary) -> None:
+        """Policies that are compiled from now on are checked against these."""
+        self._mirror.replies = replies
+
+    def run(self, stop: threading.Event) -> None:
+        backoff = 0.0
+        while not stop.is_set():
+            try:
+                self._follow(stop)
+                backoff = 0.0
+            except (psycopg.Error, SQLAlchemyError, AdmitError, ReplicaError, OSError) as exc:
+                backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
+                self.counters["failures"] += 1
+                self._alarms.tell(
+                    "replica-sync", f"The cell serves what it knows; changes do not arrive: {sentence(exc)}"
+                )
+                if isinstance(exc, ReplicaDamaged):
+                    self._rebuild()
+                stop.wait(backoff)
+
+    def close(self) -> None:
+        self._writer.close()
+        self._engine.dispose()
+
+    def catch_up(self) -> bool:
+        """Apply what is new; returns whether there was anything. Raises what database or replica raise."""
+        with session_scope(CellScope(self._cell_id), engine=self._snapshots) as session:
+            cursor = driver_connection(session).cursor()
+            row = cursor.execute(_STATE, (KEEP_DAYS - 1, self._cell_id)).fetchone()
+            if row is None:
+                raise NotFound(
+                    f"The database knows no cell {self._cell_id}.", remedy="Start the agent again: it registers."
+                )
+            snapshot, stored, too_old = row
+            changes = None if too_old or not self._continues(stored) else self._read_changes(cursor)
+            changed = changes is None or bool(changes)
+            if changed or self._should_move_on():
+                self._apply(session, changes, snapshot)
+        if self._reported != self._position:
+            self._report()
+        return changed
+
+    def _follow(self, stop: threading.Event) -> None:
+        with psycopg.connect(
+            self._url, autocommit=True, application_name="admit-listen", connect_timeout=5
+        ) as listener:
+            listener.execute("LISTEN replica_changes")
+            self.catch_up()
+            self._alarms.clear("replica-sync")
+            while not stop.is_set():
+                self._notified |= any(True for _ in listener.notifies(timeout=POLL_SECONDS, stop_after=1))
+                while self.catch_up() and not stop.is_set():
+                    continue
+
+    def _should_move_on(self) -> bool:
+        pause = ADVANCE_NOTIFIED_SECONDS if self._notified else ADVANCE_SECONDS
+        return time.monotonic() >= self._moved_at + pause
+
+    def _continues(self, stored: str) -> bool:
+        """Whether the database is the one that was followed: an emptied or restored one knows another position."""
+        return bool(self._position) and stored in (self._position, self._reported)
+
+    def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
+        """None where there are too many to go one by one."""
+        parameters = {"last": self._position, "limit": MANY_CHANGES + 1}
+        rows = cursor.execute(_CHANGES, parameters).fetchall()
+        if len(rows) > MANY_CHANGES:
+            return None
+        changes: Changes = {}
+        for tenant_id, noun, key in rows:
+            changes.setdefault((tenant_id, noun), set()).add(key)
+        return changes
+
+    def _apply(self, session: Session, changes: Changes | None, snapshot: str) -> None:
+        with self._writer.begin() as batch:
+            if changes is None:
+                self._load_all(session, batch)
+            else:
+                self._load_changes(session, batch, changes)
+            batch.set_meta("position", snapshot)
+            batch.set_meta("cell", str(self._cell_id))
+            batch.set_meta("complete", "1")
+        self._position = snapshot
+        self._moved_at = time.monotonic()
+        self._notified = False
+
+    def _load_all(self, session: Session, batch: WriteBatch) -> None:
+        started = time.monotonic()
+        connection = driver_connection(session)
+        batch.clear()
+        slots = self._mirror.read_slots(connection.cursor())
+        rows = 0
+        for number, record in slots.items():
+            batch.put_slot(number, record)
+            rows += self._mirror.load_tenant(connection, batch, Tenant(record.tenant, record.tenant_id))
+        self._mirror.put_authorities(connection.cursor(), batch)
+        self._materialise(session, slots)
+        self.counters["full_loads"] += 1
+        _log.info("replica loaded: %d tenants, %d records in %.1f s", len(slots), rows, time.monotonic() - started)
+
+    def _load_changes(self, session: Session, batch: WriteBatch, changes: Changes) -> None:
+        connection = driver_connection(session)
+        cursor = connection.cursor()
+        slots = batch.slots()
+        arrived: set[str] = set()
+        if self._touches_slots(cursor, changes):
+            slots, arrived = self._refresh_slots(connection, batch, slots)
+            self._mirror.put_authorities(cursor, batch)
+        tenants = {record.tenant_id: Tenant(record.tenant, record.tenant_id) for record in slots.values()}
+        for (tenant_id, noun), keys in changes.items():
+            if tenant_id in tenants and tenant_id not in arrived and noun in self._mirror.nouns:
+                self._mirror.refresh(cursor, batch, tenants[tenant_id], noun, keys)
+                self.counters["changes"] += len(keys)
+        if self._touches_slots(cursor, changes):
+            self._materialise(session, slots)
+
+    def _touches_slots(self, cursor: psycopg.Cursor, changes: Changes) -> bool:
+        return any(
+            noun in ("slot", "tenant", "authority")
+            or (noun == "certificate" and tenant_id and self._mirror.holds_server_certificate(cursor, tenant_id, keys))
+            for (tenant_id, noun), keys in changes.items()
+        )
+
+    def _refresh_slots(
+        self, connection: psycopg.Connection, batch: WriteBatch, before: dict[int, SlotRecord]
+    ) -> tuple[dict[int, SlotRecord], set[str]]:
+        """Slots as they are now, and the tenants that came: their rows may have changed long before they did."""
+        slots = self._mirror.read_slots(connection.cursor())
+        known = {record.tenant_id: record.tenant for record in before.values()}
+        present = {record.tenant_id: record.tenant for record in slots.values()}
+        for number in before.keys() - slots.keys():
+            batch.delete_slot(number)
+        for number, record in slots.items():
+            batch.put_slot(number, record)
+        for tenant_id in known.keys() - present.keys():
+            batch.clear_tenant(known[tenant_id])
+        arrived = present.keys() - known.keys()
+        for tenant_id in arrived:
+            batch.clear_tenant(present[tenant_id])
+            self._mirror.load_tenant(connection, batch, Tenant(present[tenant_id], tenant_id))
+        return slots, set(arrived)
+
+    def _materialise(self, session: Session, slots: Mapping[int, SlotRecord]) -> None:
+        if self._before_commit is not None:
+            self._before_commit(session, slots)
+
+    def _report(self) -> None:
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            driver_connection(session).execute(_REPORT, (self._position, self._cell_id))
+        self._reported = self._position
+
+    def _rebuild(self) -> None:
+        self._writer.rebuild()
+        self._position = ""
+        self.counters["rebuilds"] += 1
+
+
+def open_replica(directory: Path) -> ReplicaWriter:
+    """The replica in use where it can be read from end to end, else a fresh one beside it."""
+    try:
+        check_replica(directory)
+        return ReplicaWriter(directory)
+    except (ReplicaDamaged, ReplicaMissing) as exc:
+        _log.warning("replica in %s is built anew: %s", directory, exc)
+        return ReplicaWriter(directory, fresh=True)
