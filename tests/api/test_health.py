@@ -1,0 +1,149 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from api.main import create_app
+from nac.errors import InUse, NotFound
+from nac.settings import Settings, SettingsError, load_settings
+from tests.api.served import served
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+def settings(database_url: str, redis_url: str) -> Settings:
+    return load_settings(
+        {"ADMIT_VAR_DIR": "/nonexistent", "ADMIT_DATABASE_URL": database_url, "ADMIT_REDIS_URL": redis_url}
+    )
+
+
+@pytest.fixture
+def app(database: Database, redis_server: RedisServer) -> FastAPI:
+    return create_app(settings(database.app_url, redis_server.url))
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[httpx.Client]:
+    with served(app) as client:
+        yield client
+
+
+def test_process_that_answers_is_alive(client: httpx.Client):
+    reply = client.get("/healthz")
+    assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
+
+
+def test_migrated_database_makes_ready(client: httpx.Client):
+    reply = client.get("/readyz")
+    assert (reply.status_code, reply.json()) == (200, {"status": "ready", "redis": "answers"})
+
+
+def test_redis_away_is_reported_and_not_required(client: httpx.Client, redis_server: RedisServer):
+    redis_server.stop()
+    reply = client.get("/readyz")
+    assert (reply.status_code, reply.json()["redis"]) == (200, "does not answer")
+    redis_server.start()
+    assert client.get("/readyz").json()["redis"] == "answers"
+
+
+def test_database_away_is_not_ready_but_alive(tmp_path: Path, redis_server: RedisServer):
+    nowhere = settings(f"postgresql://admit_app@/admit?host={tmp_path}", redis_server.url)
+    with served(create_app(nowhere)) as client:
+        reply = client.get("/readyz")
+        assert reply.status_code == 503
+        assert reply.headers["content-type"] == "application/problem+json"
+        assert reply.json()["code"] == "database-unavailable"
+        assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize(("revision", "code"), [("9999_future", "schema-too-new"), (None, "schema-too-old")])
+def test_other_schema_is_not_ready(client: httpx.Client, database: Database, revision: str | None, code: str):
+    with psycopg.connect(database.owner_url) as connection:
+        before = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
+        if revision:
+            connection.execute("INSERT INTO alembic_version VALUES (%s)", (revision,))
+    try:
+        reply = client.get("/readyz")
+    finally:
+        with psycopg.connect(database.owner_url) as connection:
+            connection.execute("DELETE FROM alembic_version")
+            connection.cursor().executemany("INSERT INTO alembic_version VALUES (%s)", before)
+    assert (reply.status_code, reply.json()["code"]) == (503, code)
+    assert reply.json()["remedy"]
+
+
+def test_unknown_path_is_a_problem(client: httpx.Client):
+    reply = client.get("/nothing/here")
+    assert reply.headers["content-type"] == "application/problem+json"
+    assert reply.json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": "Not Found",
+        "code": "not-found",
+    }
+
+
+def test_wrong_method_is_a_problem_that_names_the_right_one(client: httpx.Client):
+    reply = client.post("/healthz")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "GET")
+    assert reply.json()["code"] == "method-not-allowed"
+
+
+class Body(BaseModel):
+    port: int
+
+
+def _raise(exc: Exception) -> None:
+    raise exc
+
+
+def test_errors_of_ours_are_rendered_with_their_code_and_remedy(app: FastAPI, client: httpx.Client):
+    app.get("/gone")(lambda: _raise(NotFound("There is no tenant 'x'.", place="slug", remedy="List them.")))
+    app.get("/used")(lambda: _raise(InUse("Two sites use it.")))
+    assert client.get("/gone").json() == {
+        "type": "about:blank",
+        "title": "There is no such thing.",
+        "status": 404,
+        "detail": "There is no tenant 'x'.",
+        "code": "not-found",
+        "place": "slug",
+        "remedy": "List them.",
+    }
+    assert (client.get("/used").status_code, client.get("/used").json()["code"]) == (409, "in-use")
+
+
+def test_invalid_body_names_every_mistake(app: FastAPI, client: httpx.Client):
+    @app.post("/ports")
+    def ports(bodies: list[Body]) -> int:
+        return len(bodies)
+
+    reply = client.post("/ports", json=[{"port": "x"}, {"port": 1}, {}])
+    assert reply.status_code == 422
+    assert [mistake["place"] for mistake in reply.json()["mistakes"]] == ["body.0.port", "body.2.port"]
+
+
+def test_unforeseen_error_tells_the_caller_nothing_of_it(app: FastAPI, client: httpx.Client):
+    app.get("/bug")(lambda: _raise(RuntimeError("password=hunter2")))
+    reply = client.get("/bug")
+    assert (reply.status_code, reply.json()["code"]) == (500, "internal-error")
+    assert "hunter2" not in reply.text
+
+
+def test_start_without_database_setting_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("ADMIT_DATABASE_URL", raising=False)
+    monkeypatch.setenv("ADMIT_VAR_DIR", "/nonexistent")
+    with pytest.raises(SettingsError, match="ADMIT_DATABASE_URL is not set"):
+        create_app()

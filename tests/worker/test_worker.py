@@ -1,0 +1,123 @@
+"""A real worker process with beat, a real Redis, a real PostgreSQL."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from nac.clock import epoch_seconds
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+from worker.names import HEARTBEAT_KEY
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@contextmanager
+def worker(database: Database, redis_server: RedisServer, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    environment = os.environ | {
+        "ADMIT_VAR_DIR": str(folder),
+        "ADMIT_DATABASE_WORKER_URL": database.worker_url,
+        "ADMIT_REDIS_URL": redis_server.url,
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "celery",
+        "--app=worker.app",
+        "--quiet",
+        "worker",
+        "--beat",
+        "--concurrency=1",
+        "--loglevel=INFO",
+    ]
+    with (folder / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, f"--schedule={folder / 'beat'}"], env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(5)
+
+
+def wait_for(condition: Callable[[], bool], folder: Path, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, (folder / "worker.log").read_text()
+        time.sleep(0.1)
+
+
+def last_heartbeat(server: RedisServer) -> int:
+    with redis.Redis.from_url(server.url) as client:
+        return int(client.get(HEARTBEAT_KEY) or 0)
+
+
+def partitions(database: Database) -> list[str]:
+    """Daily partitions of the two log tables."""
+    with psycopg.connect(database.owner_url) as connection:
+        rows = connection.execute(
+            "SELECT c.relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_class p ON p.oid = inhparent"
+            " WHERE p.relname IN ('auth_log', 'accounting_log')"
+        ).fetchall()
+    return [name for (name,) in rows if not name.endswith("_default")]
+
+
+def drop_partitions(database: Database) -> None:
+    names = partitions(database)
+    with psycopg.connect(database.owner_url) as connection:
+        for name in names:
+            connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(name)))
+
+
+def test_started_worker_beats_and_makes_the_partitions(database: Database, redis_server: RedisServer, tmp_path: Path):
+    drop_partitions(database)
+    started = epoch_seconds()
+    with worker(database, redis_server, tmp_path):
+        # Both at once at its start, long before beat's first turn is due for the partitions.
+        wait_for(lambda: last_heartbeat(redis_server) >= started, tmp_path)
+        # Yesterday to a week ahead, of two tables.
+        wait_for(lambda: len(partitions(database)) == 2 * 9, tmp_path)
+        first = last_heartbeat(redis_server)
+        wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=12)
+
+
+def test_worker_outlives_an_outage_of_redis(database: Database, redis_server: RedisServer, tmp_path: Path):
+    with worker(database, redis_server, tmp_path) as process:
+        wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path)
+        redis_server.stop()
+        time.sleep(2)
+        # Empty again: nothing was on disk.
+        redis_server.start()
+        wait_for(lambda: last_heartbeat(redis_server) > 0, tmp_path, seconds=45)
+        assert process.poll() is None
+
+
+def test_worker_without_its_settings_says_which_and_ends(tmp_path: Path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
+    command = [sys.executable, "-m", "celery", "--app=worker.app", "worker"]
+    said = subprocess.run(
+        command, env=environment | {"ADMIT_VAR_DIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert said.returncode != 0
+    assert "ADMIT_DATABASE_WORKER_URL is not set" in said.stderr
+    assert "ADMIT_REDIS_URL is not set" in said.stderr
