@@ -1,6 +1,6 @@
 """What the agent reads in PostgreSQL to configure radiusd: slots and secrets, NASes with their own, certificates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from nac.cells import service as cells
 from nac.db import CellScope, session_scope
-from nac.ids import CellId, TenantId
+from nac.ids import CellId, SlotNumber, TenantId
 from nac.models import Certificate, CertificateAuthority, Nas, Slot
 from nac.secrets import Sealer
 from radius.agent.materials import ServerCertificate, TenantMaterial
@@ -43,7 +43,8 @@ class Directory:
         self._cell_id = cell_id
         self._sealer = sealer
 
-    def slots(self) -> list[SlotRow]:
+    def slots(self, *, count: int) -> list[SlotRow]:
+        """The slots below `count`, free and retired ones too: radiusd listens on all of them."""
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             clients = self._nas_clients(session)
@@ -58,13 +59,17 @@ class Directory:
                     tuple(clients.get(row.tenant_id, ())) if row.tenant_id else (),
                 )
                 for row in rows
-                if row.status != "retired"
+                if row.number < count
             ]
 
-    def recycle(self, *, count: int) -> int:
-        """New secrets for slots whose tenant has left; only right before radiusd starts with them."""
+    def renew_retired(self, *, count: int) -> list[SlotNumber]:
+        """New secrets for slots whose tenant has left; `free` them once radiusd answers with these."""
         with self._session() as session:
-            return cells.recycle_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
+            return cells.renew_retired_slots(session, cell_id=self._cell_id, count=count, seal=self._sealer.seal)
+
+    def free(self, numbers: Collection[SlotNumber]) -> None:
+        with self._session() as session:
+            cells.free_slots(session, cell_id=self._cell_id, numbers=numbers)
 
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
         """Read in the caller's transaction, so that it is what the replica is about to say."""

@@ -60,6 +60,7 @@ class Materials:
 
     def clear(self, slot: int) -> None:
         """Nobody holds the slot any more: no authority is trusted, no session resumes, no key stays."""
+        self.prepare_slot(slot)
         write_authority(self._paths.authorities(slot), [])
         for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
             stale.unlink(missing_ok=True)

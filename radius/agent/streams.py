@@ -54,7 +54,7 @@ class Stream(Protocol):
 
 class AuthStream:
     name = "auth"
-    tables = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE)
+    tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE)
 
     def __init__(self) -> None:
         self.sightings = Sightings()
@@ -123,7 +123,7 @@ class AuthWork:
 
 class AccountingStream:
     name = "acct"
-    tables = (usage.ACCOUNTING_TABLE, sessions.STAYS_TABLE, sessions.RESTARTS_TABLE)
+    tables: tuple[str, ...] = (usage.ACCOUNTING_TABLE, sessions.STAYS_TABLE, sessions.RESTARTS_TABLE)
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
         return AccountingWork(tenants)

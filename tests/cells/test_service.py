@@ -76,10 +76,13 @@ def test_retired_slots_come_back_with_new_secrets(app_engine: Engine, cell_engin
         tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant.id)
     old = _slots(cell_engine, platform.cell_id)[0].secret_sealed
     with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        assert cells.recycle_slots(session, cell_id=platform.cell_id, count=1, seal=seal) == 1
+        renewed = cells.renew_retired_slots(session, cell_id=platform.cell_id, count=1, seal=seal)
     slot = _slots(cell_engine, platform.cell_id)[0]
-    assert slot.status == "free"
+    assert (renewed, slot.status) == ([0], "retired")
     assert slot.secret_sealed != old
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        cells.free_slots(session, cell_id=platform.cell_id, numbers=renewed)
+    assert _slots(cell_engine, platform.cell_id)[0].status == "free"
 
 
 def test_dictionary_of_cell_is_loaded_for_its_tenant(app_engine: Engine, cell_engine: Engine) -> None:

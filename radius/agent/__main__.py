@@ -1,0 +1,37 @@
+"""`python -m radius.agent`: the agent of a cell, until SIGTERM. Where it cannot serve: one sentence, exit status 1."""
+
+import logging
+import signal
+import sys
+import threading
+from types import FrameType
+
+from nac.errors import AdmitError
+from nac.secrets import SecretsError
+from nac.settings import SettingsError, load_settings
+from radius.agent.cell import CellAgent, CellRefused
+from radius.agent.generation import PortTaken
+from radius.agent.process import RadiusdError
+
+REQUIRED = ("DATABASE_CELL_URL", "MASTER_KEY_FILE")
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
+    stop = threading.Event()
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask_to_stop)
+    signal.signal(signal.SIGINT, ask_to_stop)
+    try:
+        CellAgent(load_settings(required=REQUIRED)).run(stop)
+    except (SettingsError, CellRefused, RadiusdError, PortTaken, SecretsError, AdmitError, OSError) as exc:
+        print(f"admit agent: {exc}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

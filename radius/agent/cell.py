@@ -1,0 +1,235 @@
+"""One cell: takes its place in the database, fills its replica, starts radiusd, and keeps all of that going."""
+
+import fcntl
+import json
+import logging
+import platform
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.cells import service as cells
+from nac.db import CellScope, make_engine, require_current_schema, session_scope
+from nac.dictionary import Dictionary, read_dictionary, to_json
+from nac.errors import AdmitError, SchemaTooNew, SchemaTooOld
+from nac.ids import CellId, TenantId
+from nac.replica.records import SlotRecord
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import Settings
+from radius.agent import process
+from radius.agent.alarms import Alarms
+from radius.agent.directory import Directory
+from radius.agent.generation import Generation, Generations
+from radius.agent.keeper import Keeper
+from radius.agent.materials import Materials
+from radius.agent.paths import CellPaths
+from radius.agent.radiusd import Radiusd
+from radius.agent.ship import Shipper, shipping_engine
+from radius.agent.streams import AccountingStream, AuthStream, Stream
+from radius.agent.sync import ReplicaSync
+
+log = logging.getLogger(__name__)
+
+# 3.2.9 and 3.2.10 drop what Python returns unless radiusd runs in debug mode; before 3.2.7 it is open to BlastRADIUS or
+# lacks what the module relies on.
+SOUND_VERSIONS = ("3.2.7", "3.2.8")
+DICTIONARY = Path("/usr/share/freeradius/dictionary")
+DATABASE_WAIT_SECONDS = 15.0
+
+
+class CellRefused(Exception):
+    """The cell cannot serve; the message says why and what to do."""
+
+
+class CellAgent:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._paths = CellPaths(settings.cell_dir)
+        self._alarms = Alarms()
+        self._materials = Materials(self._paths)
+        self._sealer = Sealer(MasterKeyFile(settings.master_key_file))
+        self._engine = make_engine(settings.database_cell_url, application_name="admit-agent")
+        self._generations = Generations(settings, self._paths)
+        self._radiusd = Radiusd(self._paths, self._generations)
+        # Of the slots that hold a tenant: the certificate each is to present.
+        self._serials: Mapping[int, str] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError where that cannot begin."""
+        self._paths.prepare()
+        lock = self._take_lock()
+        require_sound_version()
+        cell_id, online = self._take_place()
+        directory = Directory(self._engine, cell_id, self._sealer)
+        sync = self._synchroniser(cell_id, directory)
+        if online:
+            sync.catch_up()
+        self._serials = {number: slot.server_certificate for number, slot in sync.slots().items()}
+        self._serve(directory, online=online)
+        self._work(cell_id, directory, sync, stop)
+        self._radiusd.stop()
+        sync.close()
+        lock.close()
+
+    def _take_lock(self) -> TextIO:
+        lock = open(self._paths.lock, "w")  # noqa: SIM115  # held for life
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise CellRefused(f"another agent owns {self._paths.root}; end that one first") from exc
+        return lock
+
+    def _take_place(self) -> tuple[CellId, bool]:
+        """The cell's id, and whether the database answers: without it a cell serves what it has served before."""
+        deadline = time.monotonic() + DATABASE_WAIT_SECONDS
+        known = self._read_identity()
+        while True:
+            try:
+                return self._register(), True
+            except (SchemaTooNew, SchemaTooOld):
+                raise
+            except AdmitError as exc:
+                trouble = exc
+            if known is not None and self._generations.newest() is not None:
+                log.warning("the database does not answer (%s); serving from the replica", trouble)
+                return known, False
+            if time.monotonic() > deadline:
+                raise CellRefused(f"the database does not answer, and this cell has nothing to serve yet: {trouble}")
+            time.sleep(0.5)
+
+    def _register(self) -> CellId:
+        require_current_schema(self._engine)
+        with session_scope(CellScope(cells.NO_CELL), engine=self._engine) as session:
+            cell_id = cells.register_cell(session, name=self._settings.cell_name, host=platform.node())
+        with session_scope(CellScope(cell_id), engine=self._engine) as session:
+            cells.ensure_slots(
+                session,
+                cell_id=cell_id,
+                count=self._settings.cell_slots,
+                first_port=self._settings.cell_first_port,
+                seal=self._sealer.seal,
+            )
+            cells.upload_dictionary(
+                session, cell_id=cell_id, content=to_json(self._dictionary()), server_version=process.version()
+            )
+        self._paths.identity.write_text(json.dumps({"cell_id": cell_id}))
+        return cell_id
+
+    @staticmethod
+    def _dictionary() -> Dictionary:
+        """What the radiusd here loads; Admit's own attributes are not among it, for no reply may carry them."""
+        return read_dictionary(DICTIONARY)
+
+    def _read_identity(self) -> CellId | None:
+        try:
+            return CellId(int(json.loads(self._paths.identity.read_text())["cell_id"]))
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def _synchroniser(self, cell_id: CellId, directory: Directory) -> ReplicaSync:
+        cell_sealer = Sealer(MasterKeyFile.load_or_create(self._paths.key))
+
+        def reseal(sealed: bytes, context: str) -> bytes:
+            return cell_sealer.seal(self._sealer.open(sealed, context), context)
+
+        def place_materials(session: Session, slots: Mapping[int, SlotRecord]) -> None:
+            for number, slot in slots.items():
+                self._materials.place(
+                    directory.material(session, number, TenantId(UUID(slot.tenant_id)), slot.server_certificate)
+                )
+            for number in range(self._settings.cell_slots):
+                if number not in slots:
+                    self._materials.clear(number)
+            self._serials = {number: slot.server_certificate for number, slot in slots.items()}
+
+        return ReplicaSync(
+            cell_id=cell_id,
+            database_url=self._settings.database_cell_url,
+            directory=self._paths.replica,
+            replies=self._dictionary(),
+            reseal=reseal,
+            alarms=self._alarms,
+            before_commit=place_materials,
+        )
+
+    def _serve(self, directory: Directory, *, online: bool) -> None:
+        if self._radiusd.adopt():
+            return
+        for number in range(self._settings.cell_slots):
+            self._materials.prepare_slot(number)
+        self._materials.ensure_placeholder()
+        generation = self._first_generation(directory) if online else self._generations.newest()
+        if generation is None:
+            raise CellRefused("there is no configuration of radiusd to start with, and no database to make one from")
+        self._radiusd.start(generation)
+        self._generations.remove_old(generation.directory)
+
+    def _first_generation(self, directory: Directory) -> Generation:
+        count = self._settings.cell_slots
+        renewed = directory.renew_retired(count=count)
+        generation = self._generations.make(
+            directory.slots(count=count), self._serials, status_port=self._settings.cell_ports.stop
+        )
+        process.check(generation.directory)
+        directory.free(renewed)
+        return generation
+
+    def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> None:
+        streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
+        shippers = {
+            stream.name: Shipper(
+                stream,
+                cell_id=cell_id,
+                engine=shipping_engine(self._settings.database_cell_url, stream),
+                journal=self._paths.journal,
+                alarms=self._alarms,
+            )
+            for stream in streams
+        }
+        keeper = Keeper(
+            self._settings,
+            self._paths,
+            cell_id=cell_id,
+            engine=self._engine,
+            directory=directory,
+            generations=self._generations,
+            radiusd=self._radiusd,
+            alarms=self._alarms,
+            serials=lambda: self._serials,
+            position_at=lambda: sync.caught_up_at,
+            shipped={name: shipper.counters for name, shipper in shippers.items()},
+            backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
+        )
+        workers = [
+            threading.Thread(target=sync.run, args=(stop,), name="sync"),
+            *(threading.Thread(target=each.run, args=(stop,), name=f"ship-{name}") for name, each in shippers.items()),
+            threading.Thread(target=keeper.sync_journal, args=(stop,), name="journal-sync"),
+        ]
+        for worker in workers:
+            worker.start()
+        keeper.run(stop)
+        for worker in workers:
+            worker.join()
+
+
+def require_sound_version() -> None:
+    found = process.version()
+    if found not in SOUND_VERSIONS and not _is_newer(found):
+        raise CellRefused(
+            f"FreeRADIUS {found} is installed, but {' or '.join(SOUND_VERSIONS)} (or 3.2.11 and later) is needed: "
+            "install it from bookworm-backports"
+        )
+
+
+def _is_newer(version: str) -> bool:
+    """3.2.11 and later 3.2: the fault of 3.2.9 is mended there."""
+    try:
+        numbers = tuple(int(part) for part in version.split("."))
+    except ValueError:
+        return False
+    return (3, 2, 11) <= numbers < (3, 3)

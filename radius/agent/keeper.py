@@ -1,0 +1,201 @@
+"""The chores of a cell: radiusd kept alive and up to date, its log followed, old sessions forgotten, its state told."""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import Engine
+
+from nac.errors import AdmitError
+from nac.ids import CellId
+from nac.journal.segment import journal_bytes, sync_segments
+from nac.settings import Settings
+from radius.agent import process
+from radius.agent.alarms import Alarms
+from radius.agent.directory import Directory
+from radius.agent.generation import Generations
+from radius.agent.log import LogFollower
+from radius.agent.materials import forget_old_sessions
+from radius.agent.paths import CellPaths
+from radius.agent.probe import statistics
+from radius.agent.radiusd import Radiusd
+from radius.agent.status import report, status_document, write_status
+
+log = logging.getLogger(__name__)
+
+STREAMS = ("auth", "acct")
+JOURNAL_SYNC_SECONDS = 0.05
+TICK_SECONDS = 0.2
+STATUS_SECONDS = 1.0
+REPORT_SECONDS = 5.0
+# NASes with a secret of their own and slots to be freed wait this long, and then for a quiet moment.
+CONFIGURATION_SECONDS = 5.0
+SESSIONS_SECONDS = 60.0
+SESSION_LIFETIME_SECONDS = 24 * 3600
+SESSIONS_PER_SLOT = 20_000
+# Fewer free slots than this, and those whose tenants have left are made ready again.
+FEW_FREE_SLOTS = 3
+
+
+class Keeper:
+    def __init__(
+        self,
+        settings: Settings,
+        paths: CellPaths,
+        *,
+        cell_id: CellId,
+        engine: Engine,
+        directory: Directory,
+        generations: Generations,
+        radiusd: Radiusd,
+        alarms: Alarms,
+        serials: Callable[[], Mapping[int, str]],
+        position_at: Callable[[], int | None],
+        shipped: Mapping[str, Counter[str]],
+        backlog: Mapping[str, Callable[[], int]],
+    ) -> None:
+        self._settings = settings
+        self._paths = paths
+        self._cell_id = cell_id
+        self._engine = engine
+        self._directory = directory
+        self._generations = generations
+        self._radiusd = radiusd
+        self._alarms = alarms
+        self._serials = serials
+        self._position_at = position_at
+        self._shipped = shipped
+        self._backlog = backlog
+        self._log_counts: Counter[str] = Counter()
+        self._follower = LogFollower(paths.radiusd_log, self._log_counts)
+        self._counters: Counter[str] = Counter()
+        self._database = False
+
+    def run(self, stop: threading.Event) -> None:
+        chores = {
+            "status": (STATUS_SECONDS, self._tell_status),
+            "report": (REPORT_SECONDS, self._report),
+            "configuration": (CONFIGURATION_SECONDS, self._bring_up_to_date),
+            "sessions": (SESSIONS_SECONDS, self._forget_sessions),
+        }
+        due = dict.fromkeys(chores, 0.0)
+        while not stop.wait(TICK_SECONDS):
+            self._radiusd.tick()
+            self._follow_log()
+            now = time.monotonic()
+            for name, (seconds, chore) in chores.items():
+                if now >= due[name]:
+                    due[name] = now + seconds
+                    chore()
+        self._tell_status()
+
+    def sync_journal(self, stop: threading.Event) -> None:
+        """To disk every 50 ms: what a power cut can take of the journal. A crash of radiusd or of us takes nothing."""
+        synced: dict[str, dict[str, int]] = {stream: {} for stream in STREAMS}
+        while not stop.wait(JOURNAL_SYNC_SECONDS):
+            for stream in STREAMS:
+                directory = self._paths.journal / stream
+                try:
+                    if directory.exists():
+                        sync_segments(directory, synced[stream])
+                        self._alarms.clear(f"journal-sync-{stream}")
+                except OSError as exc:
+                    self._alarms.tell(f"journal-sync-{stream}", f"The journal cannot be brought to disk: {exc}")
+
+    def is_quiet(self, seconds: float) -> bool:
+        """Whether the journal did not grow for `seconds`."""
+        before = self._journal_size()
+        time.sleep(seconds)
+        return self._journal_size() == before
+
+    def _journal_size(self) -> int:
+        return sum(
+            journal_bytes(self._paths.journal / stream) for stream in STREAMS if (self._paths.journal / stream).exists()
+        )
+
+    def _follow_log(self) -> None:
+        refused = self._log_counts["journal_refused"]
+        for line in self._follower.poll():
+            log.warning("radiusd: %s", line)
+        if self._log_counts["journal_refused"] != refused:
+            self._alarms.tell(
+                "journal-refused", "The journal is full: accounting is not acknowledged, decisions are not recorded."
+            )
+        elif self._alarms.age_seconds("journal-refused") > 5:
+            self._alarms.clear("journal-refused")
+
+    def _bring_up_to_date(self) -> None:
+        """Exchange radiusd where the configuration in the database is another than the one that runs."""
+        if not self._database:
+            return
+        try:
+            self._exchange_where_needed()
+            self._alarms.clear("configuration")
+        except (AdmitError, OSError, LookupError) as exc:
+            self._alarms.tell("configuration", f"The new configuration of radiusd could not be read: {exc}")
+
+    def _exchange_where_needed(self) -> None:
+        count = self._settings.cell_slots
+        slots = self._directory.slots(count=count)
+        renewed = []
+        if sum(slot.status == "free" for slot in slots) < FEW_FREE_SLOTS:
+            renewed = self._directory.renew_retired(count=count)
+            slots = self._directory.slots(count=count) if renewed else slots
+        running = self._radiusd.generation
+        if running is not None and running.facts.fingerprint == self._generations.fingerprint(slots):
+            return
+        log.info("exchanging radiusd for a new configuration")
+        trouble = self._radiusd.exchange(
+            slots, self._serials(), status_port=self._settings.cell_ports.stop, is_quiet=self.is_quiet
+        )
+        if trouble:
+            log.error("the new configuration is not in force: %s", trouble)
+            self._alarms.tell("exchange", f"A changed configuration is not in force: {trouble}")
+            return
+        self._alarms.clear("exchange")
+        self._directory.free(renewed)
+
+    def _forget_sessions(self) -> None:
+        forget_old_sessions(self._paths.sessions, lifetime_seconds=SESSION_LIFETIME_SECONDS, most=SESSIONS_PER_SLOT)
+
+    def _tell_status(self) -> None:
+        running, generation = self._radiusd.running, self._radiusd.generation
+        serving = running is not None and process.alive(running)
+        counters = Counter({f"radiusd_log_{name}": count for name, count in self._log_counts.items()})
+        counters["radiusd_restarts"] = self._radiusd.restarts
+        for stream, counts in self._shipped.items():
+            counters.update({f"{stream}_{name}": count for name, count in counts.items()})
+        if serving and generation is not None:
+            status = generation.facts.status
+            counted = statistics("127.0.0.1", status.port, status.secret, seconds=0.5)
+            serving = counted is not None
+            counters.update(counted or {})
+        self._counters = counters
+        document = status_document(
+            state="serving" if serving else "down",
+            cell=self._settings.cell_name,
+            radiusd_pid=running.pid if running is not None else None,
+            slots=len(generation.facts.endpoints) if generation is not None else 0,
+            tenants=len(self._serials()),
+            position_at=self._position_at(),
+            database=self._database,
+            backlog={stream: measure() for stream, measure in self._backlog.items()},
+            counters=counters,
+            alarms=self._alarms.standing(),
+        )
+        try:
+            write_status(self._paths.status, document)
+        except OSError as exc:
+            log.error("status.json cannot be written: %s", exc)
+
+    def _report(self) -> None:
+        try:
+            report(self._engine, self._cell_id, self._counters, self._alarms.standing())
+        except AdmitError as exc:
+            if self._database:
+                log.warning("the database does not answer: %s", exc)
+            self._database = False
+        else:
+            self._database = True
