@@ -55,6 +55,12 @@ class ReplicaWriter:
             os.close(self._owner)
             raise
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def begin(self) -> "WriteBatch":
         # A reader that was killed holds its snapshot's pages until its slot is cleared.
         self._environment.reader_check()
@@ -71,6 +77,11 @@ class ReplicaWriter:
         with self._environment.begin() as transaction:
             value = transaction.get(name.encode(), db=self._databases["meta"])
         return "" if value is None else value.decode()
+
+    def slots(self) -> dict[int, SlotRecord]:
+        """The slots that hold a tenant."""
+        with self._environment.begin() as transaction:
+            return _slots(transaction, self._databases)
 
     def close(self) -> None:
         self._environment.close()
@@ -187,11 +198,7 @@ class WriteBatch:
         self._keep("policies", keys.by_id(tenant, policy_id))
 
     def slots(self) -> dict[int, SlotRecord]:
-        decode = msgspec.msgpack.Decoder(SlotRecord).decode
-        cursor = self._transaction.cursor(db=self._databases["slots"])
-        slots = {keys.unpack_slot(key)[0]: decode(value) for key, value in cursor}
-        cursor.close()
-        return slots
+        return _slots(self._transaction, self._databases)
 
     def clear_authorities(self) -> None:
         self._transaction.drop(self._databases["authorities"], delete=False)
@@ -231,6 +238,12 @@ class WriteBatch:
 
     def _delete(self, database: str, key: bytes) -> None:
         self._transaction.delete(key, db=self._databases[database])
+
+
+def _slots(transaction: lmdb.Transaction, databases: files.Databases) -> dict[int, SlotRecord]:
+    decode = msgspec.msgpack.Decoder(SlotRecord).decode
+    with transaction.cursor(db=databases["slots"]) as cursor:
+        return {keys.unpack_slot(key)[0]: decode(value) for key, value in cursor}
 
 
 def _own(directory: Path) -> int:

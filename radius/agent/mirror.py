@@ -16,6 +16,7 @@ from nac.replica import keys
 from nac.replica.compile import Reseal
 from nac.replica.records import SlotRecord
 from nac.replica.writer import WriteBatch
+from nac.secrets import SecretsError
 from radius.agent.alarms import Alarms
 
 SERVER_PROFILE = "eap-server"
@@ -183,8 +184,17 @@ class Mirror:
         self._alarms.tell(f"{noun}-refused-{record_id}", f"{why}. What decided before still decides.")
 
     def _put_user(self, batch: WriteBatch, tenant: int, row: Row) -> str:
-        batch.put_user(tenant, compiling.user_record(row, self._reseal))
         name: str = row[1]
+        alarm = f"user-unsealed-{row[0]}"
+        try:
+            record = compiling.user_record(row, self._reseal)
+        except SecretsError as exc:
+            # The user signs in by PAP as before; CHAP alone needs the password itself.
+            record = compiling.user_record(row, _without_password)
+            self._alarms.tell(alarm, f"User {name} cannot use CHAP: {exc}")
+        else:
+            self._alarms.clear(alarm)
+        batch.put_user(tenant, record)
         return name
 
 
@@ -196,6 +206,10 @@ class _Noun(NamedTuple):
     put: Callable[[WriteBatch, int, Row], str]
     # None for NASes: their keys in the replica are not those of the feed.
     delete: Callable[[WriteBatch, int, str], None] | None
+
+
+def _without_password(sealed: bytes, context: str) -> bytes:
+    return b""
 
 
 def _put_nas(batch: WriteBatch, tenant: int, row: Row) -> str:

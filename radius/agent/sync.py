@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psycopg
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from nac.db import CellScope, make_engine, session_scope
+from nac.clock import epoch_seconds
+from nac.db import CellScope, session_scope
 from nac.engine import ReplyDictionary
 from nac.errors import AdmitError, NotFound
 from nac.ids import CellId
@@ -57,6 +59,11 @@ LIMIT %(limit)s
 """
 _REPORT = "UPDATE cells SET replica_position = %s, replica_position_at = now() WHERE id = %s"
 
+# What happens to databases and disks; anything else is a mistake of ours and leaves a trace in the log.
+_EXPECTED = (psycopg.Error, SQLAlchemyError, AdmitError, ReplicaError, OSError)
+# Nouns that radiusd's configuration is made of.
+_CONFIGURING = ("slot", "nas")
+
 _log = logging.getLogger(__name__)
 
 
@@ -65,26 +72,30 @@ class ReplicaSync:
 
     def __init__(
         self,
-        *,
         cell_id: CellId,
-        database_url: str,
-        directory: Path,
-        replies: ReplyDictionary | None,
+        engine: Engine,
+        writer: ReplicaWriter,
+        *,
+        dictionary: ReplyDictionary | None,
         reseal: Reseal,
         alarms: Alarms,
         before_commit: BeforeCommit | None = None,
     ) -> None:
+        """`dictionary` is what policies are checked against; `writer` stays the caller's to close."""
         self.counters: Counter[str] = Counter()
+        # Called after a change of what radiusd's configuration is made of: slots, and NASes with rules of their own.
+        self.on_configuration: Callable[[], None] = _ignore
+        # Epoch seconds: when the replica was last known to be what the database says.
+        self.caught_up_at: int | None = None
         self._cell_id = cell_id
-        self._url = database_url
+        self._engine = engine
+        self._snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
+        self._writer = writer
         self._alarms = alarms
         self._before_commit = before_commit
-        self._mirror = Mirror(cell_id, replies=replies, reseal=reseal, alarms=alarms)
-        self._engine = make_engine(database_url, pool_size=1, application_name="admit-sync")
-        self._snapshots = self._engine.execution_options(isolation_level="REPEATABLE READ")
-        self._writer = open_replica(directory)
-        complete = self._writer.meta("complete") == "1" and self._writer.meta("cell") == str(cell_id)
-        self._position = self._writer.meta("position") if complete else ""
+        self._mirror = Mirror(cell_id, replies=dictionary, reseal=reseal, alarms=alarms)
+        complete = writer.meta("complete") == "1" and writer.meta("cell") == str(cell_id)
+        self._position = writer.meta("position") if complete else ""
         # What PostgreSQL was last told, for certain.
         self._reported = self._position
         self._moved_at = float("-inf")
@@ -95,29 +106,23 @@ class ReplicaSync:
         """Whether the cell can serve from its replica."""
         return bool(self._position)
 
-    def use_dictionary(self, replies: ReplyDictionary) -> None:
-        """Policies that are compiled from now on are checked against these."""
-        self._mirror.replies = replies
-
     def run(self, stop: threading.Event) -> None:
         backoff = 0.0
         while not stop.is_set():
             try:
                 self._follow(stop)
                 backoff = 0.0
-            except (psycopg.Error, SQLAlchemyError, AdmitError, ReplicaError, OSError) as exc:
+            except Exception as exc:  # house-rule: the replica is followed again, whatever one row does to our code
                 backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
+                if not isinstance(exc, _EXPECTED):
+                    _log.exception("the replica could not follow the database")
+                if isinstance(exc, ReplicaDamaged):
+                    self._rebuild()
                 self._alarms.tell(
                     "replica-sync", f"The cell serves what it knows; changes do not arrive: {sentence(exc)}"
                 )
-                if isinstance(exc, ReplicaDamaged):
-                    self._rebuild()
                 stop.wait(backoff)
-
-    def close(self) -> None:
-        self._writer.close()
-        self._engine.dispose()
 
     def catch_up(self) -> bool:
         """Apply what is new; returns whether there was anything. Raises what database or replica raise."""
@@ -135,12 +140,13 @@ class ReplicaSync:
                 self._apply(session, changes, snapshot)
         if self._reported != self._position:
             self._report()
+        self.caught_up_at = epoch_seconds()
+        if changes is None or any(noun in _CONFIGURING for _, noun in changes):
+            self.on_configuration()
         return changed
 
     def _follow(self, stop: threading.Event) -> None:
-        with psycopg.connect(
-            self._url, autocommit=True, application_name="admit-listen", connect_timeout=5
-        ) as listener:
+        with self._listen() as listener:
             listener.execute("LISTEN replica_changes")
             self.catch_up()
             self._alarms.clear("replica-sync")
@@ -148,6 +154,10 @@ class ReplicaSync:
                 self._notified |= any(True for _ in listener.notifies(timeout=POLL_SECONDS, stop_after=1))
                 while self.catch_up() and not stop.is_set():
                     continue
+
+    def _listen(self) -> psycopg.Connection:
+        url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        return psycopg.connect(url, autocommit=True, application_name="admit-listen", connect_timeout=5)
 
     def _should_move_on(self) -> bool:
         pause = ADVANCE_NOTIFIED_SECONDS if self._notified else ADVANCE_SECONDS
@@ -252,11 +262,15 @@ class ReplicaSync:
         self.counters["rebuilds"] += 1
 
 
-def open_replica(directory: Path) -> ReplicaWriter:
-    """The replica in use where it can be read from end to end, else a fresh one beside it."""
+def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
+    """The replica in use where it can be read from end to end, else a fresh one beside it, and an alarm."""
     try:
         check_replica(directory)
         return ReplicaWriter(directory)
     except (ReplicaDamaged, ReplicaMissing) as exc:
-        _log.warning("replica in %s is built anew: %s", directory, exc)
+        alarms.tell("replica-rebuilt", f"The replica could not be used and was built anew: {exc}")
         return ReplicaWriter(directory, fresh=True)
+
+
+def _ignore() -> None:
+    """Nobody asked to be told."""
