@@ -19,6 +19,7 @@ from nac.dictionary import Dictionary, read_dictionary, to_json
 from nac.errors import AdmitError, SchemaTooNew, SchemaTooOld
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
+from nac.replica.writer import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings
 from radius.agent import process
@@ -31,7 +32,7 @@ from radius.agent.paths import CellPaths
 from radius.agent.radiusd import Radiusd
 from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream, AuthStream, Stream
-from radius.agent.sync import ReplicaSync
+from radius.agent.sync import ReplicaSync, open_replica
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +67,15 @@ class CellAgent:
         require_sound_version()
         cell_id, online = self._take_place()
         directory = Directory(self._engine, cell_id, self._sealer)
-        sync = self._synchroniser(cell_id, directory)
+        writer = open_replica(self._paths.replica, self._alarms)
+        sync = self._synchroniser(cell_id, directory, writer)
         if online:
             sync.catch_up()
-        self._serials = {number: slot.server_certificate for number, slot in sync.slots().items()}
+        self._serials = {number: slot.server_certificate for number, slot in writer.slots().items()}
         self._serve(directory, online=online)
         self._work(cell_id, directory, sync, stop)
         self._radiusd.stop()
-        sync.close()
+        writer.close()
         lock.close()
 
     def _take_lock(self) -> TextIO:
@@ -131,7 +133,7 @@ class CellAgent:
         except (OSError, ValueError, KeyError):
             return None
 
-    def _synchroniser(self, cell_id: CellId, directory: Directory) -> ReplicaSync:
+    def _synchroniser(self, cell_id: CellId, directory: Directory, writer: ReplicaWriter) -> ReplicaSync:
         cell_sealer = Sealer(MasterKeyFile.load_or_create(self._paths.key))
 
         def reseal(sealed: bytes, context: str) -> bytes:
@@ -148,10 +150,10 @@ class CellAgent:
             self._serials = {number: slot.server_certificate for number, slot in slots.items()}
 
         return ReplicaSync(
-            cell_id=cell_id,
-            database_url=self._settings.database_cell_url,
-            directory=self._paths.replica,
-            replies=self._dictionary(),
+            cell_id,
+            self._engine,
+            writer,
+            dictionary=self._dictionary(),
             reseal=reseal,
             alarms=self._alarms,
             before_commit=place_materials,
@@ -205,6 +207,7 @@ class CellAgent:
             shipped={name: shipper.counters for name, shipper in shippers.items()},
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
         )
+        sync.on_configuration = keeper.configuration_changed.set
         workers = [
             threading.Thread(target=sync.run, args=(stop,), name="sync"),
             *(threading.Thread(target=each.run, args=(stop,), name=f"ship-{name}") for name, each in shippers.items()),

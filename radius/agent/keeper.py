@@ -30,8 +30,6 @@ JOURNAL_SYNC_SECONDS = 0.05
 TICK_SECONDS = 0.2
 STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
-# NASes with a secret of their own and slots to be freed wait this long, and then for a quiet moment.
-CONFIGURATION_SECONDS = 5.0
 SESSIONS_SECONDS = 60.0
 SESSION_LIFETIME_SECONDS = 24 * 3600
 SESSIONS_PER_SLOT = 20_000
@@ -52,7 +50,7 @@ class Keeper:
         radiusd: Radiusd,
         alarms: Alarms,
         serials: Callable[[], Mapping[int, str]],
-        position_at: Callable[[], int | None],
+        position_at: Callable[[], float | None],
         shipped: Mapping[str, Counter[str]],
         backlog: Mapping[str, Callable[[], int]],
     ) -> None:
@@ -72,18 +70,21 @@ class Keeper:
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
         self._counters: Counter[str] = Counter()
         self._database = False
+        self.configuration_changed = threading.Event()
+        self.configuration_changed.set()
 
     def run(self, stop: threading.Event) -> None:
         chores = {
             "status": (STATUS_SECONDS, self._tell_status),
             "report": (REPORT_SECONDS, self._report),
-            "configuration": (CONFIGURATION_SECONDS, self._bring_up_to_date),
             "sessions": (SESSIONS_SECONDS, self._forget_sessions),
         }
         due = dict.fromkeys(chores, 0.0)
         while not stop.wait(TICK_SECONDS):
             self._radiusd.tick()
             self._follow_log()
+            if self._database and self.configuration_changed.is_set():
+                self._bring_up_to_date()
             now = time.monotonic()
             for name, (seconds, chore) in chores.items():
                 if now >= due[name]:
@@ -128,13 +129,14 @@ class Keeper:
 
     def _bring_up_to_date(self) -> None:
         """Exchange radiusd where the configuration in the database is another than the one that runs."""
-        if not self._database:
-            return
+        self.configuration_changed.clear()
         try:
             self._exchange_where_needed()
             self._alarms.clear("configuration")
         except (AdmitError, OSError, LookupError) as exc:
             self._alarms.tell("configuration", f"The new configuration of radiusd could not be read: {exc}")
+            self._database = False
+            self.configuration_changed.set()
 
     def _exchange_where_needed(self) -> None:
         count = self._settings.cell_slots

@@ -24,7 +24,7 @@ def status_document(
     radiusd_pid: int | None,
     slots: int,
     tenants: int,
-    position_at: int | None,
+    position_at: float | None,
     database: bool,
     backlog: Mapping[str, int],
     counters: Mapping[str, int],
