@@ -63,5 +63,9 @@ def require_service_account() -> Account:
 def may_run(account: Account, var: Path) -> bool:
     """Whether processes of `account` can load the code and enter `var`: not so below a folder such as /root."""
     command = [sys.executable, "-P", "-c", _PROBE, str(var)]
-    probe = subprocess.run(command, cwd="/", env={}, capture_output=True, check=False, **account.run_as())
+    try:
+        probe = subprocess.run(command, cwd="/", env={}, capture_output=True, check=False, **account.run_as())
+    except PermissionError:
+        # Not even the interpreter can be reached.
+        return False
     return probe.returncode == 0
