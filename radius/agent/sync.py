@@ -109,11 +109,12 @@ class ReplicaSync:
     def run(self, stop: threading.Event) -> None:
         backoff = 0.0
         while not stop.is_set():
+            started = time.monotonic()
             try:
                 self._follow(stop)
-                backoff = 0.0
             except Exception as exc:  # house-rule: the replica is followed again, whatever one row does to our code
-                backoff = min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
+                lasted = time.monotonic() - started > _MAX_BACKOFF_SECONDS
+                backoff = 0.2 if lasted else min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
                 self.counters["failures"] += 1
                 if not isinstance(exc, _EXPECTED):
                     _log.exception("the replica could not follow the database")

@@ -1,0 +1,23 @@
+"""What a writer's replica holds, read in the writer's own process."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+from nac.replica.store import ReplicaView
+
+
+@contextmanager
+def view_of(writer):
+    transaction = writer._environment.begin(buffers=True)
+    with ReplicaView(SimpleNamespace(**writer._databases), transaction) as view:
+        yield view
+
+
+def everything(writer):
+    """{database: {key: value}} of all but meta."""
+    with writer._environment.begin() as transaction:
+        return {
+            name: dict(transaction.cursor(db=database))
+            for name, database in writer._databases.items()
+            if name != "meta"
+        }

@@ -1,0 +1,274 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nac.replica import keys
+from nac.replica.check import check_replica
+from nac.replica.files import CURRENT
+from nac.replica.records import (
+    AuthorityRecord,
+    CertificateRecord,
+    EndpointRecord,
+    NasRecord,
+    PolicyRecord,
+    SiteRecord,
+    SlotRecord,
+    UserRecord,
+)
+from nac.replica.store import ReplicaDamaged, ReplicaError, ReplicaFull, ReplicaMissing, ReplicaWriter
+from tests.replica.contents import everything, view_of
+from tests.replica.reading import ROOT, OtherReader
+
+SITE = str(UUID(int=1))
+POLICY = str(UUID(int=2))
+SLOT = SlotRecord(7, str(UUID(int=9)), "alpha", "active", SITE, "0a", 200, 60)
+ENDPOINT = EndpointRecord("e", "Printer", "active", ("printers",), 0, {"owner": "IT"})
+
+
+@pytest.fixture
+def writer(tmp_path):
+    with ReplicaWriter(tmp_path / "replica") as writer:
+        yield writer
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path / "replica"
+
+
+def data_file(directory):
+    return directory / (directory / CURRENT).read_text() / "data.mdb"
+
+
+def fill(writer, count=1):
+    with writer.begin() as batch:
+        batch.put_slot(3, SLOT)
+        for number in range(count):
+            batch.put_endpoint(7, f"{number:012x}", ENDPOINT)
+        batch.set_meta("complete", "1")
+
+
+def test_every_kind_of_record_comes_back_as_it_was_put(writer):
+    site, policy = SiteRecord(SITE, "Head office", POLICY, b"{}"), PolicyRecord(POLICY, "Policy", 4, b'{"rules":[]}')
+    nas, user = NasRecord("n", "Switch", SITE, "cisco"), UserRecord("u", "straße", False, ("staff",), "hash", b"", 5)
+    certificate, authority = CertificateRecord("c", "valid", "p", "cn", ""), AuthorityRecord(((7, True),))
+    with writer.begin() as batch:
+        batch.put_slot(3, SLOT)
+        batch.put_site(7, site)
+        batch.put_policy(7, policy)
+        batch.put_nas(keys.by_identifier(7, "switch-1"), nas)
+        batch.put_nas(keys.by_address(7, b"\xc0\x00\x02\x01"), nas)
+        batch.put_endpoint(7, "aabbccddeeff", ENDPOINT)
+        batch.put_user(7, user)
+        batch.put_certificate(7, "00ff01", certificate)
+        batch.put_authority("/O=Alpha/CN=Alpha CA", authority)
+        batch.set_meta("position", "5:9:7")
+    with view_of(writer) as view:
+        assert view.slot(3) == SLOT
+        assert view.site(7, SITE) == site
+        assert view.policy(7, POLICY) == policy
+        assert view.nas_by_identifier(7, "switch-1") == view.nas_by_address(7, b"\xc0\x00\x02\x01") == nas
+        assert view.endpoint(7, "aabbccddeeff") == ENDPOINT
+        assert view.user(7, "STRASSE") == user
+        assert view.certificate(7, "ff01") == certificate
+        assert view.authority("/O=Alpha/CN=Alpha CA") == authority
+        assert view.meta("position") == "5:9:7"
+
+
+def test_other_tenants_keys_find_nothing(writer):
+    fill(writer)
+    with view_of(writer) as view:
+        assert view.endpoint(7, "000000000000") == ENDPOINT
+        assert view.endpoint(8, "000000000000") is None
+        assert view.endpoint(7, "000000000001") is None
+        assert view.endpoint(7, "") is None
+        assert view.slot(4) is None
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.text(max_size=600))
+def test_any_name_is_looked_up_without_an_error(name, writer):
+    with view_of(writer) as view:
+        assert view.user(7, name) is None
+        assert view.nas_by_identifier(7, name) is None
+        assert view.certificate(7, name.encode("utf-8", "surrogatepass").hex()) is None
+
+
+def test_reader_in_another_process_sees_each_commit(writer, directory):
+    with OtherReader(directory) as reader:
+        assert reader.ask("view.slot(3)").startswith("ReplicaMissing")
+        fill(writer)
+        time.sleep(0.25)
+        assert reader.ask("view.slot(3)") == repr(SLOT)
+        with writer.begin() as batch:
+            batch.delete_slot(3)
+        assert reader.ask("view.slot(3)") == "None"
+
+
+def test_failed_batch_leaves_nothing(writer):
+    fill(writer)
+    before = everything(writer)
+
+    def fail_halfway():
+        with writer.begin() as batch:
+            batch.clear()
+            batch.put_endpoint(7, "00000000aaaa", ENDPOINT)
+            raise ValueError("halfway")
+
+    with pytest.raises(ValueError, match="halfway"):
+        fail_halfway()
+    assert everything(writer) == before
+
+
+def test_tenant_is_cleared_and_its_neighbours_stay(writer):
+    with writer.begin() as batch:
+        for tenant in (6, 7, 8):
+            for number in range(500):
+                batch.put_endpoint(tenant, f"{number:012x}", ENDPOINT)
+            batch.put_site(tenant, SiteRecord(SITE, "S", POLICY))
+    with writer.begin() as batch:
+        batch.clear_tenant(7)
+    with view_of(writer) as view:
+        assert view.endpoint(7, "000000000001") is None
+        assert view.site(7, SITE) is None
+        assert view.endpoint(6, "0000000001f3") == view.endpoint(8, "000000000000") == ENDPOINT
+        assert view.site(8, SITE) is not None
+
+
+def test_cleared_nas_takes_both_its_keys(writer):
+    gone, kept = NasRecord("n1", "A", SITE, ""), NasRecord("n2", "B", SITE, "")
+    with writer.begin() as batch:
+        batch.put_nas(keys.by_identifier(7, "a"), gone)
+        batch.put_nas(keys.by_address(7, b"\x01\x02\x03\x04"), gone)
+        batch.put_nas(keys.by_identifier(7, "b"), kept)
+        batch.clear_nases(7, {"n1"})
+    with view_of(writer) as view:
+        assert view.nas_by_identifier(7, "a") is None
+        assert view.nas_by_address(7, b"\x01\x02\x03\x04") is None
+        assert view.nas_by_identifier(7, "b") == kept
+
+
+def test_rebuild_serves_the_old_data_until_the_new_is_complete(writer, directory):
+    fill(writer)
+    with OtherReader(directory) as reader:
+        assert reader.ask("view.endpoint(7, '000000000000').name") == "'Printer'"
+        writer.rebuild()
+        time.sleep(0.25)
+        assert reader.ask("view.endpoint(7, '000000000000').name") == "'Printer'"
+        with writer.begin() as batch:
+            batch.put_slot(4, SLOT)
+        time.sleep(0.25)
+        assert reader.ask("view.endpoint(7, '000000000000')") == "None"
+        assert reader.ask("view.slot(4).slug") == "'alpha'"
+    assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
+
+
+def test_killed_during_a_rebuild_the_old_data_serves_on(directory):
+    with ReplicaWriter(directory) as writer:
+        fill(writer)
+    script = (
+        "import sys, time\n"
+        "from nac.replica.store import ReplicaWriter\n"
+        "writer = ReplicaWriter(sys.argv[1], fresh=True)\n"
+        "with writer.begin() as batch:\n"
+        "    batch.put_endpoint(7, '0' * 12, __import__('tests.replica.test_store', fromlist=['x']).ENDPOINT)\n"
+        "    print('filling', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE, cwd=ROOT)
+    assert process.stdout.readline() == b"filling\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    with ReplicaWriter(directory) as writer:
+        assert writer.slots() == {3: SLOT}
+        assert len([path for path in directory.iterdir() if path.is_dir()]) == 1
+
+
+def test_second_writer_is_refused(writer, directory):
+    script = "import sys; from nac.replica.store import ReplicaWriter; ReplicaWriter(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "another agent writes the replica" in done.stderr
+
+
+@pytest.mark.parametrize("kept", [0, 100, 4096, 3 * 4096, 0.5])
+def test_truncated_file_is_refused_by_writer_and_reader(directory, kept):
+    with ReplicaWriter(directory) as writer:
+        fill(writer, 5_000)
+    path = data_file(directory)
+    size = path.stat().st_size
+    os.truncate(path, int(size * kept) if isinstance(kept, float) else kept)
+    with OtherReader(directory) as reader:
+        assert reader.ask("view.slot(3)").startswith(("ReplicaDamaged", "ReplicaMissing"))
+    with pytest.raises(ReplicaError):
+        ReplicaWriter(directory)
+    with ReplicaWriter(directory, fresh=True) as writer:
+        fill(writer)
+        assert writer.slots() == {3: SLOT}
+
+
+def test_overwritten_pages_are_found_by_the_check(directory):
+    with ReplicaWriter(directory) as writer:
+        fill(writer, 5_000)
+    check_replica(directory)
+    with data_file(directory).open("r+b") as file:
+        file.seek(2 * 4096)
+        file.write(os.urandom(50 * 4096))
+    with pytest.raises(ReplicaDamaged):
+        check_replica(directory)
+
+
+def test_replica_of_another_format_is_not_read(directory, monkeypatch):
+    with ReplicaWriter(directory) as writer:
+        fill(writer)
+    monkeypatch.setattr("nac.replica.files.FORMAT", 2)
+    with pytest.raises(ReplicaMissing, match="format"):
+        ReplicaWriter(directory)
+
+
+def test_generation_that_cannot_be_read_leaves_the_old_one_in_service(writer, directory):
+    fill(writer)
+    with OtherReader(directory) as reader:
+        assert reader.ask("view.slot(3).slug") == "'alpha'"
+        (directory / "99999999999999999999").mkdir()
+        (directory / CURRENT).write_text("99999999999999999999")
+        time.sleep(0.25)
+        assert reader.ask("view.slot(3).slug") == "'alpha'"
+
+
+def test_full_map_refuses_the_batch_and_keeps_what_was(directory):
+    with ReplicaWriter(directory, map_size_bytes=1 << 20) as writer:
+        fill(writer)
+        with pytest.raises(ReplicaFull):
+            fill(writer, 50_000)
+        assert writer.slots() == {3: SLOT}
+        with view_of(writer) as view:
+            assert view.endpoint(7, f"{1:012x}") is None
+
+
+def test_killed_reader_does_not_make_the_file_grow(writer, directory):
+    fill(writer, 2_000)
+    script = (
+        "import sys, time\n"
+        "from nac.replica.store import ReplicaReader\n"
+        "view = ReplicaReader(sys.argv[1]).begin().__enter__()\n"
+        "print('reading', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE, cwd=ROOT)
+    assert process.stdout.readline() == b"reading\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    for _ in range(30):
+        fill(writer, 2_000)
+    assert data_file(directory).stat().st_size < 4 << 20
