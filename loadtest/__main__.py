@@ -13,8 +13,10 @@ from pathlib import Path
 
 from loadtest import report
 from loadtest.bare_cell import BareCell
+from loadtest.findings import Finding
 from loadtest.peers.running import PEERS_OF, RLM_SQL, running_peers
 from loadtest.processes import BenchError
+from loadtest.quick import quick
 from loadtest.rounds import Results, run_rounds
 from loadtest.systems import WORKS
 from loadtest.tenantry import known, make_tenants
@@ -66,9 +68,6 @@ def _tell(line: str) -> None:
 
 
 def _quick(options: argparse.Namespace) -> None:
-    # Brings the whole domain and its database driver along, which the other commands do without.
-    from loadtest.quick import quick
-
     results, findings = quick(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_tell)
     _show(options, results, findings)
 
@@ -98,7 +97,7 @@ def _peer_names(works: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for work in works for name in PEERS_OF[work]))
 
 
-def _show(options: argparse.Namespace, results: Results, findings: Sequence[report.Finding] = ()) -> None:
+def _show(options: argparse.Namespace, results: Results, findings: Sequence[Finding] = ()) -> None:
     if options.json:
         print(json.dumps(report.as_json(results, findings), indent=1))
         return

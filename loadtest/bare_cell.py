@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from loadtest.certificates import BenchAuthority, ClientFiles
 from loadtest.packet import Secret
-from loadtest.processes import LOOPBACK, BenchError, free_ports
+from loadtest.processes import LOOPBACK, BenchError, Tree, free_ports
 from loadtest.radius_client import RadiusClient, Target, Unexpected
 from loadtest.systems import Certified, System, make_supplicants
 from loadtest.tenantry import CERTIFICATE_VLAN, BenchTenant, policy_document
@@ -102,7 +102,7 @@ class BareCell:
         for target, authority, clients in zip(targets, self._authorities, self._clients, strict=True):
             supplicants += make_supplicants(target, clients, authority.server_certificate, CERTIFICATE_VLAN)
         return System(
-            NAME, Random(7).sample(devices, len(devices)), supplicants, lambda: {"radiusd": (self._running.pid,)}
+            NAME, Random(7).sample(devices, len(devices)), supplicants, lambda: {"radiusd": Tree(self._running.pid)}
         )
 
     def _target(self, number: int) -> Target:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
@@ -103,8 +104,16 @@ def free_ports(count: int) -> list[int]:
         return ports
 
 
-def cpu_seconds(*roots: int) -> float:
-    """User and system time of these processes, of all their descendants and of the children they have reaped.
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A process and all its descendants, but for those below `without`."""
+
+    root: int
+    without: tuple[int, ...] = ()
+
+
+def cpu_seconds(tree: Tree) -> float:
+    """User and system time of the tree, children that it has reaped included.
 
     From /proc/<pid>/stat (proc(5)): fields 14 to 17, in ticks of 10 ms; so measure over seconds.
     """
@@ -121,7 +130,7 @@ def cpu_seconds(*roots: int) -> float:
         pid = int(entry.name)
         children.setdefault(int(fields[1]), []).append(pid)
         times[pid] = sum(int(field) for field in fields[11:15])
-    ticks, unseen, seen = 0, list(roots), set[int]()
+    ticks, unseen, seen = 0, [tree.root], set(tree.without)
     while unseen:
         pid = unseen.pop()
         if pid not in seen:

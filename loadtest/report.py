@@ -1,9 +1,10 @@
-"""What a bench prints: a table of what was measured, a line for each target, the same as JSON."""
+"""What a bench prints: a table of what was measured and what stands out in it; or all of it as JSON."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from loadtest.findings import Finding
 from loadtest.rounds import Results
 from loadtest.systems import Result
 
@@ -19,31 +20,6 @@ _COLUMNS = (
     "wrong",
     "silent",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A target of docs/benchmarks.md and what was measured for it."""
-
-    target: str
-    what: str
-    value: float
-    unit: str
-    limit: float
-    at_least: bool
-
-    @property
-    def met(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
-
-    def __str__(self) -> str:
-        sign, verdict = ">=" if self.at_least else "<=", "met" if self.met else "MISSED"
-        value, limit = f"{_number(self.value)}{self.unit}", f"{sign} {_number(self.limit)}{self.unit}"
-        return f"{self.target:<4} {value:>10}  (target {limit}) {verdict}: {self.what}"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
 
 
 def table(results: Results) -> str:

@@ -11,7 +11,7 @@ from loadtest.certificates import ClientFiles
 from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
 from loadtest.fleet import run_together
 from loadtest.packet import ACCESS_REJECT
-from loadtest.processes import BenchError, cpu_seconds
+from loadtest.processes import BenchError, Tree, cpu_seconds
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.tally import Run
 from loadtest.workloads import BENCH_NAS, AccountingSource, Device, mab, mab_source
@@ -52,8 +52,8 @@ class System:
     name: str
     devices: Sequence[Device]
     supplicants: Sequence[Certified]
-    # What its processes are for ("radiusd", "postgres", "agent") and the roots of their trees.
-    processes: Callable[[], Mapping[str, Sequence[int]]]
+    # What its processes are for ("radiusd", "postgres", "agent").
+    processes: Callable[[], Mapping[str, Tree]]
     # Told what was answered, returns once all of it is stored.
     settle: Callable[[Run], None] = lambda run: None
 
@@ -169,7 +169,7 @@ def measure(system: System, work: str, seconds: float) -> Sample:
 
 
 def _cpu(system: System) -> dict[str, float]:
-    return {role: cpu_seconds(*pids) for role, pids in system.processes().items()}
+    return {role: cpu_seconds(tree) for role, tree in system.processes().items()}
 
 
 def rehearse(system: System, works: Sequence[str]) -> None:

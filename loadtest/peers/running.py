@@ -9,6 +9,7 @@ from loadtest import processes
 from loadtest.certificates import BenchAuthority, ClientFiles
 from loadtest.peers.freeradius import FreeRadius, authorize_lines
 from loadtest.peers.postgres import Postgres
+from loadtest.processes import Tree
 from loadtest.systems import Certified, System, make_supplicants
 from loadtest.workloads import Device
 
@@ -79,5 +80,5 @@ def _system(
     name: str, peer: FreeRadius, known: Sequence[tuple[str, str]], supplicants: Sequence[Certified], **others: int
 ) -> System:
     devices = [Device(peer.target, mac, vlan) for mac, vlan in known]
-    roots = {"radiusd": (peer.pid,)} | {role: (pid,) for role, pid in others.items()}
-    return System(name, devices, supplicants, lambda: roots)
+    trees = {"radiusd": Tree(peer.pid)} | {role: Tree(pid) for role, pid in others.items()}
+    return System(name, devices, supplicants, lambda: trees)

@@ -1,0 +1,118 @@
+"""P11: how long a change takes from the call of the service until the cell decides by it, while others are served."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, ACCESS_REQUEST
+from loadtest.processes import BenchError
+from loadtest.product import Installation, StoredRows
+from loadtest.product_tenants import ACTOR, BenchTenants, Provisioned
+from loadtest.radius_client import Exchange, RadiusClient, Request, Target
+from loadtest.tally import Run
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.workloads import BENCH_NAS, mab
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+
+# Half of it asks for the change, half is the traffic of another tenant, which must not notice.
+_PER_SECOND = 200
+_LONGEST_SECONDS = 10
+
+
+class _Probe:
+    """A MAB request of which either verdict may come; tells when it was sent and what came."""
+
+    kind = "probe"
+    code = ACCESS_REQUEST
+
+    def __init__(self, target: Target, mac: str, tell: Callable[[float, int], None]) -> None:
+        self.target = target
+        self._request = mab(target, mac, BENCH_NAS.attributes()).first()
+        self._tell = tell
+
+    def first(self) -> Request:
+        self._sent_at = perf_counter()
+        return self._request
+
+    def receive(self, reply: bytes) -> Request | str:
+        self._tell(self._sent_at, reply[0])
+        return "" if reply[0] in (ACCESS_ACCEPT, ACCESS_REJECT) else f"code {reply[0]}"
+
+
+@dataclass(slots=True)
+class Changes:
+    """Seconds, one for each change made."""
+
+    added: list[float]
+    blocked: list[float]
+    tenants: list[float]
+
+    @property
+    def endpoint_changes(self) -> Sequence[float]:
+        return sorted(self.added + self.blocked)
+
+
+class ChangeBench:
+    def __init__(self, installation: Installation, made: BenchTenants, others: Provisioned, rows: StoredRows) -> None:
+        """`others` is a tenant whose devices go on authenticating."""
+        self._installation = installation
+        self._made = made
+        self._others = others
+        self._rows = rows
+
+    def measure(self, *, changes: int, tenants: int) -> Changes:
+        """Adds and blocks `changes` devices, one by one, then makes `tenants` tenants."""
+        result = Changes([], [], [])
+        tenant = self._others
+        for number in range(changes):
+            mac = f"02bf{number:08x}"
+            scope = TenantScope(tenant.tenant_id)
+            start = perf_counter()
+            with session_scope(scope, engine=self._installation.engine) as session:
+                endpoints.add_endpoint(
+                    session, actor=ACTOR, tenant_id=tenant.tenant_id, mac=mac, groups=[GROUPS[number % len(GROUPS)]]
+                )
+            result.added.append(self._until(tenant.target, mac, ACCESS_ACCEPT, start))
+            start = perf_counter()
+            with session_scope(scope, engine=self._installation.engine) as session:
+                endpoints.block_endpoint(session, actor=ACTOR, tenant_id=tenant.tenant_id, mac=mac)
+            result.blocked.append(self._until(tenant.target, mac, ACCESS_REJECT, start))
+        for number in range(tenants):
+            device = Endpoint(f"02c0{number:08x}", GROUPS[0])
+            start = perf_counter()
+            fresh = self._made.provision_when_free(BenchTenant(f"bench-new-{number}", [device]))
+            result.tenants.append(self._until(fresh.target, device.mac, ACCESS_ACCEPT, start))
+        return result
+
+    def _until(self, target: Target, mac: str, wanted: int, start: float) -> float:
+        """Asks again and again; seconds from `start` until the first request was sent that was answered as wanted."""
+        decided: list[float] = []
+
+        def tell(sent_at: float, code: int) -> None:
+            if code == wanted:
+                decided.append(sent_at)
+
+        device = self._others.tenant.endpoints[0]
+        turns = 0
+
+        def source() -> Exchange | None:
+            nonlocal turns
+            if decided:
+                return None
+            turns += 1
+            if turns % 2:
+                return _Probe(target, mac, tell)
+            return mab(self._others.target, device.mac, BENCH_NAS.attributes(), vlan=device.vlan, kind="others")
+
+        with RadiusClient() as client:
+            run = client.run(source, count=_LONGEST_SECONDS * _PER_SECOND, window=4096, per_second=_PER_SECOND)
+        self._check(run, decided)
+        return min(decided) - start
+
+    def _check(self, run: Run, decided: Sequence[float]) -> None:
+        self._rows.settle(run)
+        if run.faults():
+            raise BenchError(f"while something was changed: {dict(run.faults())}")
+        if not decided:
+            raise BenchError(f"a change was not in force after {_LONGEST_SECONDS} s")

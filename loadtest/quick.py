@@ -1,0 +1,83 @@
+"""`./admit bench quick`: the running installation and its peers, given the same work in turns."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from time import perf_counter
+
+from loadtest import findings
+from loadtest.changes import ChangeBench, Changes
+from loadtest.footprint import Footprint, measure_footprint
+from loadtest.peers.running import PEERS_OF, running_peers
+from loadtest.product import Installation, StoredRows, find_installation
+from loadtest.product_tenants import BenchTenants, Provisioned
+from loadtest.rounds import Results, run_rounds
+from loadtest.steady import Steady, measure_steady_accounting
+from loadtest.systems import Certified, System, make_supplicants
+from loadtest.tenantry import CERTIFICATE_VLAN, known, make_tenants
+from loadtest.workloads import Device
+
+_CLIENTS_PER_TENANT = 4
+_CHANGES, _NEW_TENANTS = 10, 3
+
+Tell = Callable[[str], None]
+
+
+def quick(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[findings.Finding]]:
+    """Makes its tenants, measures, removes them. BenchError where a measurement cannot be made or trusted."""
+    footprint: Footprint | None = None
+    with ExitStack() as stack:
+        installation = stack.enter_context(find_installation())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
+        made = stack.enter_context(BenchTenants(installation, folder, tell))
+        tenants = _provision(made, tell)
+        rows = StoredRows(installation, [tenant.tenant_id for tenant in tenants])
+        product = _system(installation, tenants, rows)
+        results = _measure(product, works, rounds=rounds, seconds=seconds, tell=tell)
+        steady: Steady | None = None
+        if "acct" in works:
+            tell("accounting at a steady pace")
+            steady = measure_steady_accounting(installation, product.devices, rows, seconds=2 * seconds)
+        stored = rows.verify()
+        for stream, (found, answered) in stored.items():
+            tell(f"{stream}: {answered:,} answered, {found:,} rows in PostgreSQL")
+        changes: Changes | None = None
+        if "mab" in works:
+            tell(f"{2 * _CHANGES} changes and {_NEW_TENANTS} new tenants, one by one")
+            changes = ChangeBench(installation, made, tenants[0], rows).measure(changes=_CHANGES, tenants=_NEW_TENANTS)
+            tell("a cell's start and memory")
+            footprint = measure_footprint(installation.settings.cell_slots)
+    return results, findings.judge(results, stored=stored, steady=steady, changes=changes, footprint=footprint)
+
+
+def _provision(made: BenchTenants, tell: Tell) -> list[Provisioned]:
+    plans = make_tenants()
+    tell(f"making {len(plans)} tenants with {sum(len(plan.endpoints) for plan in plans):,} devices")
+    start = perf_counter()
+    tenants = [made.provision_when_free(plan, clients=_CLIENTS_PER_TENANT) for plan in plans]
+    committed = perf_counter()
+    for tenant in tenants:
+        made.wait_live(tenant)
+    tell(f"made in {committed - start:.1f} s, live {perf_counter() - committed:.1f} s later")
+    return tenants
+
+
+def _system(installation: Installation, tenants: Sequence[Provisioned], rows: StoredRows) -> System:
+    devices = [
+        Device(tenant.target, endpoint.mac, endpoint.vlan) for tenant in tenants for endpoint in tenant.tenant.endpoints
+    ]
+    supplicants: list[Certified] = []
+    for tenant in tenants:
+        supplicants += make_supplicants(tenant.target, tenant.clients, tenant.server_certificate, CERTIFICATE_VLAN)
+    # An order that favours no tenant and no cache.
+    mixed = Random(7).sample(devices, len(devices))
+    return System(findings.PRODUCT, mixed, supplicants, installation.processes, rows.settle)
+
+
+def _measure(product: System, works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> Results:
+    names = list(dict.fromkeys(name for work in works for name in PEERS_OF[work]))
+    with running_peers(names, known(make_tenants())) as peers:
+        plan = {work: [product, *(peers[name] for name in PEERS_OF[work])] for work in works}
+        return run_rounds(plan, rounds=rounds, seconds=seconds, tell=tell)
