@@ -30,9 +30,10 @@ JOURNAL_SYNC_SECONDS = 0.05
 TICK_SECONDS = 0.2
 STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
-SESSIONS_SECONDS = 60.0
+SESSIONS_SECONDS = 10.0
 SESSION_LIFETIME_SECONDS = 24 * 3600
-SESSIONS_PER_SLOT = 20_000
+# Two files of a page each for a session: 400 MB of memory at the most.
+SESSION_FILES = 100_000
 # Fewer free slots than this, and those whose tenants have left are made ready again.
 FEW_FREE_SLOTS = 3
 
@@ -75,8 +76,8 @@ class Keeper:
 
     def run(self, stop: threading.Event) -> None:
         chores = {
-            "status": (STATUS_SECONDS, self._tell_status),
             "report": (REPORT_SECONDS, self._report),
+            "status": (STATUS_SECONDS, self._tell_status),
             "sessions": (SESSIONS_SECONDS, self._forget_sessions),
         }
         due = dict.fromkeys(chores, 0.0)
@@ -160,7 +161,7 @@ class Keeper:
         self._directory.free(renewed)
 
     def _forget_sessions(self) -> None:
-        forget_old_sessions(self._paths.sessions, lifetime_seconds=SESSION_LIFETIME_SECONDS, most=SESSIONS_PER_SLOT)
+        forget_old_sessions(self._paths.sessions, lifetime_seconds=SESSION_LIFETIME_SECONDS, most=SESSION_FILES)
 
     def _tell_status(self) -> None:
         running, generation = self._radiusd.running, self._radiusd.generation

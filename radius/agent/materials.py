@@ -79,13 +79,21 @@ class Materials:
 
 
 def forget_old_sessions(directory: Path, *, lifetime_seconds: int, most: int) -> int:
-    """Remove stored TLS sessions past their lifetime, and the oldest beyond `most` of a slot. How many were removed."""
-    removed = 0
+    """Remove stored TLS sessions past their lifetime, and the oldest where there are more than `most` files in all.
+
+    The room is shared evenly among the slots that use it, so that a busy tenant forgets its own sessions, not another's.
+    Returns how many files were removed.
+    """
+    slots = [
+        sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(slot)), reverse=True)
+        for slot in directory.iterdir()
+    ]
+    share = most // max(1, sum(1 for files in slots if files))
     oldest_kept = clock.epoch_seconds() - lifetime_seconds
-    for slot in directory.iterdir():
-        files = sorted(((entry.stat().st_mtime, entry.path) for entry in os.scandir(slot)), reverse=True)
+    removed = 0
+    for files in slots:
         for number, (changed, path) in enumerate(files):
-            if changed < oldest_kept or number >= 2 * most:
+            if changed < oldest_kept or number >= share:
                 Path(path).unlink(missing_ok=True)
                 removed += 1
     return removed
