@@ -1,0 +1,108 @@
+"""A cell with tenants, and an owner's connection that changes rows as the services would."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from nac.ids import CellId, TenantId
+from nac.replica.records import SlotRecord
+from nac.replica.store import ReplicaWriter
+from radius.agent.alarms import Alarms
+from radius.agent.sync import ReplicaSync
+from tests.factories.tenancy import Platform, make_platform, make_tenant
+from tests.postgres import Database
+from tests.replica.contents import everything, view_of
+
+
+@dataclass
+class Tenant:
+    id: TenantId
+    number: int
+    slot: int
+
+
+class Replica:
+    """A replica that follows the database step by step."""
+
+    def __init__(self, cell_id: CellId, engine: Engine, directory, *, before_commit=None) -> None:
+        self.alarms = Alarms()
+        self.writer = ReplicaWriter(directory)
+        self.sync = ReplicaSync(
+            cell_id,
+            engine,
+            self.writer,
+            dictionary=None,
+            reseal=lambda sealed, context: b"resealed " + context.encode() + b" " + sealed,
+            alarms=self.alarms,
+            before_commit=before_commit,
+        )
+
+    def catch_up(self):
+        while self.sync.catch_up():
+            continue
+        return self
+
+    @property
+    def view(self):
+        return view_of(self.writer)
+
+    @property
+    def everything(self):
+        return everything(self.writer)
+
+    @property
+    def alarm_codes(self):
+        return {alarm.code for alarm in self.alarms.standing()}
+
+    def slots(self) -> dict[int, SlotRecord]:
+        return self.writer.slots()
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine, slots=4)
+
+
+@pytest.fixture
+def owner(database: Database, platform: Platform) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def make(app_engine: Engine, platform: Platform, owner: psycopg.Connection):
+    def make(slug: str) -> Tenant:
+        tenant = make_tenant(app_engine, platform, slug)
+        (slot,) = owner.execute("SELECT number FROM slots WHERE tenant_id = %s", (tenant.id,)).fetchone()
+        return Tenant(tenant.id, tenant.number, slot)
+
+    return make
+
+
+@pytest.fixture
+def alpha(make) -> Tenant:
+    return make("alpha")
+
+
+@pytest.fixture
+def replica(platform: Platform, cell_engine: Engine, tmp_path) -> Iterator[Replica]:
+    replica = Replica(platform.cell_id, cell_engine, tmp_path / "replica")
+    yield replica
+    replica.writer.close()
+
+
+@pytest.fixture
+def fresh_replica(platform: Platform, cell_engine: Engine, tmp_path):
+    """Another replica of the same cell, which loads everything at once."""
+    made = []
+
+    def make() -> Replica:
+        made.append(Replica(platform.cell_id, cell_engine, tmp_path / f"fresh-{len(made)}"))
+        return made[-1].catch_up()
+
+    yield make
+    for replica in made:
+        replica.writer.close()

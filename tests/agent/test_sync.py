@@ -1,0 +1,396 @@
+import random
+import threading
+import time
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+
+from nac.db import PlatformScope, session_scope
+from nac.replica.feed import prune_changes
+from nac.replica.files import CURRENT
+from nac.replica.records import AuthorityRecord
+from radius.agent.alarms import Alarms
+from radius.agent.sync import open_replica
+from tests.agent.conftest import Replica
+from tests.agent.rows import (
+    BAD,
+    GOOD,
+    add_authority,
+    add_certificate,
+    add_endpoint,
+    add_nas,
+    add_policy,
+    add_site,
+    add_user,
+    publish,
+)
+from tests.factories.tenancy import make_cell
+from tests.postgres import Database
+
+
+def eventually(condition, seconds=5.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
+    policy_id = add_policy(owner, alpha)
+    site_id = add_site(owner, alpha, policy_id=policy_id, fallback={"verdict": "permit"})
+    nas_id = add_nas(owner, alpha, site_id, identifier="switch-1", address="192.0.2.7")
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    add_endpoint(
+        owner, alpha, "aabbccddeeff", groups=("b", "a"), attributes={"owner": "IT", "floor": 3}, valid_until=until
+    )
+    user_id = add_user(owner, alpha, "anna", sealed=b"secret")
+    ca = add_authority(owner, alpha)
+    add_certificate(owner, alpha, ca, b"\x0f\xff")
+    add_certificate(owner, alpha, ca, b"\x01", profile="eap-server")
+    replica.catch_up()
+    with replica.view as view:
+        slot = view.slot(alpha.slot)
+        assert (slot.tenant, slot.tenant_id, slot.slug, slot.status) == (alpha.number, str(alpha.id), "alpha", "active")
+        assert slot.server_certificate == "01"
+        assert view.policy(alpha.number, str(policy_id)).version == 1
+        assert view.site(alpha.number, str(site_id)).fallback == b'{"verdict": "permit"}'
+        assert view.nas_by_identifier(alpha.number, "switch-1").nas_id == str(nas_id)
+        assert view.nas_by_address(alpha.number, bytes([192, 0, 2, 7])).site_id == str(site_id)
+        endpoint = view.endpoint(alpha.number, "aabbccddeeff")
+        assert endpoint.groups == ("a", "b")
+        assert endpoint.attributes == {"owner": "IT", "floor": "3"}
+        assert endpoint.valid_until == int(until.timestamp())
+        assert view.user(alpha.number, "anna").sealed_password == f"resealed user:{user_id} secret".encode()
+        assert view.certificate(alpha.number, "0fff").status == "valid"
+        assert view.authority("/O=Alpha/CN=CA") == AuthorityRecord(((alpha.number, True),))
+        assert view.meta("complete") == "1"
+
+
+def test_caught_up_replica_tells_its_position(owner, alpha, replica, platform):
+    replica.catch_up()
+    owner.execute("UPDATE tenants SET name = 'Other' WHERE id = %s", (alpha.id,))
+    (xact,) = owner.execute("SELECT max(xact)::text FROM replica_changes").fetchone()
+    query = "SELECT pg_visible_in_snapshot(%s::xid8, replica_position::pg_snapshot) FROM cells WHERE id = %s"
+    assert owner.execute(query, (xact, platform.cell_id)).fetchone() == (False,)
+    replica.catch_up()
+    assert owner.execute(query, (xact, platform.cell_id)).fetchone() == (True,)
+
+
+def test_commits_in_another_order_than_their_start_are_all_seen(owner, database: Database, alpha, replica):
+    replica.catch_up()
+    with psycopg.connect(database.owner_url) as slow:
+        add_endpoint(slow, alpha, "000000000001")
+        add_endpoint(owner, alpha, "000000000002")
+        replica.catch_up()
+        with replica.view as view:
+            assert view.endpoint(alpha.number, "000000000001") is None
+            assert view.endpoint(alpha.number, "000000000002") is not None
+        add_endpoint(owner, alpha, "000000000003")
+        replica.catch_up()
+        slow.commit()
+    replica.catch_up()
+    with replica.view as view:
+        assert view.endpoint(alpha.number, "000000000001") is not None
+        assert view.endpoint(alpha.number, "000000000003") is not None
+    assert replica.sync.counters["full_loads"] == 1
+
+
+def test_rolled_back_change_never_arrives(owner, alpha, replica):
+    replica.catch_up()
+    with owner.transaction() as transaction:
+        add_endpoint(owner, alpha, "000000000001")
+        raise psycopg.Rollback(transaction)
+    assert not replica.sync.catch_up()
+
+
+def test_step_by_step_is_the_same_as_everything_at_once(owner, make, replica, fresh_replica):
+    """Random changes of every noun, in batches; after each some replica that loads anew must be equal."""
+    dice = random.Random(20)
+    tenants = [make("alpha"), make("bravo")]
+    sites = {tenant.number: add_site(owner, tenant) for tenant in tenants}
+    authorities = {tenant.number: add_authority(owner, tenant) for tenant in tenants}
+    policies = {tenant.number: add_policy(owner, tenant) for tenant in tenants}
+    replica.catch_up()
+
+    def change(step):
+        tenant = dice.choice(tenants)
+        mac, number = f"{dice.randrange(30):012x}", tenant.number
+        serial = bytes([dice.randrange(1, 20)])
+        match dice.randrange(12):
+            case 0 | 1:
+                owner.execute("DELETE FROM endpoints WHERE tenant_id = %s AND mac = %s", (tenant.id, mac))
+                add_endpoint(owner, tenant, mac, name=f"n{step}", groups=dice.sample(["a", "b", "c"], 2))
+            case 2:
+                owner.execute("DELETE FROM endpoints WHERE tenant_id = %s AND mac = %s", (tenant.id, mac))
+            case 3:
+                owner.execute(
+                    "UPDATE endpoints SET status = 'blocked' WHERE tenant_id = %s AND mac = %s", (tenant.id, mac)
+                )
+            case 4:
+                owner.execute(
+                    "UPDATE endpoints SET mac = mac | '100000000000'::macaddr WHERE tenant_id = %s AND mac = %s",
+                    (tenant.id, mac),
+                )
+            case 5:
+                owner.execute("DELETE FROM nases WHERE tenant_id = %s AND identifier = %s", (tenant.id, mac))
+                add_nas(owner, tenant, sites[number], identifier=mac)
+            case 6:
+                owner.execute("UPDATE nases SET identifier = identifier || 'x' WHERE tenant_id = %s", (tenant.id,))
+            case 7:
+                owner.execute("DELETE FROM certificates WHERE tenant_id = %s AND serial = %s", (tenant.id, serial))
+                profile = dice.choice(["eap-server", "eap-client-user"])
+                add_certificate(owner, tenant, authorities[number], serial, profile=profile)
+            case 8:
+                owner.execute("UPDATE certificates SET status = 'revoked' WHERE tenant_id = %s", (tenant.id,))
+            case 9:
+                publish(owner, tenant, policies[number], step + 2, GOOD)
+            case 10:
+                owner.execute("DELETE FROM endpoint_groups WHERE tenant_id = %s AND name = 'a'", (tenant.id,))
+            case 11:
+                owner.execute("DELETE FROM users WHERE tenant_id = %s AND name = 'anna'", (tenant.id,))
+                add_user(owner, tenant, "anna")
+
+    for step in range(150):
+        change(step)
+        if step % 7 == 0:
+            replica.catch_up()
+    replica.catch_up()
+    assert replica.sync.counters["full_loads"] == 1
+    assert replica.everything == fresh_replica().everything
+
+
+def test_arriving_tenant_brings_the_rows_it_had(owner, alpha, replica, platform, make):
+    replica.catch_up()
+    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (alpha.id,))
+    add_endpoint(owner, alpha, "000000000001")
+    replica.catch_up()
+    assert replica.slots() == {}
+    assert replica.everything["endpoints"] == {}
+    owner.execute("UPDATE slots SET tenant_id = %s, status = 'assigned' WHERE number = 3", (alpha.id,))
+    replica.catch_up()
+    assert set(replica.slots()) == {3}
+    with replica.view as view:
+        assert view.endpoint(alpha.number, "000000000001") is not None
+    assert replica.sync.counters["full_loads"] == 1
+
+
+def test_leaving_tenant_takes_everything_along(owner, make, replica):
+    alpha, bravo = make("alpha"), make("bravo")
+    for tenant in (alpha, bravo):
+        add_endpoint(owner, tenant, "000000000001")
+        add_authority(owner, tenant, subject="/CN=Shared", kind="external")
+    replica.catch_up()
+    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (alpha.id,))
+    replica.catch_up()
+    assert set(replica.slots()) == {bravo.slot}
+    with replica.view as view:
+        assert view.endpoint(alpha.number, "000000000001") is None
+        assert view.endpoint(bravo.number, "000000000001") is not None
+        assert view.authority("/CN=Shared") == AuthorityRecord(((bravo.number, False),))
+
+
+def test_suspended_tenant_is_suspended_in_the_replica(owner, alpha, replica):
+    replica.catch_up()
+    for status, expected in (("suspended", "suspended"), ("active", "active"), ("deleting", "suspended")):
+        owner.execute("UPDATE tenants SET status = %s WHERE id = %s", (status, alpha.id))
+        replica.catch_up()
+        assert replica.slots()[alpha.slot].status == expected
+
+
+def test_bad_policy_leaves_the_one_before_in_force_and_says_so(owner, alpha, replica, fresh_replica):
+    policy_id = add_policy(owner, alpha)
+    replica.catch_up()
+    publish(owner, alpha, policy_id, 2, BAD)
+    for _ in range(2):
+        replica.catch_up()
+        with replica.view as view:
+            assert view.policy(alpha.number, str(policy_id)).version == 1
+        assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
+        # The second time, everything is loaded anew.
+        owner.execute("UPDATE cells SET replica_position = NULL")
+    assert replica.sync.counters["full_loads"] == 2
+    publish(owner, alpha, policy_id, 3, GOOD)
+    replica.catch_up()
+    with replica.view as view:
+        assert view.policy(alpha.number, str(policy_id)).version == 3
+    assert replica.alarm_codes == set()
+    publish(owner, alpha, policy_id, 4, BAD)
+    with fresh_replica().view as view:
+        assert view.policy(alpha.number, str(policy_id)) is None
+
+
+def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica):
+    site_id = add_site(owner, alpha)
+    replica.catch_up()
+    owner.execute("UPDATE sites SET name = 'New', fallback = '{\"verdict\": \"maybe\"}' WHERE id = %s", (site_id,))
+    replica.catch_up()
+    with replica.view as view:
+        assert view.site(alpha.number, str(site_id)).name == "Branch"
+    assert replica.alarm_codes == {f"site-refused-{site_id}"}
+
+
+def test_restart_goes_on_where_it_stood(owner, alpha, platform, cell_engine, tmp_path):
+    first = Replica(platform.cell_id, cell_engine, tmp_path / "replica").catch_up()
+    first.writer.close()
+    add_endpoint(owner, alpha, "000000000001")
+    second = Replica(platform.cell_id, cell_engine, tmp_path / "replica")
+    assert second.sync.complete
+    second.catch_up()
+    assert second.sync.counters == {"changes": 1}
+    with second.view as view:
+        assert view.endpoint(alpha.number, "000000000001") is not None
+    second.writer.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE cells SET replica_position = NULL",
+        "UPDATE cells SET replica_position = '3:3:'",
+        "UPDATE cells SET replica_position_at = now() - interval '30 days'",
+    ],
+)
+def test_database_with_another_past_is_loaded_anew(statement, owner, alpha, replica):
+    replica.catch_up()
+    owner.execute(statement)
+    replica.catch_up()
+    assert replica.sync.counters["full_loads"] == 2
+
+
+def test_lost_report_does_not_load_everything_again(owner, alpha, replica, monkeypatch):
+    replica.catch_up()
+    add_endpoint(owner, alpha, "000000000001")
+    with monkeypatch.context() as patched:
+        patched.setattr(replica.sync, "_report", lambda: (_ for _ in ()).throw(OSError("gone")))
+        with pytest.raises(OSError, match="gone"):
+            replica.sync.catch_up()
+    add_endpoint(owner, alpha, "000000000002")
+    replica.catch_up()
+    assert replica.sync.counters["full_loads"] == 1
+
+
+def test_too_many_changes_load_everything_instead(owner, alpha, replica, monkeypatch):
+    monkeypatch.setattr("radius.agent.sync.MANY_CHANGES", 3)
+    replica.catch_up()
+    for number in range(5):
+        add_endpoint(owner, alpha, f"{number:012x}")
+    replica.catch_up()
+    assert replica.sync.counters["full_loads"] == 2
+    assert len(replica.everything["endpoints"]) == 5
+
+
+def test_hook_sees_the_slots_before_they_decide(owner, alpha, platform, cell_engine, tmp_path):
+    seen = []
+
+    def before_commit(session, slots):
+        seen.append({number: slot.server_certificate for number, slot in slots.items()})
+
+    replica = Replica(platform.cell_id, cell_engine, tmp_path / "replica", before_commit=before_commit).catch_up()
+    ca = add_authority(owner, alpha)
+    add_certificate(owner, alpha, ca, b"\x05")
+    add_certificate(owner, alpha, ca, b"\x06", profile="eap-server")
+    replica.catch_up()
+    assert seen == [{alpha.slot: ""}, {alpha.slot: "06"}]
+    add_certificate(owner, alpha, ca, b"\x07")
+    replica.catch_up()
+    assert len(seen) == 2
+    replica.writer.close()
+
+
+def test_configuration_is_told_of_after_slots_and_nases_changed(owner, alpha, replica):
+    replica.catch_up()
+    told = []
+    replica.sync.on_configuration = lambda: told.append(1)
+    add_endpoint(owner, alpha, "000000000001")
+    replica.catch_up()
+    assert told == []
+    add_nas(owner, alpha, add_site(owner, alpha), address="192.0.2.1")
+    replica.catch_up()
+    assert told == [1]
+
+
+def test_other_cells_tenants_stay_out(owner, alpha, app_engine, cell_engine, tmp_path):
+    other = make_cell(cell_engine, name="cell-2", first_port=19120)
+    add_endpoint(owner, alpha, "000000000001")
+    replica = Replica(other, cell_engine, tmp_path / "other").catch_up()
+    add_endpoint(owner, alpha, "000000000002")
+    assert not replica.sync.catch_up()
+    assert replica.slots() == {}
+    assert all(not records for records in replica.everything.values())
+    replica.writer.close()
+
+
+def test_running_sync_is_quick_and_survives_a_database_that_goes_away(
+    owner, database: Database, alpha, platform, cell_engine, tmp_path
+):
+    stop = threading.Event()
+    replicas = []
+
+    def work():
+        replicas.append(Replica(platform.cell_id, cell_engine, tmp_path / "replica"))
+        replicas[0].sync.run(stop)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        eventually(lambda: replicas and replicas[0].sync.complete)
+
+        def decides(mac):
+            with replicas[0].view as view:
+                return view.endpoint(alpha.number, mac) is not None
+
+        started = time.monotonic()
+        add_endpoint(owner, alpha, "000000000001")
+        eventually(lambda: decides("000000000001"), seconds=1)
+        assert time.monotonic() - started < 1
+        with psycopg.connect(database.superuser_url, autocommit=True) as superuser:
+            superuser.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'admit_cell'")
+        eventually(lambda: "replica-sync" in replicas[0].alarm_codes)
+        add_endpoint(owner, alpha, "000000000002")
+        eventually(lambda: decides("000000000002"))
+        eventually(lambda: replicas[0].alarm_codes == set())
+    finally:
+        stop.set()
+        thread.join()
+        replicas[0].writer.close()
+    assert replicas[0].sync.counters["full_loads"] == 1
+
+
+def test_position_moves_on_though_nothing_changes(owner, alpha, replica, platform, monkeypatch):
+    replica.catch_up()
+    (before,) = owner.execute("SELECT replica_position FROM cells").fetchone()
+    owner.execute("UPDATE tenants SET name = name WHERE id = %s", (alpha.id,))
+    monkeypatch.setattr("radius.agent.sync.ADVANCE_SECONDS", 0.0)
+    assert not replica.sync.catch_up()
+    assert owner.execute("SELECT replica_position <> %s FROM cells", (before,)).fetchone() == (True,)
+
+
+def test_damaged_replica_is_built_anew_with_an_alarm(owner, alpha, platform, cell_engine, tmp_path):
+    directory = tmp_path / "replica"
+    Replica(platform.cell_id, cell_engine, directory).catch_up().writer.close()
+    path = directory / (directory / CURRENT).read_text() / "data.mdb"
+    path.write_bytes(path.read_bytes()[: 3 * 4096])
+    alarms = Alarms()
+    with open_replica(directory, alarms) as writer:
+        assert [alarm.code for alarm in alarms.standing()] == ["replica-rebuilt"]
+        assert writer.meta("complete") == ""
+
+
+def test_pruning_keeps_what_a_cell_has_not_applied(owner, alpha, replica, worker_engine):
+    def prune():
+        with session_scope(PlatformScope(), engine=worker_engine) as session:
+            return prune_changes(session)
+
+    replica.catch_up()
+    add_endpoint(owner, alpha, "000000000001")
+    owner.execute("UPDATE replica_changes SET at = now() - interval '2 days'")
+    (total,) = owner.execute("SELECT count(*) FROM replica_changes").fetchone()
+    assert prune() == total - 1
+    replica.catch_up()
+    assert prune() == 1
+    add_endpoint(owner, alpha, "000000000002")
+    assert prune() == 0
+    owner.execute("UPDATE replica_changes SET at = now() - interval '2 days'")
+    owner.execute("UPDATE cells SET replica_position_at = now() - interval '8 days'")
+    assert prune() == 1
