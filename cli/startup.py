@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli import cluster, envfile, environment, health, procfs, supervisor
@@ -33,7 +34,14 @@ def exclusive(layout: Layout) -> Iterator[None]:
         yield
 
 
-def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Settings:
+@dataclass(frozen=True, slots=True)
+class Started:
+    settings: Settings
+    # False where everything ran already.
+    anew: bool
+
+
+def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Started:
     """Bring every process up and healthy; what runs already and fits is left alone."""
     values = environment.compose(layout, choices)
     settings = load_settings(values, required=_REQUIRED)
@@ -49,7 +57,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Settin
         write_private(_stamp_file(layout), stamp)
     _start_database(layout, settings, progress)
     _start_others(layout, settings, progress)
-    return settings
+    return Started(settings, anew=not running)
 
 
 def _start_supervisor(

@@ -84,7 +84,7 @@ def _show_cell(cell: dict[str, Any]) -> None:
         "replica": f"current {max(0.0, now - caught_up):.0f} s ago" if caught_up else "never filled",
         "database": "connected" if cell.get("database") else "away: serving from the replica, the journal waits",
         "journal": ", ".join(f"{stream} {size} bytes to ship" for stream, size in backlog.items()) or "none",
-        "counters": ", ".join(f"{name} {count}" for name, count in sorted(counters.items())) or "none",
+        "counters": ", ".join(f"{name} {count}" for name, count in sorted(counters.items()) if count) or "all 0",
     }
     click.echo(f"\n{cell['cell']}")
     for label, value in lines.items():

@@ -2,7 +2,7 @@
 
 import click
 
-from cli import startup
+from cli import demonstration, startup
 from cli.install import ensure_packages
 from cli.layout import make_layout, var_dir
 from cli.progress import Progress
@@ -14,7 +14,15 @@ from cli.progress import Progress
 @click.option("--api-port", metavar="PORT", help="TCP port of the API [8460 at first].")
 @click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
 @click.option("--no-demo", is_flag=True, help="Start everything, but make no demo tenants and run no board.")
-def command(listen: str | None, first_port: str | None, api_port: str | None, no_install: bool, no_demo: bool) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context,
+    listen: str | None,
+    first_port: str | None,
+    api_port: str | None,
+    no_install: bool,
+    no_demo: bool,
+) -> None:
     """Install what is missing, start every process, and show the demo.
 
     Choices are kept in var/admit.env: the next 'up' needs none of them again.
@@ -26,8 +34,15 @@ def command(listen: str | None, first_port: str | None, api_port: str | None, no
     choices = {f"ADMIT_{name}": value for name, value in options.items() if value is not None}
     with startup.exclusive(layout):
         progress.note(layout.describe())
-        settings = startup.start(layout, choices, progress)
+        started = startup.start(layout, choices, progress)
+    settings = started.settings
     progress.note(
         f"RADIUS: UDP {settings.listen_address}, ports {settings.cell_ports.start} to {settings.cell_ports[-1]}"
     )
-    progress.note(f"API: http://{settings.listen_address}:{settings.api_port}/")
+    progress.note(f"API: http://{_for_url(settings.listen_address)}:{settings.api_port}/")
+    if not no_demo:
+        ctx.exit(demonstration.show(layout, progress, anew=started.anew))
+
+
+def _for_url(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
