@@ -1,0 +1,91 @@
+"""What a RADIUS client is told, in one form whichever tool printed it: names and values as radclient spells them."""
+
+import re
+from dataclasses import dataclass
+
+Attributes = tuple[tuple[str, str], ...]
+
+_TUNNEL = ("Tunnel-Type", "Tunnel-Medium-Type", "Tunnel-Private-Group-Id")
+# RFC 2868 3.1 and 3.2, as far as a VLAN needs them (RFC 3580 3.31); other numbers stay numbers.
+_TUNNEL_NAMES = {("Tunnel-Type", 13): "VLAN", ("Tunnel-Medium-Type", 6): "IEEE-802"}
+_HIGHEST_TAG = 0x1F
+
+_EAPOL_CODE = re.compile(r"^RADIUS message: code=\d+ \((Access-Accept|Access-Reject)\)")
+_EAPOL_NAME = re.compile(r"^ {3}Attribute \d+ \((.+)\) length=\d+$")
+_EAPOL_VALUE = re.compile(r"^ {6}Value: (.*)$")
+_RADCLIENT_CODE = re.compile(r"^Received (\S+) Id \d+ ")
+_RADCLIENT_ATTRIBUTE = re.compile(r"^\t(\S+) = (.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that ends a request."""
+
+    # Access-Accept, Access-Reject, Accounting-Response.
+    code: str
+    attributes: Attributes
+
+    def first(self, name: str) -> str:
+        return next((value for found, value in self.attributes if found == name), "")
+
+    @property
+    def vlan(self) -> str:
+        """The VLAN that a switch puts the port on: RFC 3580 3.31 needs all three attributes, of one tag.
+
+        "" where there is none of them; "broken" where some are missing, repeated, or of another tag or type.
+        """
+        found = [(name, value) for name, value in self.attributes if name.partition(":")[0] in _TUNNEL]
+        if not found:
+            return ""
+        tags = {name.partition(":")[2] for name, _ in found}
+        values = {name.partition(":")[0]: value for name, value in found}
+        whole = len(found) == len(values) == len(_TUNNEL) and len(tags) == 1
+        if not whole or values["Tunnel-Type"] != "VLAN" or values["Tunnel-Medium-Type"] != "IEEE-802":
+            return "broken"
+        return values["Tunnel-Private-Group-Id"]
+
+    @property
+    def has_eap_failure(self) -> bool:
+        """RFC 3579 2.6.3: a reject ends the EAP conversation in the same packet (RFC 3748 4.2: code 4, length 4)."""
+        return bool(re.fullmatch(r"(0x)?04[0-9a-f]{2}0004", self.first("EAP-Message")))
+
+
+def read_eapol(output: str) -> tuple[Answer, ...]:
+    """Every Access-Accept and Access-Reject that eapol_test shows, in order."""
+    answers: list[Answer] = []
+    code, name, attributes = "", "", []
+    for line in [*output.splitlines(), ""]:
+        if code and (found := _EAPOL_NAME.match(line)):
+            name = found[1]
+        elif code and (found := _EAPOL_VALUE.match(line)):
+            attributes.append(_from_eapol(name, found[1]))
+        else:
+            if code:
+                answers.append(Answer(code, tuple(attributes)))
+            head = _EAPOL_CODE.match(line)
+            code, attributes = head[1] if head else "", []
+    return tuple(answers)
+
+
+def _from_eapol(name: str, value: str) -> tuple[str, str]:
+    if name not in _TUNNEL:
+        return name, value[1:-1] if value.startswith("'") else value
+    octets = bytes.fromhex(value)
+    if name == "Tunnel-Private-Group-Id":
+        # RFC 2868 3.6: a first octet above 0x1F is no tag but part of the text.
+        tag, text = (octets[0], octets[1:]) if octets[:1] <= bytes((_HIGHEST_TAG,)) else (0, octets)
+        return f"{name}:{tag}", text.decode("utf-8", "replace")
+    number = int.from_bytes(octets[1:])
+    return f"{name}:{octets[0]}", _TUNNEL_NAMES.get((name, number), str(number))
+
+
+def read_radclient(output: str) -> Answer | None:
+    """The answer that `radclient -x` shows; None for silence."""
+    code, attributes = "", []
+    for line in output.splitlines():
+        if head := _RADCLIENT_CODE.match(line):
+            code = head[1]
+        elif code and (found := _RADCLIENT_ATTRIBUTE.match(line)):
+            value = found[2]
+            attributes.append((found[1], value[1:-1] if value.startswith('"') else value))
+    return Answer(code, tuple(attributes)) if code else None

@@ -1,0 +1,177 @@
+"""Certificates of the demo as files. Keys are in no table, so whatever is missing or no longer fits is issued anew."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from cli.demo.files import Writer
+from nac.certificates import service as certificates
+from nac.certificates.errors import CertificateNotFound
+from nac.ids import TenantId
+from nac.models import Certificate
+from nac.secrets import Sealer
+from pki.bundles import certificates_pem
+from pki.errors import PkiError
+from pki.issuing import Issuer, issue, issue_root
+from pki.keys import generate_key, key_pem, load_key, same_public_key
+from pki.names import san, subject_name
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a supplicant is given: certificate with chain, and key, in PEM."""
+
+    identity: str
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A certificate of each tenant; its life as days from its issue, None for the profile's own."""
+
+    stem: str
+    profile: str = "eap-client-device"
+    begins: int | None = None
+    ends: int | None = None
+    revoked: bool = False
+
+    def fits(self, row: Certificate, now: datetime) -> bool:
+        """Whether an issued one still shows what it is to show, for a day to come."""
+        if self.revoked != (row.status == "revoked"):
+            return False
+        if self.ends is not None and self.ends < 0:
+            return row.not_after < now
+        if self.begins is not None and self.begins > 0:
+            return row.not_before > now + _DAY
+        return row.not_before <= now and row.not_after > now + _DAY
+
+
+DEVICE = Plan("laptop")
+REVOKED = Plan("revoked", revoked=True)
+EXPIRED = Plan("expired", begins=-30, ends=-1)
+EARLY = Plan("not-yet-valid", begins=30, ends=60)
+# Older than any server certificate of the tenant: the newest of this profile is the one that the cell presents.
+MISUSED = Plan("wrong-usage", profile="eap-server", begins=-90)
+PLANS = (DEVICE, REVOKED, EXPIRED, EARLY, MISUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Issuance:
+    """Issues for one tenant, into its folder."""
+
+    session: Session
+    tenant_id: TenantId
+    slug: str
+    folder: Path
+    actor: str
+    sealer: Sealer
+    now: datetime
+
+    def credential(self, plan: Plan) -> Credential:
+        name = f"{plan.stem}.{self.slug}.example"
+        return Credential(name, self.folder / f"{plan.stem}.pem", self.folder / f"{plan.stem}.key")
+
+    def ensure(self, plan: Plan, writer: Writer) -> bool:
+        """Have the certificate's files written unless they are good; returns whether one was issued."""
+        credential = self.credential(plan)
+        row = self._find(credential)
+        issued = None
+        if row is None or not plan.fits(row, self.now):
+            issued = self._issue(plan, credential.identity)
+            writer.add(credential.certificate, certificates.pem_files(issued)["cert"])
+            writer.add(credential.key, certificates.pem_files(issued)["key"])
+        if plan is DEVICE:
+            shown = issued or certificates.with_chain(self.session, _some(row), None)
+            writer.add(self.folder / "ca.pem", certificates_pem([shown.root]))
+        return issued is not None
+
+    def _find(self, credential: Credential) -> Certificate | None:
+        certificate = read_pair(credential)
+        if certificate is None:
+            return None
+        try:
+            return certificates.require_by_serial(
+                self.session, tenant_id=self.tenant_id, serial=f"{certificate.serial_number:x}"
+            )
+        except CertificateNotFound:
+            return None
+
+    def _issue(self, plan: Plan, name: str) -> certificates.IssuedCertificate:
+        key = generate_key()
+        reservation = certificates.reserve(
+            self.session,
+            tenant_id=self.tenant_id,
+            profile=plan.profile,
+            common_name=name,
+            sans=(san("dns", name),),
+            now=self.now,
+            not_before=None if plan.begins is None else self.now + plan.begins * _DAY,
+            not_after=None if plan.ends is None else self.now + plan.ends * _DAY,
+        )
+        row = certificates.sign(
+            self.session,
+            reservation,
+            actor=self.actor,
+            public_key=key.public_key(),
+            sealer=self.sealer,
+            now=self.now,
+        )
+        if plan.revoked:
+            certificates.revoke(
+                self.session, actor=self.actor, tenant_id=self.tenant_id, serial=row.serial.hex(), now=self.now
+            )
+        return certificates.with_chain(self.session, row, key)
+
+
+def _some(row: Certificate | None) -> Certificate:
+    assert row is not None
+    return row
+
+
+def read_pair(credential: Credential) -> x509.Certificate | None:
+    """The certificate in the file, if the other one holds its key."""
+    try:
+        certificate = x509.load_pem_x509_certificates(credential.certificate.read_bytes())[0]
+        key = load_key(credential.key.read_bytes())
+    except (OSError, ValueError, PkiError):
+        return None
+    return certificate if same_public_key(certificate.public_key(), key.public_key()) else None
+
+
+def ensure_stranger(folder: Path, writer: Writer, now: datetime) -> Credential:
+    """A device of somebody whom no tenant knows: a certificate below authorities that nobody was ever told of."""
+    credential = Credential("laptop.nowhere.example", folder / "laptop.pem", folder / "laptop.key")
+    found = read_pair(credential)
+    if found is not None and found.not_valid_after_utc > now + _DAY:
+        return credential
+    root_key, issuing_key, key = generate_key(), generate_key(), generate_key()
+    root = issue_root(
+        PROFILES["root"], key=root_key, subject=subject_name("Nowhere Root CA"), now=now, serial=random_serial()
+    )
+    issuing = issue(
+        PROFILES["issuing"],
+        public_key=issuing_key.public_key(),
+        subject=subject_name("Nowhere Issuing CA"),
+        issuer=Issuer(root, root_key),
+        now=now,
+        serial=random_serial(),
+    )
+    leaf = issue(
+        PROFILES[DEVICE.profile],
+        public_key=key.public_key(),
+        subject=subject_name(credential.identity),
+        issuer=Issuer(issuing, issuing_key),
+        now=now,
+        serial=random_serial(),
+    )
+    writer.add(credential.certificate, certificates_pem([leaf, issuing]))
+    writer.add(credential.key, key_pem(key))
+    return credential

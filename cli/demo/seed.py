@@ -1,0 +1,261 @@
+"""Makes what the demo needs and is not there yet. What a person has changed meanwhile stays as it is."""
+
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from cli.demo import policy
+from cli.demo.credentials import DEVICE, EARLY, EXPIRED, MISUSED, PLANS, REVOKED, Credential, Issuance, ensure_stranger
+from cli.demo.files import Writer, read
+from cli.demo.tools import Server, network_block, tls_supplicant
+from cli.domain import Domain
+from cli.fail import Refused
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.endpoints import service as endpoints
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.ids import MspId, TenantId
+from nac.models import Policy
+from nac.msps import service as msps
+from nac.policies import service as policies
+from nac.provisioning import provision_tenant
+from nac.sites import service as sites
+from nac.tenants import service as tenants
+from nac.users import service as users
+
+MSP = "demo"
+TENANTS = ("alpha", "bravo")
+_POLICY = "office"
+# Told apart by it from a version that a person has published: only ours is brought up to date.
+_COMMENT = "The demo's policy"
+STAFF_USER = "sam"
+GUEST_USER = "gale"
+# What a server may listen on, and where it is then found from this machine.
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """MAC addresses (RFC 7042 2.1.2: for documentation), 12 hex digits."""
+
+    printer: str
+    blocked: str
+    quarantined: str
+    # Of the laptop that shows certificates; no endpoint.
+    laptop: str
+    unknown: str
+
+    @classmethod
+    def of(cls, number: int) -> "Devices":
+        prefix = f"00005e0053{10 + number:x}"
+        return cls(*(prefix + digit for digit in "123ef"))
+
+
+@dataclass(frozen=True, slots=True)
+class DemoTenant:
+    slug: str
+    tenant_id: TenantId
+    server: Server
+    # That devices expect in the server's certificate.
+    server_name: str
+    folder: Path
+    ca: Path
+    device: Credential
+    revoked: Credential
+    expired: Credential
+    early: Credential
+    misused: Credential
+    devices: Devices
+    staff_password: str
+    guest_password: str
+
+    @property
+    def supplicant_file(self) -> Path:
+        """For eapol_test by hand."""
+        return self.folder / "eapol_test.conf"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    tenants: tuple[DemoTenant, ...]
+    stranger: Credential
+
+
+def seed(domain: Domain) -> Demo:
+    """Idempotent. Returns when the tenants' cells decide with what was made."""
+    now = utc_now()
+    root = domain.settings.var_dir / "demo"
+    for slug in TENANTS:
+        _ensure_tenant(domain, slug)
+    found = tuple(
+        _seed_tenant(domain, slug, Devices.of(number), root / slug, now) for number, slug in enumerate(TENANTS)
+    )
+    writer = Writer()
+    stranger = ensure_stranger(root / "nowhere", writer, now)
+    writer.write()
+    return Demo(found, stranger)
+
+
+def server_name(slug: str) -> str:
+    return f"radius.{slug}.admit.example"
+
+
+def _ensure_tenant(domain: Domain, slug: str) -> None:
+    with domain.platform() as session:
+        msp_id = _ensure_msp(session, domain.actor)
+        try:
+            if tenants.require_by_slug(session, slug=slug).msp_id != msp_id:
+                raise Refused(
+                    f"There is a tenant {slug!r} of another MSP.",
+                    place="demo",
+                    remedy="The demo needs that name: start without it (./admit up --no-demo).",
+                )
+        except tenants.TenantNotFound:
+            provision_tenant(
+                session,
+                actor=domain.actor,
+                slug=slug,
+                name=slug.title(),
+                msp_id=msp_id,
+                sealer=domain.sealer,
+                server_names=[server_name(slug)],
+            )
+
+
+def _ensure_msp(session: Session, actor: str) -> MspId:
+    try:
+        return msps.require_by_slug(session, slug=MSP).id
+    except msps.MspNotFound:
+        return msps.create_msp(session, actor=actor, slug=MSP, name="Demo MSP").id
+
+
+def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now: datetime) -> DemoTenant:
+    writer = Writer()
+    with domain.tenant(slug) as (session, tenant_id):
+        tenantry = _Tenantry(session, domain, tenant_id)
+        tenantry.ensure_groups()
+        tenantry.ensure_endpoints(devices)
+        staff_password = tenantry.ensure_user(STAFF_USER, [policy.STAFF], folder, writer)
+        guest_password = tenantry.ensure_user(GUEST_USER, [], folder, writer)
+        tenantry.ensure_policy()
+        issuance = Issuance(session, tenant_id, slug, folder, domain.actor, domain.sealer, now)
+        for plan in PLANS:
+            tenantry.changed |= issuance.ensure(plan, writer)
+        tenant = DemoTenant(
+            slug=slug,
+            tenant_id=tenant_id,
+            server=_server(domain, session, tenant_id),
+            server_name=server_name(slug),
+            folder=folder,
+            ca=folder / "ca.pem",
+            device=issuance.credential(DEVICE),
+            revoked=issuance.credential(REVOKED),
+            expired=issuance.credential(EXPIRED),
+            early=issuance.credential(EARLY),
+            misused=issuance.credential(MISUSED),
+            devices=devices,
+            staff_password=staff_password,
+            guest_password=guest_password,
+        )
+        xact = cells.current_xact(session) if tenantry.changed else ""
+    writer.add(tenant.supplicant_file, network_block(device_network(tenant)))
+    writer.write()
+    if xact:
+        domain.await_live(tenant.tenant_id, xact)
+    return tenant
+
+
+def device_network(tenant: DemoTenant) -> dict[str, str]:
+    """The tenant's laptop as it should be set up."""
+    return tls_supplicant(
+        identity=tenant.device.identity,
+        trusted=tenant.ca,
+        certificate=tenant.device.certificate,
+        key=tenant.device.key,
+        server_name=tenant.server_name,
+    )
+
+
+def _server(domain: Domain, session: Session, tenant_id: TenantId) -> Server:
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+    listening = domain.settings.listen_address
+    return Server(_EVERYWHERE.get(listening, listening), slot.auth_port, slot.acct_port, secret)
+
+
+class _Tenantry:
+    """The things of one tenant, in its scope."""
+
+    def __init__(self, session: Session, domain: Domain, tenant_id: TenantId) -> None:
+        self._session = session
+        self._domain = domain
+        self._tenant_id = tenant_id
+        self.changed = False
+
+    def ensure_groups(self) -> None:
+        for groups, names in ((ENDPOINT_GROUPS, (policy.PRINTERS, policy.QUARANTINE)), (USER_GROUPS, (policy.STAFF,))):
+            present = {group.name for group in groups.list_all(self._session, tenant_id=self._tenant_id)}
+            for name in names:
+                if name not in present:
+                    self._do(groups.create, name=name)
+
+    def ensure_endpoints(self, devices: Devices) -> None:
+        self._ensure_endpoint(devices.printer, "Printer", [policy.PRINTERS])
+        self._ensure_endpoint(devices.quarantined, "Camera in quarantine", [policy.QUARANTINE])
+        if self._ensure_endpoint(devices.blocked, "Stolen printer", [policy.PRINTERS]):
+            self._do(endpoints.block_endpoint, mac=devices.blocked)
+
+    def _ensure_endpoint(self, mac: str, name: str, groups: Iterable[str]) -> bool:
+        try:
+            endpoints.require_by_mac(self._session, tenant_id=self._tenant_id, mac=mac)
+        except endpoints.EndpointNotFound:
+            self._do(endpoints.add_endpoint, mac=mac, name=name, groups=groups)
+            return True
+        return False
+
+    def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: Writer) -> str:
+        """The password, which is in a file alone: where that is gone, the user is made anew."""
+        file = folder / f"{name}.password"
+        password = read(file).strip()
+        try:
+            users.require_by_name(self._session, tenant_id=self._tenant_id, name=name)
+            if password:
+                return password
+            self._do(users.remove_user, name=name)
+        except users.UserNotFound:
+            pass
+        password = secrets.token_hex(8)
+        self._do(users.create_user, name=name, password=password, groups=groups, seal_for_chap=self._domain.sealer.seal)
+        writer.add(file, f"{password}\n")
+        return password
+
+    def ensure_policy(self) -> None:
+        found = self._ensure_published()
+        for site in sites.list_sites(self._session, tenant_id=self._tenant_id):
+            if site.policy_id is None:
+                self._do(sites.assign_policy, slug=site.slug, policy_id=found.id)
+
+    def _ensure_published(self) -> Policy:
+        try:
+            found = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
+        except policies.PolicyNotFound:
+            self._do(policies.create_policy, slug=_POLICY, name="Office")
+            found = policies.require_by_slug(self._session, tenant_id=self._tenant_id, slug=_POLICY)
+        if self._is_out_of_date(found):
+            self._do(policies.save_draft, slug=_POLICY, document=policy.DOCUMENT, comment=_COMMENT)
+            self._do(policies.publish_policy, slug=_POLICY)
+        return found
+
+    def _is_out_of_date(self, found: Policy) -> bool:
+        if found.published_version is None:
+            return True
+        version = policies.require_version(self._session, tenant_id=self._tenant_id, slug=_POLICY)
+        return version.comment == _COMMENT and version.document != policy.DOCUMENT
+
+    def _do(self, service: Callable[..., object], **arguments: object) -> None:
+        service(self._session, actor=self._domain.actor, tenant_id=self._tenant_id, **arguments)
+        self.changed = True

@@ -1,0 +1,231 @@
+"""eapol_test (a supplicant) and radclient (a NAS) with typed results; and the one packet that neither would send."""
+
+import ipaddress
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cli.demo.answers import Answer, Attributes, read_eapol, read_radclient
+from loadtest import packet
+from nac.errors import AdmitError
+
+# Beyond what a tool was told: it may be waiting for a processor.
+_GRACE_SECONDS = 5.0
+_NAS_PORT_ID = 87
+
+_ROUND = "CTRL-EVENT-EAP-STARTED"
+_RESUMED = re.compile(r"Handshake finished - resumed=1$", re.MULTILINE)
+_KEYS = re.compile(r"^MPPE keys OK: (\d+)  mismatch: (\d+)$", re.MULTILINE)
+_ALERT = re.compile(r"^SSL: SSL3 alert: (read|write) \([^)]*\):(?:fatal|warning):(.+)$", re.MULTILINE)
+
+
+class ToolFailed(AdmitError):
+    """A test tool did not do its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A tenant's slot, as a NAS is configured with it."""
+
+    host: str
+    auth_port: int
+    acct_port: int
+    secret: str
+
+    def at(self, port: int) -> str:
+        return f"[{self.host}]:{port}" if ipaddress.ip_address(self.host).version == 6 else f"{self.host}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class EapolResult:
+    """One run of eapol_test: an authentication and as many re-authentications as were asked for."""
+
+    success: bool
+    # Authentications in which the supplicant resumed its TLS session.
+    resumed_count: int
+    # Both sides derived the same keys in each authentication.
+    mppe_ok: bool
+    # Each Access-Accept and Access-Reject, in order.
+    answers: tuple[Answer, ...]
+    # Who sent which TLS alert: "sent unknown CA", "received certificate expired"; "" without one.
+    alert: str
+    seconds: float
+    output: str
+
+    @property
+    def attributes(self) -> Attributes:
+        """Of the last answer; () for silence."""
+        return self.answers[-1].attributes if self.answers else ()
+
+    @property
+    def access_reject_has_eap_failure(self) -> bool:
+        rejects = [answer for answer in self.answers if answer.code == "Access-Reject"]
+        return bool(rejects) and all(answer.has_eap_failure for answer in rejects)
+
+
+def tls_supplicant(
+    *,
+    identity: str,
+    trusted: Path,
+    certificate: Path,
+    key: Path,
+    server_name: str = "",
+    versions: Sequence[Literal["1.0", "1.1", "1.2", "1.3"]] = ("1.2", "1.3"),
+    ciphers: str = "",
+) -> dict[str, str]:
+    """A network of wpa_supplicant.conf(5) for EAP-TLS; `ciphers` in OpenSSL's form."""
+    disabled = " ".join(f"tls_disable_tlsv1_{minor}={int(f'1.{minor}' not in versions)}" for minor in range(4))
+    network = {
+        "key_mgmt": "WPA-EAP",
+        "eap": "TLS",
+        "identity": _quoted(identity),
+        "ca_cert": _quoted(str(trusted)),
+        "client_cert": _quoted(str(certificate)),
+        "private_key": _quoted(str(key)),
+        "phase1": _quoted(disabled),
+    }
+    if server_name:
+        network["domain_match"] = _quoted(server_name)
+    if ciphers:
+        network["openssl_ciphers"] = _quoted(ciphers)
+    return network
+
+
+def md5_supplicant(mac: str) -> dict[str, str]:
+    """What a switch does that sends MAC addresses by EAP-MD5; it yields no keys."""
+    quoted = _quoted(mac)
+    return {"key_mgmt": "IEEE8021X", "eap": "MD5", "eapol_flags": "0", "identity": quoted, "password": quoted}
+
+
+def peap_supplicant(identity: str, password: str) -> dict[str, str]:
+    """A laptop as Windows sets it up by itself: PEAP and nothing else."""
+    return {
+        "key_mgmt": "WPA-EAP",
+        "eap": "PEAP",
+        "identity": _quoted(identity),
+        "password": _quoted(password),
+        "phase2": _quoted("auth=MSCHAPV2"),
+    }
+
+
+def _quoted(text: str) -> str:
+    if '"' in text or not text.isprintable():
+        raise ValueError(f"wpa_supplicant.conf cannot hold {text!r}")
+    return f'"{text}"'
+
+
+def network_block(network: Mapping[str, str]) -> str:
+    return "network={\n" + "".join(f"\t{name}={value}\n" for name, value in network.items()) + "}\n"
+
+
+def eapol(
+    server: Server,
+    network: Mapping[str, str],
+    *,
+    mac: str,
+    port_id: str,
+    reauthentications: int = 0,
+    timeout_seconds: int = 8,
+) -> EapolResult:
+    """`mac` as the NAS writes it into Calling-Station-Id; `port_id` becomes NAS-Port-Id."""
+    with tempfile.NamedTemporaryFile("w", prefix="admit-eapol-", suffix=".conf") as file:
+        file.write(network_block(network))
+        file.flush()
+        command = ["eapol_test", "-c", file.name, "-a", server.host, "-p", str(server.auth_port), "-s", server.secret]
+        command += ["-M", mac, "-N", f"{_NAS_PORT_ID}:s:{port_id}", "-r", str(reauthentications)]
+        command += ["-t", str(timeout_seconds)]
+        if network["eap"] == "MD5":
+            command.append("-n")
+        started = time.perf_counter()
+        output = _run(command, seconds=timeout_seconds + _GRACE_SECONDS)
+        return read_eapol_result(output, time.perf_counter() - started)
+
+
+def read_eapol_result(output: str, seconds: float) -> EapolResult:
+    keys = _KEYS.search(output)
+    if keys is None:
+        raise ToolFailed(f"eapol_test did not finish: {_tail(output)}", place="eapol_test")
+    rounds = output.split(_ROUND)[1:]
+    alert = _ALERT.search(output)
+    return EapolResult(
+        success=output.rstrip().endswith("SUCCESS"),
+        resumed_count=sum(bool(_RESUMED.search(one)) for one in rounds),
+        mppe_ok=int(keys[1]) == len(rounds) > 0 and keys[2] == "0",
+        answers=read_eapol(output),
+        alert=f"{'received' if alert[1] == 'read' else 'sent'} {alert[2]}" if alert else "",
+        seconds=seconds,
+        output=output,
+    )
+
+
+def radclient(
+    server: Server,
+    kind: Literal["auth", "acct", "status"],
+    attributes: Iterable[tuple[str, str]],
+    *,
+    port: int | None = None,
+    timeout_seconds: float = 3.0,
+) -> Answer | None:
+    """The answer to one packet, sent once; None for silence. Values are text or numbers, as the dictionary has it.
+
+    Message-Authenticator goes with everything but accounting, whose authenticator is a signature already.
+    """
+    lines = [f"{name} = {_radclient_value(value)}\n" for name, value in attributes]
+    if kind != "acct":
+        lines.append("Message-Authenticator = 0x00\n")
+    port = port or (server.acct_port if kind == "acct" else server.auth_port)
+    command = ["radclient", "-x", "-r", "1", "-t", str(timeout_seconds), server.at(port), kind, server.secret]
+    output = _run(command, text="".join(lines), seconds=timeout_seconds + _GRACE_SECONDS)
+    answer = read_radclient(output)
+    if answer is None and "No reply from server" not in output:
+        raise ToolFailed(_tail(output), place="radclient")
+    return answer
+
+
+def _radclient_value(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def ask_without_message_authenticator(
+    server: Server, *, user_name: str, password: str, port_id: str, timeout_seconds: float
+) -> bool:
+    """Whether a PAP request as old NASes send it is answered; radclient adds Message-Authenticator to every one."""
+    attributes = packet.attribute(packet.USER_NAME, user_name) + packet.attribute(_NAS_PORT_ID, port_id)
+    authenticator, secret = os.urandom(16), packet.Secret(server.secret.encode())
+    signed = packet.access_request(os.urandom(1)[0], authenticator, attributes, secret, password.encode())
+    # It stands first, in 18 octets (RFC 3579 3.2); the length follows code and identifier (RFC 2865 3).
+    request = signed[:2] + (len(signed) - 18).to_bytes(2) + signed[4:20] + signed[38:]
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(timeout_seconds)
+        sender.connect((server.host, server.auth_port))
+        sender.send(request)
+        try:
+            sender.recv(4096)
+        except TimeoutError:
+            return False
+        except ConnectionRefusedError as exc:
+            raise ToolFailed("Nothing listens there.", place=server.at(server.auth_port)) from exc
+    return True
+
+
+def _run(command: Sequence[str], *, seconds: float, text: str = "") -> str:
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=seconds, check=False)
+    except FileNotFoundError as exc:
+        raise ToolFailed(f"{command[0]} is not installed.", remedy="Run ./admit up, which installs it.") from exc
+    except subprocess.TimeoutExpired as exc:
+        raise ToolFailed(f"It did not end within {seconds:g} s.", place=command[0]) from exc
+    return done.stdout + done.stderr
+
+
+def _tail(output: str) -> str:
+    return " ".join(output.split())[-200:] or "it said nothing"
