@@ -9,7 +9,7 @@ from nac.replica.store import ReplicaView
 from radius.module.cell import Policies
 from radius.module.failure import explain_failure
 from radius.module.request import AccessRequest, Attributes, EngineValues, first
-from radius.module.resumption import keep_resumable, resumed_certificate
+from radius.module.resumption import SessionUnreadable, keep_resumable, stored_certificate
 
 
 class Outcome(NamedTuple):
@@ -54,7 +54,7 @@ class Case:
         self.at = clock.epoch_microseconds()
         self.slot: SlotRecord | None = None
         self.place = NOWHERE
-        # What the device showed; radiusd reports it of full handshakes, failed ones and TLS 1.2 resumption.
+        # What the device showed, in radiusd's words: good enough to tell of a failure, see `_shown_certificate`.
         self.certificate = request.attributes if "TLS-Client-Cert-Serial" in request.attributes else {}
         self.values: EngineValues = {}
 
@@ -92,10 +92,10 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
 
 
 def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
-    if not case.certificate:
-        cache_file = first(case.state, "TLS-Cache-Filename")
-        case.certificate = resumed_certificate(cache_file)
-        keep_resumable(cache_file, case.certificate)
+    try:
+        case.certificate = _shown_certificate(case)
+    except SessionUnreadable as error:
+        return Outcome(False, "certificate-invalid", str(error))
     values = case.values
     # The outer identity never decides: the certificate's name does.
     values["identity"] = case.certificate.get("TLS-Client-Cert-Common-Name", ())
@@ -103,6 +103,23 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     values["tls.resumed"] = (case.resumed,)
     reason = check_certificate(case.certificate, view, slot, values)
     return Outcome(False, reason) if reason else None
+
+
+def _shown_certificate(case: Case) -> Attributes:
+    """What the device showed, from the session that radiusd has stored. Raises SessionUnreadable."""
+    session_file = first(case.state, "TLS-Cache-Filename")
+    if session_file:
+        certificate = stored_certificate(session_file)
+        if case.resumed or case.tls_version == "1.2":
+            keep_resumable(session_file, certificate)
+        return certificate
+    session_file = first(case.certificate, "TLS-Client-Cert-Filename")
+    if session_file:
+        return stored_certificate(session_file)
+    if case.certificate:
+        # A client that takes no tickets: nothing was stored.
+        return case.certificate
+    raise SessionUnreadable("radiusd names neither a certificate nor a stored session")
 
 
 def explain_reject(case: Case, view: ReplicaView) -> Outcome:
@@ -113,6 +130,9 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     reason, detail = explain_failure(case.request.attributes.get("Module-Failure-Message", ()))
     if case.method in ("mab", "pap", "chap") and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
+    elif reason == "eap-failed" and first(case.request.attributes, "EAP-Type") == "NAK":
+        # RFC 3748 5.3.1: it names no method that it would do instead; radiusd has no message for that.
+        reason, detail = "method-not-offered", "the device refuses EAP-TLS and proposes nothing else"
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
     return Outcome(False, reason, detail)

@@ -34,7 +34,11 @@ _PHRASES = (
     (re.compile(r"no shared cipher|no suitable signature algorithm|no suitable key share", re.I), "no-common-cipher"),
     (re.compile(r"peer did not return a certificate", re.I), "no-certificate"),
     (
-        re.compile(r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types", re.I),
+        # The last: a user who asks for EAP-MD5, which is for MAC addresses alone.
+        re.compile(
+            r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types|required for EAP-MD5",
+            re.I,
+        ),
         "method-not-offered",
     ),
     (

@@ -1,27 +1,40 @@
-"""TLS 1.3 resumption that works at every reconnect, decided on the certificate that opened the session.
+"""The device's certificate, read from the stored TLS session; and resumption that works at every reconnect.
 
-FreeRADIUS 3.2.7 falls short twice on a resumed TLS 1.3 session. It does not bring back the attributes of the client's
-certificate, on which policy decides. And it writes the attribute file (`<id>.vps`, without which it refuses to resume)
-only after full handshakes, though each resumption gives the client a new ticket: every second reconnect would be full.
+radiusd's own words for a certificate will not do for a decision (FreeRADIUS 3.2.7, src/main/tls.c, libeap/eap_tls.c):
+it reads escapes into names ("adm\\151n" becomes "admin"), gives a certificate without a common name that of its issuer,
+expands "%{...}" when a session is resumed, and brings back some of the names with TLS 1.2 and none with TLS 1.3.
 
-Both are mended from the session itself: radiusd stores it as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's
-certificate inside, and names the file in TLS-Cache-Filename.
+But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate inside and names that
+file in TLS-Cache-Filename, so the certificate is read there. What radiusd brings back with a resumed session it takes from
+`<id>.vps` beside it. That file it writes only after full handshakes, though each TLS 1.3 resumption gives the client a
+new ticket: unmended, every second reconnect would be full.
 """
 
 import os
 from collections import OrderedDict
+from datetime import datetime
 
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
 
-from pki.openssl_names import one_line
+from pki.errors import DerDamaged
+from pki.openssl_names import issuer_line, subject_line
 from radius.module.request import Attributes
 
-# Certificates of devices that reconnect; each entry takes about 2 kB.
+# Certificates of devices that come again; each entry takes about 2 kB, and saves 50 us.
 MAX_CERTIFICATES = 10_000
 _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 _PEER_TAG = 0xA3
+# What `cryptography` and pki raise over a certificate that OpenSSL has accepted all the same.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    DerDamaged,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 
 _known: OrderedDict[bytes, Attributes] = OrderedDict()
 
@@ -30,16 +43,16 @@ class SessionUnreadable(Exception):
     """The stored session holds no client certificate."""
 
 
-def resumed_certificate(cache_file: str) -> Attributes:
-    """The client's certificate in the session at `cache_file`, as the attributes that full handshakes come with.
+def stored_certificate(session_file: str) -> Attributes:
+    """The client's certificate in the session at `session_file`, by the names that radiusd gives its parts.
 
     Raises SessionUnreadable.
     """
     try:
-        with open(cache_file, "rb") as file:
+        with open(session_file, "rb") as file:
             session = file.read(_MAX_SESSION_BYTES)
     except OSError as exc:
-        raise SessionUnreadable(f"{cache_file}: {exc}") from exc
+        raise SessionUnreadable(f"{session_file}: {exc}") from exc
     der = peer_certificate(session)
     found = _known.get(der)
     if found is None:
@@ -50,23 +63,24 @@ def resumed_certificate(cache_file: str) -> Attributes:
     return found
 
 
-def keep_resumable(cache_file: str, certificate: Attributes) -> None:
-    """Write the attribute file beside `cache_file`, so that the ticket of this resumed session resumes too.
+def keep_resumable(session_file: str, certificate: Attributes) -> None:
+    """Write the attribute file beside `session_file`; radiusd resumes no session without one.
 
-    Of its content radiusd needs the expiry: it ends the session with the certificate.
+    Of its content radiusd needs the expiry: it ends the session with the certificate. TLS-Client-Cert-Filename is for
+    us: with TLS 1.2, whose resumption stores nothing new, it leads back to the session.
     """
-    stem, _ = os.path.splitext(cache_file)
+    stem, _ = os.path.splitext(session_file)
     text = (
         f"# SSL cached session\n{os.path.basename(stem)}\n"
         f'\tEAP-Type = TLS,\n\tTLS-Client-Cert-Expiration := "{certificate["TLS-Client-Cert-Expiration"][0]}",\n'
-        f'\tTLS-Client-Cert-Serial := "{certificate["TLS-Client-Cert-Serial"][0]}"\n'
+        f'\tTLS-Client-Cert-Serial := "{certificate["TLS-Client-Cert-Serial"][0]}",\n'
+        f'\tTLS-Client-Cert-Filename := "{session_file}"\n'
     )
-    try:
-        descriptor = os.open(stem + ".vps", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with open(descriptor, "w", encoding="ascii") as file:
+    # By rename: another thread may be resuming this session.
+    temporary = stem + ".new"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
+    os.replace(temporary, stem + ".vps")
 
 
 def peer_certificate(session: bytes) -> bytes:
@@ -103,7 +117,7 @@ def _header(data: bytes, position: int, end: int) -> tuple[int, int, int]:
 
 
 def certificate_attributes(der: bytes) -> Attributes:
-    """What radiusd's cbtls_verify (src/main/tls.c) reports of this certificate, by the same names.
+    """Parts of this certificate by the names under which radiusd reports them (cbtls_verify in src/main/tls.c).
 
     Raises SessionUnreadable.
     """
@@ -111,18 +125,24 @@ def certificate_attributes(der: bytes) -> Attributes:
         certificate = x509.load_der_x509_certificate(der)
         found: dict[str, tuple[str, ...]] = {
             "TLS-Client-Cert-Serial": (_serial_hex(certificate.serial_number),),
-            "TLS-Client-Cert-Issuer": (one_line(certificate.issuer),),
-            "TLS-Client-Cert-Subject": (one_line(certificate.subject),),
-            "TLS-Client-Cert-Expiration": (certificate.not_valid_after_utc.strftime("%y%m%d%H%M%SZ"),),
+            "TLS-Client-Cert-Issuer": (issuer_line(certificate),),
+            "TLS-Client-Cert-Subject": (subject_line(certificate),),
+            "TLS-Client-Cert-Expiration": (_asn1_time(certificate.not_valid_after_utc),),
             "TLS-Client-Cert-Common-Name": tuple(
                 str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[:1]
             ),
             **_alternative_names(certificate),
             "TLS-Client-Cert-X509v3-Extended-Key-Usage-OID": _usages(certificate),
         }
-    except ValueError as exc:
-        raise SessionUnreadable(f"the session's certificate does not parse: {exc}") from exc
-    return {name: values for name, values in found.items() if values}
+    except _UNREADABLE as exc:
+        raise SessionUnreadable(f"the certificate does not parse: {exc}") from exc
+    # An empty name is none.
+    return {name: kept for name, values in found.items() if (kept := tuple(filter(None, values)))}
+
+
+def _asn1_time(moment: datetime) -> str:
+    """As the certificate has it (RFC 5280 4.1.2.5): two digits for the year until 2049, then four."""
+    return f"{moment:%y%m%d%H%M%SZ}" if moment.year < 2050 else f"{moment:%Y%m%d%H%M%SZ}"
 
 
 def _serial_hex(serial: int) -> str:
