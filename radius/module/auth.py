@@ -63,7 +63,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         case = Case(request, first(control, "Admit-Method") or eap_method(request, state), state)
         with _cell.replica.begin() as view:
             _find_place(case, view)
-            outcome = explain_reject(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)
+            outcome = _explain(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
         return _settle(case, outcome, started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
@@ -90,15 +90,25 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
             outcome = decide_case(case, view, _cell.policies)
     if outcome is not None:
         return _settle(case, outcome, started)
-    control = credentials.control
+    control, session_state = credentials.control, credentials.session_state
     if credentials.method == "eap":
-        control += _server_certificate(request.slot, slot)
+        server_certificate = _server_certificate(request.slot, slot)
+        control += server_certificate
+        if session_state:
+            # A MAC address is asked for MD5 first and may answer that it wants TLS.
+            session_state += server_certificate
     else:
         control += (
             ("Admit-Method", ":=", credentials.method),
             ("Admit-Microseconds", ":=", str((time.perf_counter_ns() - started) // 1000)),
         )
-    return radiusd.UPDATED, {"config": control, "session-state": credentials.session_state}
+    return radiusd.UPDATED, {"config": control, "session-state": session_state}
+
+
+def _explain(case: Case, view: ReplicaView) -> Outcome:
+    # Asked here as well: packets with a State, made up or not, come past `authorize`.
+    refusal = _refusal(case.request, case.slot, case.at) if case.slot else ""
+    return Outcome(False, refusal) if refusal else explain_reject(case, view)
 
 
 def _find_place(case: Case, view: ReplicaView) -> SlotRecord | None:
