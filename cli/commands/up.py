@@ -2,7 +2,7 @@
 
 import click
 
-from cli import demonstration, startup
+from cli import startup
 from cli.install import ensure_packages
 from cli.layout import make_layout, var_dir
 from cli.progress import Progress
@@ -41,7 +41,18 @@ def command(
     )
     progress.note(f"API: http://{_for_url(settings.listen_address)}:{settings.api_port}/")
     if not no_demo:
-        ctx.exit(demonstration.show(layout, progress, anew=started.anew))
+        ctx.exit(_show_demo(started, progress))
+
+
+def _show_demo(started: startup.Started, progress: Progress) -> int:
+    """Run the board, or show the last one where every process ran already."""
+    # Here, because it loads the database libraries and the whole domain.
+    from cli.demo.main import main, show_last
+
+    if not started.anew and show_last(started.settings):
+        progress.note("This is the board as it was: nothing had to be started. Run it again: ./admit demo")
+        return 0
+    return main(json=False)
 
 
 def _for_url(address: str) -> str:
