@@ -82,7 +82,7 @@ class Materials:
 def forget_old_sessions(directory: Path, *, lifetime_seconds: int, most: int) -> int:
     """Remove stored TLS sessions past their lifetime, and the oldest where there are more than `most` files.
 
-    The room is shared evenly among the slots that use it, so that a busy tenant forgets its own sessions, not another's.
+    The room is shared evenly among the slots that use it: a busy tenant forgets its own sessions, not those of others.
     Returns how many files were removed.
     """
     slots = [sorted(_stored(slot), reverse=True) for slot in directory.iterdir()]
