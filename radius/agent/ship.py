@@ -56,6 +56,8 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
         # The estimates that follow from that must not start the compiler either.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
+        # Segments are deleted after the commit: it must be on disk, whatever the cluster's default.
+        connection.execute("SELECT set_config('synchronous_commit', 'on', false)")
         for table in stream.tables:
             connection.execute(table)
         connection.autocommit = False

@@ -12,6 +12,7 @@ from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaWriter
 from radius.agent.alarms import Alarms
 from radius.agent.sync import ReplicaSync
+from tests.agent.journal import Journal
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.replica.contents import everything, view_of
@@ -106,3 +107,10 @@ def fresh_replica(platform: Platform, cell_engine: Engine, tmp_path):
     yield make
     for replica in made:
         replica.writer.close()
+
+
+@pytest.fixture
+def journal(database: Database, platform: Platform, alpha: Tenant, tmp_path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "journal", database, platform.cell_id)
+    yield journal
+    journal.close()

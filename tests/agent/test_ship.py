@@ -1,0 +1,327 @@
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from zlib import crc32
+
+import psycopg
+import pytest
+
+from nac.journal.reader import JournalReader, Position
+from nac.journal.segment import FRAME, HEADER, list_segments, segment_path
+from radius.agent.streams import AuthStream
+from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
+from tests.journal.reading import decode, read_all
+from tests.replica.reading import ROOT
+
+
+def count(owner, table):
+    return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
+
+
+def test_auth_record_becomes_its_row(owner, alpha, journal, platform):
+    site, nas, policy = (f"00000000-0000-4000-8000-{number:012}" for number in range(3))
+    journal.ship(
+        auth(alpha, site_id=site, nas_id=nas, policy_id=policy, at=AT + 123_457, identity="tab\there \\N 'quoted' ü\n")
+    )
+    row = owner.execute(
+        "SELECT extract(epoch FROM at)::numeric, tenant_id, cell_id, site_id::text, nas_id::text, host(nas_address), "
+        "nas_identifier, nas_port, mac::text, identity, method, permitted, reason, detail, rule_id, policy_id::text, "
+        "policy_version, vlan, reply, request, module_microseconds, suppressed FROM auth_log"
+    ).fetchall()
+    assert len(row) == 1
+    assert float(row[0][0]) == pytest.approx((AT + 123_457) / 1e6, abs=1e-7)
+    assert row[0][1:] == (
+        alpha.id,
+        platform.cell_id,
+        site,
+        nas,
+        "192.0.2.7",
+        "switch-1",
+        "1/0/3",
+        "aa:bb:cc:dd:ee:ff",
+        "tab\there \\N 'quoted' ü\n",
+        "mab",
+        True,
+        "rule-permitted",
+        "",
+        "r1",
+        policy,
+        3,
+        "20",
+        [["Tunnel-Type:1", ":=", "VLAN"]],
+        {"mac": ["aabbccddeeff"], "nas.port": [3], "endpoint.known": [True]},
+        40,
+        0,
+    )
+
+
+def test_record_without_its_options_leaves_nulls_and_empty_texts(owner, alpha, journal):
+    journal.ship(auth(alpha, mac="", nas_address="", identity="", reply=(), request={}, nas_port=""))
+    row = owner.execute("SELECT mac, nas_address, site_id, policy_id, identity, nas_port, reply, request FROM auth_log")
+    assert row.fetchone() == (None, None, None, None, "", "", [], {})
+
+
+def test_accounting_record_becomes_its_row(owner, alpha, journal):
+    record = accounting(
+        alpha, "Stop", seconds=60, Acct_Input_Octets="5", Acct_Input_Gigawords="2", Acct_Output_Octets="7"
+    )
+    journal.ship(record)
+    row = owner.execute(
+        "SELECT status_type, session_id, mac::text, identity, session_seconds, input_octets, output_octets, attributes "
+        "FROM accounting_log"
+    ).fetchone()
+    assert row[:7] == ("Stop", "s1", "aa:bb:cc:dd:ee:ff", "anna", 60, (2 << 32) + 5, 7)
+    assert row[7] == [list(pair) for pair in record.attributes]
+
+
+def test_row_of_the_day_goes_into_the_days_partition(owner, alpha, journal):
+    (today,) = owner.execute("SELECT (extract(epoch FROM now()) * 1000000)::bigint").fetchone()
+    journal.ship(auth(alpha, at=today), auth(alpha, at=AT))
+    rows = owner.execute("SELECT tableoid::regclass::text FROM auth_log ORDER BY at").fetchall()
+    assert rows[0][0].startswith("auth_log_2")
+    assert rows[1][0] == "auth_log_default"
+
+
+def test_what_was_shipped_is_not_shipped_again(owner, alpha, journal):
+    journal.ship(*(auth(alpha, at=AT + n) for n in range(10)))
+    journal.ship()
+    drain(journal.shipper(AuthStream()))
+    assert count(owner, "auth_log") == 10
+
+
+def test_position_stored_by_another_wins(owner, alpha, journal):
+    """As after a commit whose acknowledgement was lost."""
+    journal.ship(auth(alpha))
+    journal.write(auth(alpha, at=AT + 1))
+    other = journal.shipper(AuthStream())
+    drain(other)
+    journal.ship(auth(alpha, at=AT + 2))
+    assert count(owner, "auth_log") == 3
+    other.close()
+
+
+def test_shipped_segments_are_deleted_but_the_newest(alpha, journal):
+    for number in range(4):
+        journal.write(auth(alpha, at=AT + number))
+        journal.restart_writers()
+    assert len(list_segments(journal.directory / "auth")) == 4
+    journal.ship()
+    assert len(list_segments(journal.directory / "auth")) == 1
+
+
+def test_torn_tail_of_an_older_segment_is_cut_and_said(owner, alpha, journal):
+    journal.write(auth(alpha), auth(alpha, at=AT + 1))
+    journal.restart_writers()
+    path = segment_path(journal.directory / "auth", list_segments(journal.directory / "auth")[0])
+    os.truncate(path, path.stat().st_size - 5)
+    journal.ship(auth(alpha, at=AT + 2))
+    assert count(owner, "auth_log") == 2
+    assert journal.auth.counters["cut_tails"] == 1
+    assert journal.alarm_codes == {"journal-cut-auth"}
+
+
+def test_text_that_postgresql_cannot_hold_is_cleaned_not_dropped(owner, alpha, journal):
+    journal.ship(
+        auth(alpha, identity="a\0b", request={"radius.User-Name": ("x\0y",)}),
+        auth(alpha, at=AT + 1, detail="long " * 20_000),
+        accounting(alpha, "Start", User_Name="c\0d", Acct_Session_Id="s\0"),
+        certificate_sent(alpha, "c1", identity="e\0f"),
+    )
+    rows = owner.execute("SELECT identity, request ->> 'radius.User-Name', length(detail) FROM auth_log ORDER BY at")
+    assert rows.fetchall() == [("ab", '["xy"]', 0), ("aabbccddeeff", None, 2_000)]
+    assert owner.execute("SELECT identity, session_id FROM accounting_log").fetchone() == ("cd", "s")
+    assert owner.execute("SELECT identity FROM sessions").fetchone() == ("cd",)
+    assert journal.alarm_codes == set()
+
+
+def test_record_that_postgresql_refuses_is_set_aside_alone(owner, alpha, journal):
+    records = [auth(alpha, at=AT + number) for number in range(60)]
+    records[17] = auth(alpha, at=AT + 17, policy_id="no uuid")
+    records[44] = auth(alpha, at=AT + 44, mac="no address")
+    journal.ship(*records)
+    assert count(owner, "auth_log") == 58
+    assert journal.auth.counters["quarantined"] == 2
+    assert journal.alarm_codes == {"quarantined-auth"}
+    kept = (journal.directory / "auth.quarantine").read_bytes()
+    assert kept.startswith(HEADER)
+    replay = journal.directory / "replay"
+    replay.mkdir()
+    (replay / f"{1:020d}.journal").write_bytes(kept)
+    assert [decode(payload) for payload in read_all(replay)[0]] == [records[17], records[44]]
+
+
+def test_record_of_a_tenant_that_left_the_cell_is_set_aside(owner, alpha, journal):
+    journal.write(auth(alpha), auth(alpha, tenant_id=""))
+    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (alpha.id,))
+    journal.ship()
+    assert count(owner, "auth_log") == 0
+    assert journal.auth.counters["stray"] == 2
+    assert journal.alarm_codes == {"stray-auth"}
+
+
+def test_unreadable_record_stops_nothing(owner, alpha, journal, tmp_path):
+    journal.write(auth(alpha))
+    path = segment_path(journal.directory / "auth", list_segments(journal.directory / "auth")[0])
+    with path.open("ab") as file:
+        payload = b"\x92\xa7unknown\x01"
+        file.write(FRAME.pack(len(payload), crc32(payload)) + payload)
+    journal.ship(auth(alpha, at=AT + 1))
+    assert count(owner, "auth_log") == 2
+    assert journal.auth.counters["quarantined"] == 1
+
+
+def sighted(owner):
+    return owner.execute(
+        "SELECT mac::text, (extract(epoch FROM last_seen_at) * 1000000)::bigint, permitted "
+        "FROM endpoint_sightings ORDER BY mac"
+    ).fetchall()
+
+
+def test_sighting_is_written_once_a_minute_or_when_the_verdict_changes(owner, alpha, journal):
+    journal.ship(auth(alpha))
+    journal.ship(auth(alpha, at=AT + 30 * SECOND))
+    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT, True)]
+    journal.ship(auth(alpha, at=AT + 61 * SECOND))
+    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 61 * SECOND, True)]
+    journal.ship(auth(alpha, at=AT + 62 * SECOND, permitted=False))
+    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 62 * SECOND, False)]
+
+
+def test_late_sighting_does_not_turn_time_back(owner, alpha, journal):
+    journal.ship(auth(alpha, at=AT + 600 * SECOND))
+    drain(journal.shipper(AuthStream()))
+    journal.ship(auth(alpha, at=AT, permitted=False))
+    assert sighted(owner) == [("aa:bb:cc:dd:ee:ff", AT + 600 * SECOND, True)]
+
+
+def abandoned(owner):
+    return owner.execute(
+        "SELECT identity, (extract(epoch FROM at) * 1000000)::bigint, method, permitted FROM auth_log "
+        "WHERE reason = 'conversation-abandoned' ORDER BY at"
+    ).fetchall()
+
+
+def test_conversation_without_an_end_is_abandoned_after_30_seconds(owner, alpha, journal):
+    journal.ship(certificate_sent(alpha, "c1"))
+    journal.clock.now = AT + 29 * SECOND
+    journal.ship()
+    assert abandoned(owner) == []
+    journal.clock.now = AT + 30 * SECOND
+    journal.ship()
+    assert abandoned(owner) == [("anna", AT + 30 * SECOND, "eap-tls", False)]
+    journal.clock.now = AT + 300 * SECOND
+    journal.ship()
+    assert len(abandoned(owner)) == 1
+
+
+def test_conversation_that_ended_is_not_abandoned(owner, alpha, journal):
+    journal.ship(certificate_sent(alpha, "c1"), certificate_sent(alpha, "c2"))
+    journal.ship(auth(alpha, at=AT + SECOND, conversation="c1"))
+    journal.ship(auth(alpha, at=AT + SECOND, conversation="c2", permitted=False))
+    journal.clock.now = AT + 60 * SECOND
+    journal.ship()
+    assert abandoned(owner) == []
+
+
+def test_old_backlog_is_judged_by_its_own_time(owner, alpha, journal, monkeypatch):
+    """An agent that was away for minutes: the end lies in the next batch, not in the past."""
+    monkeypatch.setattr("radius.agent.ship.MAX_RECORDS", 1)
+    journal.clock.now = AT + 600 * SECOND
+    journal.auth._limit = 1
+    journal.ship(
+        certificate_sent(alpha, "c1"),
+        certificate_sent(alpha, "c2", at=AT + SECOND, identity="bert"),
+        auth(alpha, at=AT + 2 * SECOND, conversation="c1"),
+    )
+    assert [row[0] for row in abandoned(owner)] == ["bert"]
+
+
+def test_killed_agent_neither_loses_nor_repeats_an_abandoned_conversation(owner, alpha, journal):
+    journal.ship(certificate_sent(alpha, "c1"), certificate_sent(alpha, "c2", identity="bert"))
+    second = journal.shipper(AuthStream())
+    journal.write(auth(alpha, at=AT + SECOND, conversation="c2"))
+    drain(second)
+    journal.clock.now = AT + 31 * SECOND
+    drain(second)
+    drain(journal.auth)
+    drain(journal.shipper(AuthStream()))
+    assert [row[0] for row in abandoned(owner)] == ["anna"]
+    assert owner.execute("SELECT open_conversations FROM journal_positions WHERE stream = 'auth'").fetchone() == ({},)
+    second.close()
+
+
+def test_flood_of_half_open_conversations_is_bounded(owner, alpha, journal, monkeypatch):
+    monkeypatch.setattr("radius.agent.conversations.MAX_OPEN", 5)
+    journal.ship(*(certificate_sent(alpha, f"c{number}", identity=f"i{number}") for number in range(8)))
+    assert journal.auth._stream.forgotten_conversations == 3
+    journal.clock.now = AT + 60 * SECOND
+    journal.ship()
+    assert len(abandoned(owner)) == 5
+
+
+def test_database_that_goes_away_loses_and_repeats_nothing(database, cluster, alpha, journal):
+    stop = threading.Event()
+    thread = threading.Thread(target=journal.acct.run, args=(stop,))
+    thread.start()
+    try:
+        for number in range(900):
+            journal.write(accounting(alpha, "Start", session=f"s{number}", at=AT + number))
+            time.sleep(0.001)
+            if number in (300, 600):
+                cluster.stop()
+                time.sleep(0.5)
+                assert journal.alarm_codes == {"ship-acct"}
+                cluster.start()
+        with psycopg.connect(database.owner_url, autocommit=True) as owner:
+            deadline = time.monotonic() + 20
+            while count(owner, "accounting_log") < 900:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            time.sleep(0.2)
+            assert count(owner, "accounting_log") == count(owner, "sessions") == 900
+    finally:
+        stop.set()
+        thread.join()
+    assert journal.acct.counters["failures"] > 0
+    assert journal.alarm_codes == set()
+
+
+def test_shipper_killed_again_and_again_ships_every_record_exactly_once(owner, database, alpha, journal, platform):
+    dice = random.Random(4)
+    command = [sys.executable, "-m", "tests.agent.shipping_process", database.cell_url, str(platform.cell_id)]
+    written = 0
+    for _ in range(7):
+        process = subprocess.Popen([*command, str(journal.directory)], stdout=subprocess.PIPE, cwd=ROOT)
+        assert process.stdout.readline() == b"ready\n"
+        end = time.monotonic() + dice.uniform(0.05, 0.4)
+        while time.monotonic() < end:
+            for _ in range(20):
+                journal.write(accounting(alpha, "Start", session=f"s{written}", at=AT + written))
+                written += 1
+            time.sleep(0.003)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    journal.ship()
+    assert written > 300
+    assert journal.acct.counters["shipped"] < written
+    rows = owner.execute("SELECT count(*), count(DISTINCT session_id) FROM accounting_log").fetchone()
+    assert rows == (written, written)
+    assert count(owner, "sessions") == written
+
+
+def test_lag_and_backlog_are_counted(alpha, journal, monkeypatch):
+    monkeypatch.setattr("radius.agent.ship.MAX_RECORDS", 1)
+    journal.auth._limit = 1
+    journal.clock.now = AT + 10 * SECOND
+    journal.write(auth(alpha), auth(alpha, at=AT + 1))
+    assert journal.auth.backlog_bytes() == JournalReader(journal.directory / "auth").backlog_bytes(Position()) > 0
+    assert journal.auth.step() == 1
+    assert journal.auth.counters["lag_seconds"] == 10
+    drain(journal.auth)
+    assert journal.auth.counters["lag_seconds"] == 0
+    assert journal.auth.backlog_bytes() == 0
