@@ -38,7 +38,7 @@ class Diagnosis:
 
 def examine() -> list[Diagnosis]:
     layout = find_layout()
-    found = [*_packages(), _disk(var_dir()), *_clock(), *_code()]
+    found = [*_packages(), _disk(var_dir()), *_shared_memory(), *_clock(), *_code()]
     try:
         settings = environment.load_into_process() if layout else load_settings({"ADMIT_VAR_DIR": str(var_dir())})
     except (SettingsError, Refused) as exc:
@@ -77,6 +77,15 @@ def _disk(var: Path) -> Diagnosis:
     if free < _DISK_FAIL_BYTES:
         return Diagnosis("fail", "disk", what, "Make room: accounting is refused when its journal cannot be written.")
     return Diagnosis("warn" if free < _DISK_WARN_BYTES else "ok", "disk", what)
+
+
+def _shared_memory() -> Iterator[Diagnosis]:
+    """The worker's semaphores and the cells' TLS sessions live there."""
+    folder = Path("/dev/shm")  # noqa: S108 -- not ours to make
+    if not folder.is_dir() or folder.stat().st_mode & 0o1777 != 0o1777:
+        yield Diagnosis(
+            "fail", "memory", f"{folder} is no folder that every user may write", f"mount -t tmpfs tmpfs {folder}"
+        )
 
 
 def _clock() -> Iterator[Diagnosis]:

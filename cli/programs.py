@@ -8,8 +8,10 @@ from cli.layout import CHECKOUT, Layout
 from cli.supervisor import Program
 from nac.settings import Settings
 
-# In the order in which they are started and shown.
-NAMES = ("postgres", "redis", "agent", "api", "worker")
+# In the order in which they are started and shown; the others need the stores, and stop before them.
+STORES = ("postgres", "redis")
+OTHERS = ("agent", "api", "worker")
+NAMES = (*STORES, *OTHERS)
 
 # Nothing in Redis may be missed when it is lost, so nothing is written to disk. Its title stays untouched because
 # writing it would wipe the environment by which `down` knows the process.

@@ -13,7 +13,7 @@ from cli.fail import Refused
 from cli.files import write_private
 from cli.layout import CHECKOUT, Layout
 from cli.ports import require_free_ports
-from cli.programs import NAMES, programs, write_redis_configuration
+from cli.programs import OTHERS, STORES, programs, write_redis_configuration
 from cli.progress import Progress
 from cli.supervisor import Supervisor
 from nac.settings import Settings, load_settings
@@ -81,7 +81,7 @@ def _start_supervisor(
 
 
 def _start_database(layout: Layout, settings: Settings, progress: Progress) -> None:
-    for name in ("postgres", "redis"):
+    for name in STORES:
         _bring_up(name, layout, settings, progress)
     with progress.step("schema", "roles, database and migrations are current"):
         # Here, because it loads the database libraries: `down` is quick without them.
@@ -92,10 +92,9 @@ def _start_database(layout: Layout, settings: Settings, progress: Progress) -> N
 
 
 def _start_others(layout: Layout, settings: Settings, progress: Progress) -> None:
-    others = [name for name in NAMES if name not in ("postgres", "redis")]
-    for name in others:
+    for name in OTHERS:
         Supervisor(layout).ensure_started(name)
-    for name in others:
+    for name in OTHERS:
         _bring_up(name, layout, settings, progress)
 
 
@@ -135,7 +134,7 @@ def stop(layout: Layout) -> int:
     """End every process of this checkout, supervised or not; returns how many the supervisor had not ended."""
     running = Supervisor(layout)
     if running.is_up():
-        running.shut_down()
+        running.shut_down(first=OTHERS)
     strays = find_strays(layout)
     procfs.end(strays)
     for name in ("redis.sock", "supervisor.sock", "supervisord.pid"):

@@ -8,6 +8,7 @@ import click
 from cli import startup
 from cli.layout import Layout, find_layout, var_dir
 from cli.progress import Progress
+from radius.agent.paths import CellPaths
 
 
 @click.command()
@@ -37,6 +38,7 @@ def _folders(layout: Layout) -> list[Path]:
     """Those outside var/ first: var/ knows where they are."""
     outside = [layout.postgres.parent] if not layout.postgres.is_relative_to(layout.var) else []
     outside += [layout.run] if not layout.run.is_relative_to(layout.var) else []
+    outside += [CellPaths(cell).sessions for cell in (layout.var / "cells").glob("*")]
     return [folder for folder in (*outside, var_dir()) if folder.exists()]
 
 

@@ -76,8 +76,8 @@ def test_killed_program_comes_back(layout: Layout):
 
 
 def test_stop_ends_supervisor_and_programs(layout: Layout):
-    running = start(layout, sleeper(layout, starts_with_supervisor=True))
-    pid = wait_for(running, "sleeper", "RUNNING").pid
+    running = start(layout, sleeper(layout, "agent", starts_with_supervisor=True), sleeper(layout, "api"))
+    pid = wait_for(running, "agent", "RUNNING").pid
     assert startup.stop(layout) == 0
     assert not procfs.is_running(pid)
     assert startup.find_strays(layout) == []

@@ -1,0 +1,51 @@
+"""What is installed is told by a `dpkg-query` of the test: the far edge."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.fail import Refused
+from cli.install import ensure_packages
+from cli.packages import NEEDED
+from cli.progress import Progress
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Set what is installed: name -> version; the rest is as the tests need it."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def install(**changes: str | None) -> None:
+        versions = {package.name: "3.2.7+dfsg-1" if package.freeradius else "15.1-1" for package in NEEDED}
+        versions |= {name.replace("_", "-"): version for name, version in changes.items()}
+        lines = [f"{name}:amd64 installed {version}" for name, version in versions.items() if version]
+        script = tmp_path / "dpkg-query"
+        script.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
+        script.chmod(0o755)
+
+    return install
+
+
+def test_complete_machine_is_said_to_be_so(machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    machine()
+    ensure_packages(Progress(), install=False, log=tmp_path / "log")
+    assert "FreeRADIUS 3.2.7, PostgreSQL 15.1, Redis 15.1" in capsys.readouterr().out
+    assert not (tmp_path / "log").exists()
+
+
+def test_no_install_names_all_that_is_missing(machine, tmp_path: Path):
+    machine(eapoltest=None, freeradius_utils=None)
+    with pytest.raises(Refused, match=r"missing: freeradius-utils, eapoltest\..*without --no-install"):
+        ensure_packages(Progress(), install=False, log=tmp_path / "log")
+
+
+def test_old_freeradius_counts_as_missing(machine, tmp_path: Path):
+    machine(freeradius="3.2.1+dfsg-4+deb12u1")
+    with pytest.raises(Refused, match=r"missing: freeradius\."):
+        ensure_packages(Progress(), install=False, log=tmp_path / "log")
+
+
+def test_freeradius_that_drops_values_is_refused_and_not_replaced(machine, tmp_path: Path):
+    machine(freeradius="3.2.10+dfsg-1")
+    with pytest.raises(Refused, match=r"FreeRADIUS 3\.2\.10 drops the values"):
+        ensure_packages(Progress(), install=True, log=tmp_path / "log")

@@ -1,0 +1,162 @@
+"""The whole installation, started and stopped as a person does, in a folder and on ports of the test."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli import procfs
+from cli.layout import CHECKOUT
+from cli.ports import first_taken
+from radius.agent.paths import CellPaths
+
+SLOTS = 4
+
+
+@dataclass
+class Installation:
+    var: Path
+    first_port: int
+    api_port: int
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
+        environment |= {"ADMIT_VAR_DIR": str(self.var), "ADMIT_CELL_SLOTS": str(SLOTS)}
+        command = [CHECKOUT / "admit", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+    def up(self) -> subprocess.CompletedProcess[str]:
+        ports = ("--first-port", str(self.first_port), "--api-port", str(self.api_port))
+        return self.run("up", "--no-install", "--no-demo", *ports)
+
+    def processes(self) -> dict[str, dict[str, object]]:
+        return {row["process"]: row for row in json.loads(self.run("status", "--json").stdout)["processes"]}
+
+    def left_running(self) -> list[procfs.Process]:
+        return procfs.find_strays(self.var, [self.var])
+
+
+def free_ports() -> tuple[int, int]:
+    while True:
+        first = random.randrange(20000, 30000, 2 * SLOTS)
+        api = random.randrange(30000, 32000)
+        cell = range(first, first + 2 * SLOTS)
+        taken = first_taken("127.0.0.1", cell, socket.SOCK_DGRAM) or first_taken("127.0.0.1", [api], socket.SOCK_STREAM)
+        if not taken:
+            return first, api
+
+
+@pytest.fixture(scope="module")
+def installation() -> Iterator[Installation]:
+    folder = Path(tempfile.mkdtemp(prefix="admit-up-"))
+    folder.chmod(0o755)
+    made = Installation(folder / "var", *free_ports())
+    yield made
+    made.run("down", "--purge", "--yes")
+    procfs.end(made.left_running())
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def up(installation: Installation) -> Installation:
+    done = installation.up()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return installation
+
+
+def test_first_start_makes_every_process_healthy(up: Installation):
+    rows = up.processes()
+    assert list(rows) == ["postgres", "redis", "agent", "api", "worker"]
+    assert {row["state"] for row in rows.values()} == {"running"}
+    assert {row["complaint"] for row in rows.values()} == {""}
+
+
+def test_second_start_leaves_everything_running(up: Installation):
+    before = up.processes()
+    started = time.monotonic()
+    assert up.up().returncode == 0
+    assert time.monotonic() - started < 5
+    assert {name: row["pid"] for name, row in up.processes().items()} == {
+        name: row["pid"] for name, row in before.items()
+    }
+
+
+def test_killed_process_is_healthy_again_after_up(up: Installation):
+    before = up.processes()
+    for name in ("worker", "redis"):
+        os.kill(int(str(before[name]["pid"])), signal.SIGKILL)
+    assert up.up().returncode == 0
+    after = up.processes()
+    assert {row["complaint"] for row in after.values()} == {""}
+    assert after["worker"]["pid"] != before["worker"]["pid"]
+    assert after["postgres"]["pid"] == before["postgres"]["pid"]
+
+
+def test_killed_supervisor_is_no_obstacle(up: Installation):
+    before = up.processes()
+    os.kill(int((up.var / "run" / "supervisord.pid").read_text()), signal.SIGKILL)
+    done = up.up()
+    assert "an earlier supervisor left behind" in done.stdout
+    after = up.processes()
+    assert {row["complaint"] for row in after.values()} == {""}
+    assert not procfs.is_running(int(str(before["agent"]["pid"])))
+
+
+def test_damaged_settings_are_refused_with_every_mistake(up: Installation):
+    file = up.var / "admit.env"
+    good = file.read_text()
+    changed = {"ADMIT_JOURNAL_SYNC": "never", "ADMIT_REJECT_DELAY_SECONDS": "soon"}
+    file.write_text(good + "".join(f"{name}={value}\n" for name, value in changed.items()))
+    try:
+        done = up.up()
+    finally:
+        file.write_text(good)
+    assert done.returncode == 1
+    assert all(name in done.stderr for name in changed)
+
+
+def test_newer_database_is_refused(up: Installation):
+    with psycopg.connect(f"postgresql://admit_owner@/admit?host={up.var}/run") as connection:
+        (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)
+        connection.execute("UPDATE alembic_version SET version_num = '9999_future'")
+    try:
+        done = up.up()
+    finally:
+        with psycopg.connect(f"postgresql://admit_owner@/admit?host={up.var}/run") as connection:
+            connection.execute("UPDATE alembic_version SET version_num = %s", (head,))
+    assert done.returncode == 1
+    assert "9999_future, which this version does not know" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_down_leaves_no_process_and_a_taken_port_is_named(up: Installation):
+    assert up.run("down").returncode == 0
+    assert up.left_running() == []
+    assert up.run("status").returncode == 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(("127.0.0.1", up.first_port + 3))
+        done = up.up()
+    assert done.returncode == 1
+    assert f"UDP port {up.first_port + 3} of 127.0.0.1 is taken" in done.stderr
+    assert up.left_running() == []
+
+
+def test_purge_leaves_nothing(up: Installation):
+    sessions = CellPaths(up.var / "cells" / "cell-1").sessions
+    assert sessions.exists()
+    assert up.run("down", "--purge", "--yes").returncode == 0
+    assert up.left_running() == []
+    assert not up.var.exists()
+    assert not sessions.exists()
+    assert up.run("status").returncode == 1
