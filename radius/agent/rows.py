@@ -90,8 +90,8 @@ SELECT
     to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id, nas_address, coalesce(nas_identifier, ''),
     coalesce(nas_port, ''), mac, coalesce(identity, ''), coalesce(method, ''), permitted, coalesce(reason, ''),
     coalesce(detail, ''), coalesce(rule_id, ''), coalesce(rule_name, ''), policy_id, policy_version,
-    coalesce(vlan, ''), reply, coalesce(certificate_serial, ''), coalesce(tls_version, ''), resumed, request, module_microseconds,
-    suppressed
+    coalesce(vlan, ''), reply, coalesce(certificate_serial, ''), coalesce(tls_version, ''), resumed, request,
+    module_microseconds, suppressed
 FROM shipped_auth
 """
 

@@ -62,6 +62,9 @@ def _fill(newer: Usage, older: Usage) -> None:
 
 
 def _progress(usage: Usage, started_at: int) -> int:
+    """Seconds that the session has lasted, as far as the NAS tells. A Start may be heard late, but it is the start."""
+    if usage.status_type == "Start":
+        return 0
     if usage.session_seconds is not None:
         return usage.session_seconds
     return max(0, usage.event_at - started_at) // _SECOND
@@ -85,7 +88,11 @@ class SessionBatch:
         started_at = usage.event_at - (seconds or 0) * _SECOND
         key = (usage.tenant_id, usage.nas_key, usage.session_id, usage.mac_key)
         stays = self._stays.setdefault(key, [])
+        restart = self._restarts.get((usage.tenant_id, usage.nas_key))
         for stay in reversed(stays):
+            # A NAS that has restarted may count its session ids from the beginning.
+            if restart is not None and stay.started_at < restart.event_at <= started_at:
+                continue
             if _is_same(stay, started_at, known=known):
                 stay.add(usage, started_at, known=known)
                 return
@@ -118,7 +125,7 @@ STAYS_TABLE = """
 CREATE TEMPORARY TABLE shipped_stays (
     tenant_id uuid, nas_key text, session_id text, mac_key text, started_at bigint, start_unknown boolean, has_start
     boolean, progress bigint, stopped boolean, event_at bigint, site_id uuid, nas_id uuid, nas_address inet, mac
-    macaddr, identity text, framed_ip inet, session_seconds bigint, input_octets bigint, output_octets bigint,
+    macaddr, identity text, framed_ip inet, input_octets bigint, output_octets bigint,
     terminate_cause text
 ) ON COMMIT DELETE ROWS
 """
@@ -135,7 +142,7 @@ def _stay_line(stay: Stay) -> str:
         str(stay.started_at),
         "t" if stay.start_unknown else "f",
         "t" if stay.has_start else "f",
-        str(stay.progress),
+        "" if stay.start_unknown else str(stay.progress),
         "t" if stay.stopped else "f",
         str(usage.event_at),
         usage.site_id,
@@ -144,7 +151,6 @@ def _stay_line(stay: Stay) -> str:
         usage.mac,
         usage.identity,
         usage.framed_ip,
-        optional_number(usage.session_seconds),
         optional_number(usage.input_octets),
         optional_number(usage.output_octets),
         usage.terminate_cause if stay.stopped else "",
@@ -162,23 +168,26 @@ WITH stay AS MATERIALIZED (
         to_timestamp(n.started_at::float8 / 1e6) + %(same_start)s::interval AS latest,
         to_timestamp(n.event_at::float8 / 1e6) AS event_at, n.start_unknown, n.has_start, n.progress, n.stopped,
         n.site_id, n.nas_id, n.nas_address, n.mac, coalesce(n.identity, '') AS identity, n.framed_ip,
-        n.session_seconds, n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
+        n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
     FROM shipped_stays n
 ), found AS MATERIALIZED (
     SELECT stay.*, known.id AS known_id,
-        known.id IS NOT NULL AND (
-            stay.progress > known.progress
-            OR (stay.progress = known.progress AND (stay.stopped OR known.stopped_at IS NULL))
-        ) AS is_later
+        told.seconds > known.session_seconds
+            OR (told.seconds = known.session_seconds AND (stay.stopped OR known.stopped_at IS NULL)) AS is_later,
+        told.seconds
     FROM stay LEFT JOIN LATERAL (
-        SELECT s.id, s.stopped_at,
-            coalesce(s.session_seconds, extract(epoch FROM s.updated_at - s.started_at)::bigint) AS progress
+        SELECT s.id, s.started_at, s.stopped_at, s.session_seconds
         FROM sessions s
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
             AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
+            AND NOT (stay.has_start AND s.stopped_at <= stay.started_at AND 'nas-restarted' = ANY (s.flags))
         ORDER BY abs(extract(epoch FROM s.started_at - stay.started_at))
         LIMIT 1
-    ) known ON true
+    ) known ON true CROSS JOIN LATERAL (
+        SELECT coalesce(
+            stay.progress, floor(greatest(0, extract(epoch FROM stay.event_at - known.started_at)))::bigint, 0
+        ) AS seconds
+    ) told
 ), merged AS (
     UPDATE sessions s SET
         site_id = CASE WHEN f.is_later THEN coalesce(f.site_id, s.site_id) ELSE s.site_id END,
@@ -189,8 +198,7 @@ WITH stay AS MATERIALIZED (
             ELSE coalesce(s.framed_ip, f.framed_ip) END,
         updated_at = greatest(s.updated_at, f.event_at),
         stopped_at = CASE WHEN NOT f.is_later THEN s.stopped_at WHEN f.stopped THEN f.event_at END,
-        session_seconds = CASE WHEN f.is_later THEN coalesce(f.session_seconds, s.session_seconds)
-            ELSE s.session_seconds END,
+        session_seconds = greatest(f.seconds, s.session_seconds),
         input_octets = CASE WHEN f.is_later THEN coalesce(f.input_octets, s.input_octets)
             ELSE coalesce(s.input_octets, f.input_octets) END,
         output_octets = CASE WHEN f.is_later THEN coalesce(f.output_octets, s.output_octets)
@@ -210,7 +218,7 @@ INSERT INTO sessions (
 SELECT
     tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, mac, identity, framed_ip,
     event_at,
-    CASE WHEN stopped THEN event_at END, session_seconds, input_octets, output_octets, terminate_cause,
+    CASE WHEN stopped THEN event_at END, seconds, input_octets, output_octets, terminate_cause,
     CASE WHEN has_start THEN '{}'::text[] ELSE '{no-start}' END
 FROM found
 WHERE known_id IS NULL

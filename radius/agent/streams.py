@@ -165,9 +165,14 @@ class AccountingWork:
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, usage.ACCOUNTING_COPY, self._lines):
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
+        restarted = copy_rows(cursor, sessions.RESTARTS_COPY, self._sessions.restart_lines())
+        if restarted:
+            # First those that stand, so that a new session of the same id is not taken for one of them ...
+            cursor.execute(sessions.RESTARTS_CLOSE)
         if copy_rows(cursor, sessions.STAYS_COPY, self._sessions.stay_lines()):
             cursor.execute(sessions.STAYS_MERGE, {"same_start": f"{sessions.SAME_START_SECONDS} seconds"})
-        if copy_rows(cursor, sessions.RESTARTS_COPY, self._sessions.restart_lines()):
+        if restarted:
+            # ... and then those of this batch that began before.
             cursor.execute(sessions.RESTARTS_CLOSE)
 
     def open_conversations(self) -> str:

@@ -1,0 +1,188 @@
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.agent.journal import AT, SECOND, accounting
+
+# Each example starts from empty tables of the one database that the test has.
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def sessions(owner):
+    return owner.execute(
+        "SELECT session_id, (extract(epoch FROM started_at) * 1000000)::bigint, "
+        "(extract(epoch FROM stopped_at) * 1000000)::bigint, session_seconds, input_octets, terminate_cause, flags "
+        "FROM sessions ORDER BY started_at, session_id"
+    ).fetchall()
+
+
+def life(tenant, *, session="s1", start=AT, seconds=1_800, step=600, **more):
+    """Start, Interim-Updates and Stop of one session."""
+    records = [accounting(tenant, "Start", session=session, at=start, **more)]
+    for passed in range(step, seconds, step):
+        octets = str(passed * 10)
+        records.append(
+            accounting(
+                tenant,
+                "Interim-Update",
+                session=session,
+                at=start + passed * SECOND,
+                seconds=passed,
+                Acct_Input_Octets=octets,
+                **more,
+            )
+        )
+    records.append(
+        accounting(
+            tenant,
+            "Stop",
+            session=session,
+            at=start + seconds * SECOND,
+            seconds=seconds,
+            Acct_Input_Octets=str(seconds * 10),
+            Acct_Terminate_Cause="User-Request",
+            **more,
+        )
+    )
+    return records
+
+
+ENDED = ("s1", AT, AT + 1_800 * SECOND, 1_800, 18_000, "User-Request", [])
+
+
+@slow
+@given(data=st.data())
+def test_records_in_any_order_any_number_of_times_make_one_session(data, owner, alpha, journal):
+    owner.execute("DELETE FROM sessions")
+    records = life(alpha)
+    sent = data.draw(st.permutations(records + data.draw(st.lists(st.sampled_from(records), max_size=4))))
+    while sent:
+        size = data.draw(st.integers(1, len(sent)))
+        journal.ship(*sent[:size])
+        sent = sent[size:]
+    assert sessions(owner) == [ENDED]
+
+
+def test_session_without_a_start_is_there_and_says_so(owner, alpha, journal):
+    start, interim, *_, stop = life(alpha)
+    journal.ship(interim)
+    assert sessions(owner) == [("s1", AT, None, 600, 6_000, "", ["no-start"])]
+    journal.ship(start)
+    assert sessions(owner) == [("s1", AT, None, 600, 6_000, "", [])]
+    journal.ship(stop)
+    assert sessions(owner) == [ENDED]
+
+
+def test_session_id_that_is_used_again_later_is_another_session(owner, alpha, journal):
+    again = AT + 7_200 * SECOND
+    journal.ship(*life(alpha), *life(alpha, start=again))
+    journal.ship(life(alpha, start=again)[1])
+    assert sessions(owner) == [ENDED, ("s1", again, again + 1_800 * SECOND, 1_800, 18_000, "User-Request", [])]
+
+
+def test_same_session_id_at_another_nas_station_or_tenant_is_another_session(owner, make, alpha, journal):
+    bravo = make("bravo")
+    journal.ship(*life(alpha), *life(alpha, nas="other"), *life(alpha, station="00-00-00-00-00-01"), *life(bravo))
+    assert [row[0] for row in sessions(owner)] == ["s1"] * 4
+
+
+def test_repeated_start_without_a_delay_is_the_same_session(owner, alpha, journal):
+    """The NAS sent it for four minutes before it was heard."""
+    start = life(alpha)[0]
+    journal.ship(accounting(alpha, "Start", at=AT + 240 * SECOND), *life(alpha)[1:])
+    assert len(sessions(owner)) == 1
+    journal.ship(start)
+    assert len(sessions(owner)) == 1
+
+
+def test_delayed_records_tell_of_their_own_time(owner, alpha, journal):
+    late = AT + 900 * SECOND
+    journal.ship(accounting(alpha, "Stop", at=late, seconds=60, Acct_Delay_Time="840"))
+    assert sessions(owner)[0][1:3] == (AT, AT + 60 * SECOND)
+
+
+def test_interim_that_comes_after_the_stop_does_not_revive_the_session(owner, alpha, journal):
+    *earlier, stop = life(alpha)
+    journal.ship(stop)
+    journal.ship(*earlier)
+    assert sessions(owner) == [ENDED]
+
+
+def test_session_that_goes_on_after_its_stop_is_live_again(owner, alpha, journal):
+    journal.ship(*life(alpha))
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 2_400 * SECOND, seconds=2_400))
+    assert sessions(owner) == [("s1", AT, None, 2_400, 18_000, "", [])]
+
+
+def test_interim_updates_without_session_time_belong_to_the_session_that_runs(owner, alpha, journal):
+    journal.ship(accounting(alpha, "Start"))
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 3_600 * SECOND, Acct_Input_Octets="7"))
+    journal.ship(accounting(alpha, "Stop", at=AT + 7_200 * SECOND, Acct_Input_Octets="9"))
+    assert sessions(owner) == [("s1", AT, AT + 7_200 * SECOND, 7_200, 9, "", [])]
+
+
+@pytest.mark.parametrize("status", ["Accounting-On", "Accounting-Off"])
+@pytest.mark.parametrize("together", [True, False])
+def test_restarted_nas_holds_no_earlier_session(status, together, owner, alpha, journal):
+    before = [accounting(alpha, "Start", session="old"), accounting(alpha, "Start", session="elsewhere", nas="other")]
+    at = AT + 60 * SECOND
+    after = [accounting(alpha, status, at=at), accounting(alpha, "Start", session="new", at=at + SECOND)]
+    if together:
+        journal.ship(*before, *after)
+    else:
+        journal.ship(*before)
+        journal.ship(*after)
+    ended = {row[0]: (row[2], row[5], row[6]) for row in sessions(owner)}
+    assert ended == {
+        "old": (at, "NAS-Reboot", ["nas-restarted"]),
+        "elsewhere": (None, "", []),
+        "new": (None, "", []),
+    }
+
+
+@pytest.mark.parametrize("cuts", [(4,), (1, 3), (2, 2), (3, 1)])
+def test_restarted_nas_may_use_a_session_id_again_at_once(cuts, owner, alpha, journal):
+    at = AT + 60 * SECOND
+    records = [
+        accounting(alpha, "Start"),
+        accounting(alpha, "Accounting-On", at=at),
+        accounting(alpha, "Start", at=at + SECOND),
+        accounting(alpha, "Interim-Update", at=at + 61 * SECOND, seconds=60),
+    ]
+    for size in cuts:
+        journal.ship(*records[:size])
+        records = records[size:]
+    assert [(row[1], row[2], row[3]) for row in sessions(owner)] == [(AT, at, 0), (at + SECOND, None, 60)]
+
+
+def test_session_that_outlives_an_accounting_on_is_live_again(owner, alpha, journal):
+    """Some controllers send it for each network that they bring up."""
+    journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 60 * SECOND))
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 600 * SECOND, seconds=600))
+    assert sessions(owner) == [("s1", AT, None, 600, None, "", [])]
+
+
+def test_restart_heard_late_ends_no_session_that_was_heard_since(owner, alpha, journal):
+    journal.ship(*life(alpha)[:2])
+    journal.ship(accounting(alpha, "Accounting-On", at=AT + 601 * SECOND, Acct_Delay_Time="300"))
+    assert sessions(owner)[0][2] is None
+
+
+def test_other_status_types_are_logged_and_make_no_session(owner, alpha, journal):
+    journal.ship(accounting(alpha, "Failed"), accounting(alpha, ""))
+    assert sessions(owner) == []
+    assert owner.execute("SELECT status_type FROM accounting_log ORDER BY id").fetchall() == [("Failed",), ("",)]
+
+
+def test_merge_reads_no_whole_table(owner, alpha, journal):
+    """With millions of live sessions a plan that reads them all would stop the cell."""
+    from nac.db import CellScope, session_scope
+    from radius.agent.driver import driver_connection
+    from radius.agent.sessions import STAYS_MERGE
+
+    with session_scope(CellScope(journal.acct._cell_id), engine=journal.acct._engine) as session:
+        cursor = driver_connection(session).cursor()
+        rows = cursor.execute(b"EXPLAIN " + STAYS_MERGE.encode(), {"same_start": "300 seconds"}).fetchall()
+    plan = "\n".join(row[0] for row in rows)
+    assert "Index Scan using uq_sessions_identity" in plan
+    assert "Seq Scan on sessions" not in plan

@@ -1,0 +1,137 @@
+import calendar
+import time
+
+import pytest
+
+from nac.journal.records import AccountingRecord
+from radius.agent.usage import event_timestamp, read_usage
+
+SECOND = 1_000_000
+AT = 1_800_000_000 * SECOND
+EVENT = "Event-Timestamp"
+DELAY = "Acct-Delay-Time"
+
+
+def read(source="203.0.113.5", **attributes):
+    pairs = tuple((name.replace("_", "-"), value) for name, value in attributes.items())
+    return read_usage(AccountingRecord(AT, 1, "t", "", "", source, pairs))
+
+
+def date(epoch):
+    return time.strftime("%b %e %Y %H:%M:%S UTC", time.gmtime(epoch))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        ("0", "", 0),
+        ("4294967295", "", 4294967295),
+        ("4294967296", "", None),
+        ("5", "0", 5),
+        ("5", "1", (1 << 32) + 5),
+        ("", "1", 1 << 32),
+        ("4294967295", "4294967295", 2**63 - 1),
+        ("", "", None),
+        ("-1", "", None),
+        ("twelve", "", None),
+        ("٣", "", None),
+        ("5", "none", 5),
+    ],
+)
+def test_octets_come_in_two_halves(low, high, expected):
+    usage = read(Acct_Input_Octets=low, Acct_Input_Gigawords=high)
+    assert usage.input_octets == expected
+
+
+@pytest.mark.parametrize(
+    ("delay", "event", "age_seconds"),
+    [
+        # The delay needs no right clock in the NAS, so it comes first.
+        ("5", None, 5),
+        ("5", 100, 5),
+        ("86400", None, 86_400),
+        # A larger delay is a broken counter.
+        ("86401", None, 0),
+        ("4294967295", 100, 100),
+        ("-1", None, 0),
+        # A NAS that says it had no delay means that it happened now.
+        ("0", 100, 0),
+        (None, 100, 100),
+        (None, 86_400, 86_400),
+        (None, 86_401, 0),
+        (None, -300, -300),
+        (None, -301, 0),
+        (None, None, 0),
+    ],
+)
+def test_time_of_the_event_is_believed_within_bounds(delay, event, age_seconds):
+    attributes = {} if delay is None else {DELAY: delay}
+    if event is not None:
+        attributes[EVENT] = date(AT // SECOND - event)
+    assert read(**attributes).event_at == AT - age_seconds * SECOND
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Nov 21 2026 03:01:02 UTC", calendar.timegm((2026, 11, 21, 3, 1, 2))),
+        ("Nov  1 2026 03:01:02 GMT", calendar.timegm((2026, 11, 1, 3, 1, 2))),
+        ("1800000000", 1_800_000_000),
+        ("Nov 21 2026 03:01:02 XYZ", None),
+        ("Foo 21 2026 03:01:02 UTC", None),
+        ("Nov xx 2026 03:01:02 UTC", None),
+        ("Nov 21 2026 03:01 UTC", None),
+        ("", None),
+        ("18000000000000000000000", None),
+    ],
+)
+def test_date_is_read_as_radiusd_prints_it(text, expected):
+    assert event_timestamp(text) == expected
+
+
+def test_date_in_the_machines_own_zone_is_read_too(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    event_timestamp.cache_clear()
+    try:
+        assert event_timestamp("Nov 21 2026 03:01:02 CET") == calendar.timegm((2026, 11, 21, 2, 1, 2))
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+        event_timestamp.cache_clear()
+
+
+def test_nas_is_known_by_what_it_says_not_by_where_it_sends_from():
+    behind_nat = {"NAS-Identifier": "sw", "NAS-IP-Address": "10.0.0.1"}
+    assert read(source="203.0.113.5", **behind_nat).nas_key == read(source="203.0.113.9", **behind_nat).nas_key
+    assert read(**behind_nat).nas_key != read(**(behind_nat | {"NAS-IP-Address": "10.0.0.2"})).nas_key
+    assert read(source="203.0.113.5").nas_key == "203.0.113.5"
+
+
+@pytest.mark.parametrize(
+    ("station", "mac", "key"),
+    [
+        ("AA-BB-CC-DD-EE-FF", "aabbccddeeff", "aabbccddeeff"),
+        ("aabb.ccdd.eeff", "aabbccddeeff", "aabbccddeeff"),
+        ("198.51.100.7", "", "198.51.100.7"),
+        ("", "", ""),
+        ("x" * 300, "", "x" * 253),
+    ],
+)
+def test_station_is_its_mac_address_where_it_has_one(station, mac, key):
+    usage = read(Calling_Station_Id=station)
+    assert (usage.mac, usage.mac_key) == (mac, key)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("198.51.100.7", "198.51.100.7"), ("2001:db8::7", "2001:db8::7"), ("fe80::1%eth0", "fe80::1"), ("none", "")],
+)
+def test_address_that_postgresql_would_refuse_is_left_out(address, expected):
+    assert read(Framed_IP_Address=address).framed_ip == expected
+    assert read(source=address).nas_address == expected
+
+
+def test_session_longer_than_ten_years_is_a_broken_counter():
+    assert read(Acct_Session_Time="4294967295").session_seconds is None
+    assert read(Acct_Session_Time="86400").session_seconds == 86_400
