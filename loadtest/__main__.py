@@ -20,6 +20,7 @@ from loadtest.quick import quick
 from loadtest.rounds import Results, run_rounds
 from loadtest.systems import WORKS
 from loadtest.tenantry import known, make_tenants
+from nac.errors import AdmitError
 
 # What `--only` calls the works.
 _GROUPS = {"mab": ("mab",), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         _COMMANDS[options.command][1](options)
-    except BenchError as error:
+    except (BenchError, AdmitError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     return 0

@@ -11,6 +11,8 @@ from loadtest.rounds import Results
 from loadtest.steady import Steady
 
 PRODUCT = "admit"
+# Tenants made since radiusd's last restart: it loads their server certificates anew for each handshake.
+FRESH = "admit, new tenants"
 
 
 @dataclass(frozen=True, slots=True)

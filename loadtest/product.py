@@ -65,8 +65,16 @@ class Installation:
         }
 
     def radiusd_pid(self) -> int:
+        return int(self._radiusd()["pid"])
+
+    def baked_slots(self) -> set[int]:
+        """Slots whose tenants' server certificates radiusd has loaded at its start."""
+        module = Path(str(self._radiusd()["config_directory"])) / "module.json"
+        return {int(slot) for slot in json.loads(module.read_text())["baked_certificates"]}
+
+    def _radiusd(self) -> dict[str, int | str]:
         try:
-            return int(json.loads((self.settings.cell_dir / "radiusd.json").read_text())["pid"])
+            return dict(json.loads((self.settings.cell_dir / "radiusd.json").read_text()))
         except FileNotFoundError as error:
             raise BenchError("the cell has no radiusd: see ./admit status") from error
 

@@ -13,9 +13,9 @@ from loadtest.certificates import ClientFiles
 from loadtest.packet import Secret
 from loadtest.processes import BenchError
 from loadtest.product import Installation, delete_logs
-from loadtest.radius_client import Target
+from loadtest.radius_client import RadiusClient, Target
 from loadtest.tenantry import GROUPS, BenchTenant, Endpoint, policy_document
-from loadtest.workloads import BENCH_NAS
+from loadtest.workloads import BENCH_NAS, StatusServer
 from nac.cells import service as cells
 from nac.certificates import service as certificates
 from nac.certificates.export import pem_files
@@ -40,6 +40,7 @@ _SITE = "main"
 _POLICY = "bench"
 _LIVE_SECONDS = 180
 _SLOT_SECONDS = 60
+_EXCHANGE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Provisioned:
     # DER.
     server_certificate: bytes
     clients: Sequence[ClientFiles]
+    slot: int
     # Of the transaction that made it.
     xact: str
 
@@ -89,7 +91,7 @@ class BenchTenants:
             target = Target(installation.settings.listen_address, slot.auth_port, slot.acct_port, secret)
             server = _server_certificate(session, row.id)
             xact = cells.current_xact(session)
-        return Provisioned(tenant, row.id, target, server, issued, xact)
+        return Provisioned(tenant, row.id, target, server, issued, int(slot.number), xact)
 
     def provision_when_free(self, tenant: BenchTenant, *, clients: int = 0) -> Provisioned:
         """Waits for a slot: those of tenants that have just left are free again after radiusd's next restart."""
@@ -112,6 +114,33 @@ class BenchTenants:
             timeout_seconds=_LIVE_SECONDS,
             engine=self._engine,
         )
+
+    def bake(self, made: Sequence[Provisioned]) -> None:
+        """Brings the tenants into the state of all but the youngest: radiusd has loaded their server certificates.
+
+        It does so at its next restart; a NAS with a secret of its own makes the agent restart it.
+        """
+        with session_scope(TenantScope(made[0].tenant_id), engine=self._engine) as session:
+            site = sites.require_by_slug(session, tenant_id=made[0].tenant_id, slug=_SITE)
+            nases.add_nas(
+                session,
+                actor=ACTOR,
+                tenant_id=made[0].tenant_id,
+                site_id=site.id,
+                name="Bench switch with its own secret",
+                # RFC 5737: for documentation, so nobody's.
+                address="192.0.2.1",
+                secret=cells.generate_secret(),
+                seal=self._installation.sealer.seal,
+            )
+        slots = {tenant.slot for tenant in made}
+        deadline = time.monotonic() + _EXCHANGE_SECONDS
+        with RadiusClient() as client:
+            while not (slots <= self._installation.baked_slots()):
+                if time.monotonic() > deadline:
+                    raise BenchError("the agent did not exchange radiusd for one with a new NAS: see ./admit status")
+                time.sleep(0.1)
+            client.ask(StatusServer(made[0].target))
 
     def _fill(self, session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint]) -> None:
         groups = {

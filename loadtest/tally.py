@@ -75,7 +75,10 @@ class Run:
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def tally(self, kind: str) -> Tally:
-        return self.tallies.setdefault(kind, Tally())
+        tally = self.tallies.get(kind)
+        if tally is None:
+            tally = self.tallies[kind] = Tally()
+        return tally
 
     @property
     def right(self) -> int:
