@@ -1,5 +1,6 @@
 """Makes what the demo needs and is not there yet. What a person has changed meanwhile stays as it is."""
 
+import math
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class DemoTenant:
     devices: Devices
     staff_password: str
     guest_password: str
+    # How long the server holds a reject back, rounded up.
+    reject_delay_seconds: int
 
     @property
     def supplicant_file(self) -> Path:
@@ -160,6 +163,7 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
             devices=devices,
             staff_password=staff_password,
             guest_password=guest_password,
+            reject_delay_seconds=math.ceil(domain.settings.reject_delay_seconds),
         )
         xact = cells.current_xact(session) if tenantry.changed else ""
     writer.add(tenant.supplicant_file, network_block(device_network(tenant)))

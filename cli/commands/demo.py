@@ -1,0 +1,13 @@
+"""`./admit demo`."""
+
+import click
+
+from cli.demo.main import main
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs: the rows, and what a RADIUS client needs.")
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
+    """Try two demo tenants with real supplicants and NASes. Exit status 1 unless everything is as expected."""
+    ctx.exit(main(as_json))

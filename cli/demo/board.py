@@ -1,0 +1,181 @@
+"""Runs every check for real, compares, keeps the result in var/demo/board.json."""
+
+import json
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from cli.demo import policy
+from cli.demo.checks import Check, Seen
+from cli.demo.evidence import Evidence, gather
+from cli.demo.files import Writer, read
+from cli.demo.rows import all_checks
+from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
+from cli.demo.tools import ToolFailed
+from cli.domain import Domain
+from cli.layout import CHECKOUT
+from nac.clock import utc_now
+from nac.mac import display_mac
+from nac.settings import Settings
+
+# Most of a check's time is the reject delay; the tools themselves take 20 ms of processor each.
+_AT_ONCE = 12
+_CLOCK_SLACK = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    tenant: str
+    name: str
+    sent: str
+    expected: str
+    got: str
+    # Of auth_log: expected and found.
+    expected_reason: str
+    reason: str
+    detail: str
+    milliseconds: int
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    rows: tuple[Row, ...]
+    tenants: tuple[dict[str, Any], ...]
+    database_url: str
+    # ISO 8601.
+    at: str
+
+    @property
+    def ok(self) -> bool:
+        return bool(self.rows) and all(row.ok for row in self.rows)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self) | {"ok": self.ok}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Board":
+        stored = json.loads(text)
+        rows = tuple(Row(**row) for row in stored["rows"])
+        return cls(rows, tuple(stored["tenants"]), stored["database_url"], stored["at"])
+
+
+def run_board(domain: Domain) -> Board:
+    """Seeds what is missing, tries everything, and keeps the board."""
+    demo = seed(domain)
+    rows = run_checks(domain, all_checks(demo))
+    board = Board(
+        rows=rows,
+        tenants=tuple(_describe(tenant) for tenant in demo.tenants),
+        database_url=domain.settings.database_owner_url,
+        at=utc_now().isoformat(timespec="seconds"),
+    )
+    writer = Writer()
+    writer.add(_file(domain.settings), board.to_json())
+    writer.write()
+    return board
+
+
+def last_board(settings: Settings) -> Board | None:
+    """The one that was run last; None where there is none that can be read."""
+    try:
+        return Board.from_json(read(_file(settings)))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _file(settings: Settings) -> Path:
+    return settings.var_dir / "demo" / "board.json"
+
+
+def run_checks(domain: Domain, checks: list[Check]) -> tuple[Row, ...]:
+    """In the order of `checks`, which are tried several at a time."""
+    since = utc_now() - _CLOCK_SLACK
+    run = secrets.token_hex(4)
+    marks = [f"demo-{run}-{number}" for number in range(len(checks))]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        seen = list(pool.map(_try, checks, marks))
+    evidence: dict[str, Evidence] = {}
+    for slug in dict.fromkeys(check.tenant for check in checks):
+        expected = {mark: check.records for check, mark in zip(checks, marks, strict=True) if check.tenant == slug}
+        evidence |= gather(domain, slug, expected, since=since)
+    return tuple(compare(check, found, evidence[mark]) for check, found, mark in zip(checks, seen, marks, strict=True))
+
+
+def _try(check: Check, mark: str) -> Seen:
+    try:
+        return check.act(mark)
+    except ToolFailed as exc:
+        return Seen(f"error: {exc}", 0)
+
+
+def compare(check: Check, seen: Seen, evidence: Evidence) -> Row:
+    got = seen.got + check.tell(evidence)
+    reason = _reason(check, evidence)
+    return Row(
+        tenant=check.tenant,
+        name=check.name,
+        sent=check.sent,
+        expected=check.expected,
+        got=got,
+        expected_reason=check.reason,
+        reason=reason,
+        detail="; ".join(dict.fromkeys(decision.detail for decision in evidence.decisions if decision.detail)),
+        milliseconds=round(seen.seconds * 1000),
+        ok=got == check.expected and reason == check.reason and evidence.count == check.records,
+    )
+
+
+def _reason(check: Check, evidence: Evidence) -> str:
+    """The reason found, with how often where that is not as it should be."""
+    reasons = " and ".join(dict.fromkeys(decision.reason for decision in evidence.decisions))
+    if evidence.count == check.records:
+        return reasons
+    return f"{reasons} ({evidence.count} of {check.records} rows)".strip()
+
+
+def _describe(tenant: DemoTenant) -> dict[str, Any]:
+    """What any RADIUS client, or person, needs in order to try it."""
+    server, devices = tenant.server, tenant.devices
+    files = {
+        "ca_pem": tenant.ca,
+        "client_cert": tenant.device.certificate,
+        "client_key": tenant.device.key,
+        "revoked_cert": tenant.revoked.certificate,
+        "revoked_key": tenant.revoked.key,
+        "expired_cert": tenant.expired.certificate,
+        "expired_key": tenant.expired.key,
+        "not_yet_valid_cert": tenant.early.certificate,
+        "not_yet_valid_key": tenant.early.key,
+        "wrong_usage_cert": tenant.misused.certificate,
+        "wrong_usage_key": tenant.misused.key,
+        "eapol_test_conf": tenant.supplicant_file,
+    }
+    return {
+        "slug": tenant.slug,
+        "tenant_id": str(tenant.tenant_id),
+        "radius_host": server.host,
+        "auth_port": server.auth_port,
+        "acct_port": server.acct_port,
+        "radius_secret": server.secret,
+        "server_name": tenant.server_name,
+        "client_identity": tenant.device.identity,
+        "client_vlan": policy.DEVICE_VLAN,
+        "mac_permit": display_mac(devices.printer),
+        "mac_permit_vlan": policy.PRINTER_VLAN,
+        "mac_unknown": display_mac(devices.unknown),
+        "mac_blocked": display_mac(devices.blocked),
+        "user_name": STAFF_USER,
+        "user_password": tenant.staff_password,
+        "user_vlan": policy.STAFF_VLAN,
+        "guest_name": GUEST_USER,
+        "guest_password": tenant.guest_password,
+    } | {name: relative(path) for name, path in files.items()}
+
+
+def relative(path: Path) -> str:
+    """To the checkout, where it lies below it."""
+    return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)

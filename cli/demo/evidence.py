@@ -1,0 +1,61 @@
+"""What the cell has recorded of the board's requests, read from PostgreSQL as the portal would: in the tenant's scope.
+
+Each check marks its requests with a text of its own, as NAS-Port-Id and Acct-Session-Id.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from nac.ids import TenantId
+from nac.models import AccountingLog, AuthLog, RadiusSession
+
+# The journal is shipped every 0.1 s.
+_PATIENCE_SECONDS = 8.0
+_POLL_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Evidence:
+    """Rows of one check, in order of time."""
+
+    decisions: list[AuthLog] = field(default_factory=list)
+    accounting: list[AccountingLog] = field(default_factory=list)
+    sessions: list[RadiusSession] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.decisions) + len(self.accounting)
+
+
+def gather(domain: Domain, slug: str, expected: Mapping[str, int], *, since: datetime) -> dict[str, Evidence]:
+    """By mark: waits, within limits, until there are as many log rows for each as `expected` says."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        with domain.tenant(slug) as (session, tenant_id):
+            found = _read(session, tenant_id, list(expected), since)
+        complete = all(found[mark].count >= count for mark, count in expected.items())
+        if complete or time.monotonic() > deadline:
+            return found
+        time.sleep(_POLL_SECONDS)
+
+
+def _read(session: Session, tenant_id: TenantId, marks: Sequence[str], since: datetime) -> dict[str, Evidence]:
+    found = {mark: Evidence() for mark in marks}
+    decisions = select(AuthLog).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.nas_port.in_(marks))
+    for decision in session.scalars(decisions.order_by(AuthLog.at, AuthLog.id)):
+        found[decision.nas_port].decisions.append(decision)
+    accounting = select(AccountingLog).where(
+        AccountingLog.tenant_id == tenant_id, AccountingLog.at >= since, AccountingLog.session_id.in_(marks)
+    )
+    for record in session.scalars(accounting.order_by(AccountingLog.at, AccountingLog.id)):
+        found[record.session_id].accounting.append(record)
+    stays = select(RadiusSession).where(RadiusSession.tenant_id == tenant_id, RadiusSession.session_id.in_(marks))
+    for stay in session.scalars(stays):
+        found[stay.session_id].sessions.append(stay)
+    return found
