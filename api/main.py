@@ -16,11 +16,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
     engine = make_engine(settings.database_url, application_name="admit-api")
     client = health.connect_redis(settings.redis_url)
-    use_engine(engine)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        use_engine(engine)
         yield
+        use_engine(None)
         engine.dispose()
         client.close()
 
