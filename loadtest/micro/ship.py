@@ -1,4 +1,4 @@
-"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records]
+"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records [live sessions]]
 
 Writes a journal of each stream, ships it into a private cluster and prints records per second and where the time went.
 """
@@ -22,6 +22,12 @@ from radius.agent.streams import AccountingStream, AuthStream, Stream
 from tests.postgres import Cluster, Database
 
 TENANTS = 10
+_LIVE_SESSIONS = """
+INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, started_at, mac, updated_at, session_seconds)
+SELECT t.id, 'live-' || n %% 500, 'live-' || n, lpad(to_hex(n), 12, '0'), now() - n * interval '1 second',
+    lpad(to_hex(n), 12, '0')::macaddr, now(), n
+FROM generate_series(1, %s) n JOIN tenants t ON t.slug = 't' || n %% 10
+"""
 
 
 def make_cell(database: Database) -> tuple[CellId, list[UUID]]:
@@ -74,6 +80,7 @@ def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> 
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    live = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     cluster = Cluster()
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder)
@@ -81,6 +88,8 @@ def main() -> None:
             cluster.start()
             database = cluster.create_database()
             cell_id, tenants = make_cell(database)
+            with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+                connection.execute(_LIVE_SESSIONS, (live,))
             write_journal(journal / "auth", [auth_record(n, tenants[n % TENANTS]) for n in range(count)])
             write_journal(journal / "acct", [accounting_record(n, tenants[n % TENANTS]) for n in range(count)])
             ship(AuthStream(), database, cell_id, journal)

@@ -169,30 +169,38 @@ class JournalWriter:
 def sync_segments(directory: str | Path, synced: dict[str, int] | None = None) -> int:
     """Bring to disk what writers appended; returns the number of segments synced.
 
-    `synced` remembers sizes between calls, so that an idle journal costs no flush. Only the two newest can have grown.
+    `synced` remembers sizes between calls, so that an idle journal costs no flush.
     """
     directory = Path(directory)
     known = {} if synced is None else synced
-    newest = list_segments(directory)[-2:]
+    segments = list_segments(directory)
     count = 0
-    for segment in newest:
+    for segment in segments:
+        path = segment_path(directory, segment)
         try:
-            fd = os.open(segment_path(directory, segment), os.O_RDONLY)
+            if known.get(segment) == path.stat().st_size:
+                continue
+            if segment not in known:
+                sync_directory(directory)
+            known[segment] = _sync(path)
         except FileNotFoundError:
+            # Shipped and deleted meanwhile.
             continue
-        try:
-            size = os.fstat(fd).st_size
-            if known.get(segment) != size:
-                if segment not in known:
-                    sync_directory(directory)
-                os.fdatasync(fd)
-                known[segment] = size
-                count += 1
-        finally:
-            os.close(fd)
-    for segment in [name for name in known if name not in newest]:
+        count += 1
+    for segment in known.keys() - set(segments):
         del known[segment]
     return count
+
+
+def _sync(path: Path) -> int:
+    """Returns the size that is on disk for certain."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        size = os.fstat(fd).st_size
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+    return size
 
 
 def sync_directory(directory: Path) -> None:

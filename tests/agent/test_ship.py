@@ -33,7 +33,7 @@ def test_auth_record_becomes_its_row(owner, alpha, journal, platform):
         "policy_version, vlan, reply, request, module_microseconds, suppressed FROM auth_log"
     ).fetchall()
     assert len(row) == 1
-    assert float(row[0][0]) == pytest.approx((AT + 123_457) / 1e6, abs=1e-7)
+    assert float(row[0][0]) == pytest.approx((AT + 123_457) / 1e6, abs=1e-6)
     assert row[0][1:] == (
         alpha.id,
         platform.cell_id,

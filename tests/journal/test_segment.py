@@ -144,6 +144,20 @@ def test_sync_skips_what_has_not_grown(directory):
     writer.close()
 
 
+def test_sync_reaches_every_segment_that_grew(directory):
+    synced = {}
+    first = JournalWriter(directory, max_bytes=1 << 30)
+    others = [JournalWriter(directory, max_bytes=1 << 30) for _ in range(3)]
+    assert sync_segments(directory, synced) == 4
+    first.append(numbered(1))
+    assert sync_segments(directory, synced) == 1
+    for writer in (first, *others):
+        writer.close()
+    segment_path(directory, list_segments(directory)[1]).unlink()
+    assert sync_segments(directory, synced) == 0
+    assert len(synced) == 3
+
+
 def test_killed_writer_leaves_every_acknowledged_record(directory):
     script = (
         "import sys\n"
