@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from nac.mac import is_random_mac, normalise_mac, split_called_station
+from nac.mac import called_station_ssid, is_random_mac, normalise_mac
 from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
@@ -68,7 +68,7 @@ class AccessRequest:
         self.slot = int(first(attributes, "Admit-Slot"))
         self.user_name = first(attributes, "User-Name")
         self.mac = normalise_mac(first(attributes, "Calling-Station-Id"))
-        self.ssid = split_called_station(first(attributes, "Called-Station-Id"))[1]
+        self.ssid = called_station_ssid(first(attributes, "Called-Station-Id"))
         self.nas_identifier = first(attributes, "NAS-Identifier")
         self.source = first(attributes, "Admit-Source")
         self.nas_address = first(attributes, "NAS-IP-Address") or first(attributes, "NAS-IPv6-Address") or self.source
