@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from cli import layout as layouts
-from cli.account import is_root
+from cli.account import is_root, may_run, require_service_account
 from cli.fail import Refused
 from cli.layout import find_layout, make_layout, require_layout
 
@@ -32,6 +32,9 @@ def test_before_the_first_start_there_is_none(var: Path):
 
 
 @as_root
+@pytest.mark.skipif(
+    is_root() and not may_run(require_service_account(), Path("/")), reason="this checkout is closed to other users"
+)
 def test_root_in_an_open_folder_gives_everything_to_the_service_account(var: Path):
     open_up(var.parent)
     made = make_layout()

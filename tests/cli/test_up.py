@@ -43,8 +43,16 @@ class Installation:
     def processes(self) -> dict[str, dict[str, object]]:
         return {row["process"]: row for row in json.loads(self.run("status", "--json").stdout)["processes"]}
 
+    def place(self, name: str) -> Path:
+        """`run` or `postgres`: outside var/ where root's checkout is closed to others."""
+        return Path(json.loads((self.var / "layout.json").read_text())[name])
+
+    def connect(self) -> psycopg.Connection:
+        return psycopg.connect(f"postgresql://admit_owner@/admit?host={self.place('run')}")
+
     def left_running(self) -> list[procfs.Process]:
-        return procfs.find_strays(self.var, [self.var])
+        outside = [self.place("postgres")] if (self.var / "layout.json").exists() else []
+        return procfs.find_strays(self.var, [self.var, *outside])
 
 
 def free_ports() -> tuple[int, int]:
@@ -105,7 +113,7 @@ def test_killed_process_is_healthy_again_after_up(up: Installation):
 
 def test_killed_supervisor_is_no_obstacle(up: Installation):
     before = up.processes()
-    os.kill(int((up.var / "run" / "supervisord.pid").read_text()), signal.SIGKILL)
+    os.kill(int((up.place("run") / "supervisord.pid").read_text()), signal.SIGKILL)
     done = up.up()
     assert "an earlier supervisor left behind" in done.stdout
     after = up.processes()
@@ -127,13 +135,13 @@ def test_damaged_settings_are_refused_with_every_mistake(up: Installation):
 
 
 def test_newer_database_is_refused(up: Installation):
-    with psycopg.connect(f"postgresql://admit_owner@/admit?host={up.var}/run") as connection:
+    with up.connect() as connection:
         (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)
         connection.execute("UPDATE alembic_version SET version_num = '9999_future'")
     try:
         done = up.up()
     finally:
-        with psycopg.connect(f"postgresql://admit_owner@/admit?host={up.var}/run") as connection:
+        with up.connect() as connection:
             connection.execute("UPDATE alembic_version SET version_num = %s", (head,))
     assert done.returncode == 1
     assert "9999_future, which this version does not know" in done.stderr
@@ -153,10 +161,12 @@ def test_down_leaves_no_process_and_a_taken_port_is_named(up: Installation):
 
 
 def test_purge_leaves_nothing(up: Installation):
+    places = [up.place("run"), up.place("postgres")]
     sessions = CellPaths(up.var / "cells" / "cell-1").sessions
     assert sessions.exists()
     assert up.run("down", "--purge", "--yes").returncode == 0
     assert up.left_running() == []
     assert not up.var.exists()
     assert not sessions.exists()
+    assert not any(place.exists() for place in places)
     assert up.run("status").returncode == 1
