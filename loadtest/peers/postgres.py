@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster with its defaults for FreeRADIUS with rlm_sql: its schema, our devices."""
+"""A private PostgreSQL cluster for FreeRADIUS with rlm_sql: the distribution's schema, our devices."""
 
 import signal
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,8 @@ from loadtest import processes
 from loadtest.peers.freeradius import RADDB
 from loadtest.processes import BenchError
 
+# As Admit's own cluster is set; fsync and synchronous_commit are on by default, here and there.
+_TUNING = {"shared_buffers": "256MB", "max_wal_size": "2GB", "wal_compression": "on"}
 SCHEMA = RADDB / "mods-config/sql/main/postgresql/schema.sql"
 
 
@@ -39,7 +41,8 @@ class Postgres:
         initdb: list[str | Path] = [binaries / "initdb", "-D", self._data, *options]
         if processes.start(initdb, owner=self._owner, output=log).wait(60):
             raise BenchError(f"initdb failed\n{log.read_text()}")
-        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.socket}"]
+        values = {"listen_addresses": "", "unix_socket_directories": str(self.socket), **_TUNING}
+        options = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
         self._process = processes.start(
             [binaries / "postgres", "-D", self._data, *options], owner=self._owner, output=log
         )

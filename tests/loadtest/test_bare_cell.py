@@ -1,0 +1,41 @@
+"""The cell's radiusd as the agent renders it does all the work that the bench gives it, and keeps tenants apart."""
+
+import pytest
+
+from loadtest.bare_cell import BareCell
+from loadtest.packet import ACCESS_REJECT
+from loadtest.radius_client import RadiusClient, Unexpected
+from loadtest.systems import rehearse
+from loadtest.tenantry import make_tenants
+from loadtest.workloads import BENCH_NAS, StatusServer, mab
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory):
+    with BareCell(tmp_path_factory.mktemp("cell"), make_tenants((40, 40)), slots=3) as cell:
+        yield cell
+
+
+def test_cell_does_every_work_as_it_should(cell):
+    rehearse(cell.system(), ["mab", "acct", "tls-full"])
+
+
+def test_mac_of_one_tenant_means_nothing_to_the_other(cell):
+    devices = cell.system().devices
+    ours = devices[0]
+    theirs = next(device.target for device in devices if device.target != ours.target)
+    with RadiusClient(tries=1) as client:
+        client.ask(mab(ours.target, ours.mac, BENCH_NAS.attributes(), vlan=ours.vlan))
+        client.ask(mab(theirs, ours.mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT))
+
+
+def test_tenant_port_answers_status_server_with_an_accept(cell):
+    with RadiusClient(timeout_seconds=0.5, tries=1) as client:
+        client.ask(StatusServer(cell.system().devices[0].target))
+
+
+def test_secret_of_one_tenant_gets_silence_from_the_other(cell):
+    first, second = sorted({device.target for device in cell.system().devices}, key=lambda target: target.auth_port)
+    stranger = type(first)(first.host, first.auth_port, first.acct_port, second.secret)
+    with RadiusClient(timeout_seconds=0.3, tries=1) as client, pytest.raises(Unexpected, match="unanswered"):
+        client.ask(StatusServer(stranger))

@@ -1,0 +1,138 @@
+"""The bench's tenants, made and removed through the services on a real database."""
+
+import os
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from loadtest.__main__ import main
+from loadtest.processes import BenchError
+from loadtest.product import Installation, StoredRows
+from loadtest.product_tenants import BenchTenants
+from loadtest.tally import Run
+from loadtest.tenantry import make_tenants
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import CellScope, PlatformScope, make_engine, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.models import AuthLog, Endpoint, EndpointGroupMember, Slot, Tenant
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
+from tests.factories.tenancy import make_platform, make_tenant
+
+_DICTIONARY = Path("/usr/share/freeradius/dictionary")
+
+
+@pytest.fixture
+def installation(database, tmp_path):
+    key = tmp_path / "master.key"
+    key.touch(mode=0o600)
+    key.write_text(os.urandom(32).hex())
+    settings = load_settings(
+        {
+            "ADMIT_VAR_DIR": str(tmp_path),
+            "ADMIT_DATABASE_URL": database.app_url,
+            "ADMIT_DATABASE_OWNER_URL": database.owner_url,
+            "ADMIT_MASTER_KEY_FILE": str(key),
+        }
+    )
+    sealer, engine = Sealer(MasterKeyFile(key)), make_engine(database.cell_url)
+    with session_scope(CellScope(cells.NO_CELL), engine=engine) as session:
+        cell_id = cells.register_cell(session, name=settings.cell_name, host="127.0.0.1")
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        cells.ensure_slots(session, cell_id=cell_id, count=4, first_port=18120, seal=sealer.seal)
+        content = to_json(read_dictionary(_DICTIONARY))
+        cells.upload_dictionary(session, cell_id=cell_id, content=content, server_version="3.2.7")
+    engine.dispose()
+    with Installation(settings) as installation:
+        yield installation
+
+
+def count(installation, model):
+    with session_scope(PlatformScope(), engine=installation.owner) as session:
+        return session.scalars(select(func.count()).select_from(model)).one()
+
+
+def test_tenant_is_made_with_devices_clients_and_the_secret_of_its_slot(installation, tmp_path):
+    plan = make_tenants((30,))[0]
+    with BenchTenants(installation, tmp_path, lambda line: None) as made:
+        tenant = made.provision(plan, clients=2)
+        assert count(installation, Endpoint) == count(installation, EndpointGroupMember) == 30
+        with session_scope(PlatformScope(), engine=installation.engine) as session:
+            slot = session.scalars(select(Slot).where(Slot.tenant_id == tenant.tenant_id)).one()
+            secret = installation.sealer.open(slot.secret_sealed, cells.secret_context(slot))
+        assert (tenant.target.auth_port, tenant.target.secret.value) == (slot.auth_port, secret)
+        assert [client.certificate.exists() and client.key.exists() for client in tenant.clients] == [True, True]
+        assert tenant.server_certificate
+
+
+def test_bench_removes_its_tenants_and_their_logs_and_nobody_elses(installation, database, tmp_path):
+    engine = make_engine(database.cell_url)
+    platform = make_platform(installation.engine, engine)
+    engine.dispose()
+    other = make_tenant(installation.engine, platform, "alpha")
+    with BenchTenants(installation, tmp_path, lambda line: None) as made:
+        tenant = made.provision(make_tenants((3,))[0])
+        add_rows(installation, tenant.tenant_id, 2)
+        add_rows(installation, other.id, 1)
+    with session_scope(PlatformScope(), engine=installation.owner) as session:
+        assert session.scalars(select(Tenant.slug)).all() == ["alpha"]
+        assert session.scalars(select(AuthLog.tenant_id)).all() == [other.id]
+
+
+def test_leftovers_of_a_bench_that_was_killed_are_removed(installation, tmp_path):
+    BenchTenants(installation, tmp_path, lambda line: None).provision(make_tenants((3,))[0])
+    with BenchTenants(installation, tmp_path, lambda line: None):
+        assert count(installation, Tenant) == 0
+
+
+@pytest.mark.parametrize(("rows", "unanswered"), [(3, 0), (4, 1)])
+def test_rows_for_each_answer_and_for_what_was_sent_in_vain_are_right(installation, tmp_path, rows, unanswered):
+    with BenchTenants(installation, tmp_path, lambda line: None) as made:
+        tenant = made.provision(make_tenants((3,))[0])
+        account = StoredRows(installation, [tenant.tenant_id])
+        account.settle(answered(3, unanswered))
+        add_rows(installation, tenant.tenant_id, rows)
+        assert account.verify()["auth"] == (rows, 3)
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_a_row_too_few_or_too_many_ends_the_bench(installation, tmp_path, rows):
+    with BenchTenants(installation, tmp_path, lambda line: None) as made:
+        tenant = made.provision(make_tenants((3,))[0])
+        account = StoredRows(installation, [tenant.tenant_id])
+        account.settle(answered(3, 0))
+        add_rows(installation, tenant.tenant_id, rows)
+        with pytest.raises(BenchError, match=f"auth: 3 requests were answered, but {rows} rows"):
+            account.verify()
+
+
+def test_bench_without_an_installation_says_how_to_start_it(monkeypatch, capsys):
+    for name in [name for name in os.environ if name.startswith("ADMIT_")]:
+        monkeypatch.delenv(name)
+    assert main(["quick"]) == 1
+    assert "Start the bench as ./admit bench" in capsys.readouterr().err
+
+
+def test_unknown_group_of_works_is_refused(capsys):
+    assert main(["peers", "--only", "mab,pap"]) == 1
+    assert "choose from mab, acct, tls" in capsys.readouterr().err
+
+
+def answered(right: int, unanswered: int) -> Run:
+    run = Run()
+    run.tally("mab").right = right
+    run.tally("mab").unanswered = unanswered
+    return run
+
+
+def add_rows(installation, tenant_id, rows: int) -> None:
+    with session_scope(PlatformScope(), engine=installation.owner) as session:
+        for _ in range(rows):
+            row = dict.fromkeys((column.name for column in AuthLog.__table__.columns if not column.nullable), "")
+            row |= {"at": utc_now(), "tenant_id": tenant_id, "cell_id": installation.cell_id, "permitted": True}
+            row |= {"policy_version": 1, "reply": [], "resumed": False, "request": {}}
+            row |= {"module_microseconds": 1, "suppressed": 0}
+            del row["id"]
+            session.add(AuthLog(**row))

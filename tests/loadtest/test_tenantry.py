@@ -1,0 +1,17 @@
+from loadtest.tenantry import GROUPS, RULES, known, make_tenants, policy_document
+from nac.engine import Request, compile_policy, decide
+
+
+def test_policy_admits_each_device_on_the_vlan_that_the_bench_expects():
+    policy = compile_policy(policy_document())
+    assert len(policy_document()["rules"]) == RULES
+    for endpoint in make_tenants((len(GROUPS),))[0].endpoints:
+        request = Request({"method": ("mab",), "mac": (endpoint.mac,), "endpoint.group": (endpoint.group,)}, 0)
+        decision = decide(policy, request)
+        assert (str(decision.verdict), decision.vlan) == ("permit", endpoint.vlan)
+
+
+def test_tenants_are_the_same_each_time_and_share_no_device():
+    assert make_tenants((5, 7)) == make_tenants((5, 7))
+    macs = [mac for mac, _ in known(make_tenants((500, 500)))]
+    assert len(set(macs)) == 1000
