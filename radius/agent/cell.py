@@ -6,7 +6,7 @@ import logging
 import platform
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 from uuid import UUID
@@ -20,7 +20,7 @@ from nac.errors import AdmitError, SchemaTooNew, SchemaTooOld
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
 from nac.replica.writer import ReplicaWriter
-from nac.secrets import MasterKeyFile, Sealer
+from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 SOUND_VERSIONS = ("3.2.7", "3.2.8")
 DICTIONARY = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
+# For the threads to end their work in; the supervisor kills after 20 s, and radiusd takes up to 10 s to end.
+END_SECONDS = 5.0
 
 
 class CellRefused(Exception):
@@ -59,6 +61,7 @@ class CellAgent:
         self._radiusd = Radiusd(self._paths, self._generations)
         # Of the slots that hold a tenant: the certificate each is to present.
         self._serials: Mapping[int, str] = {}
+        self._broken = False
 
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError where that cannot begin."""
@@ -73,9 +76,14 @@ class CellAgent:
             sync.catch_up()
         self._serials = {number: slot.server_certificate for number, slot in writer.slots().items()}
         self._serve(directory, online=online)
-        self._work(cell_id, directory, sync, stop)
+        ended = self._work(cell_id, directory, sync, stop)
+        if self._broken:
+            # radiusd serves on and is adopted by the agent that the supervisor starts next.
+            raise CellRefused("a part of this agent has failed, as the trace above says; it must be started again")
         self._radiusd.stop()
-        writer.close()
+        if ended:
+            # Else a thread is still at work on it, and the end of the process closes it.
+            writer.close()
         lock.close()
 
     def _take_lock(self) -> TextIO:
@@ -141,9 +149,7 @@ class CellAgent:
 
         def place_materials(session: Session, slots: Mapping[int, SlotRecord]) -> None:
             for number, slot in slots.items():
-                self._materials.place(
-                    directory.material(session, number, TenantId(UUID(slot.tenant_id)), slot.server_certificate)
-                )
+                self._place_material(directory, session, number, slot)
             for number in range(self._settings.cell_slots):
                 if number not in slots:
                     self._materials.clear(number)
@@ -158,6 +164,19 @@ class CellAgent:
             alarms=self._alarms,
             before_commit=place_materials,
         )
+
+    def _place_material(self, directory: Directory, session: Session, number: int, slot: SlotRecord) -> None:
+        """One tenant's broken key or certificate is its own affair: the others' changes go live."""
+        alarm = f"material-{slot.slug}"
+        try:
+            self._materials.place(
+                directory.material(session, number, TenantId(UUID(slot.tenant_id)), slot.server_certificate)
+            )
+        except (LookupError, SecretsError, ValueError, OSError) as exc:
+            log.exception("the authorities or server certificate of tenant %s cannot be put into place", slot.slug)
+            self._alarms.tell(alarm, f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}")
+        else:
+            self._alarms.clear(alarm)
 
     def _serve(self, directory: Directory, *, online: bool) -> None:
         if self._radiusd.adopt():
@@ -181,7 +200,8 @@ class CellAgent:
         directory.free(renewed)
         return generation
 
-    def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> None:
+    def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> bool:
+        """Until `stop`, or until a part fails. Whether all threads have ended."""
         streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
         shippers = {
             stream.name: Shipper(
@@ -206,18 +226,36 @@ class CellAgent:
             position_at=lambda: sync.caught_up_at,
             shipped={name: shipper.counters for name, shipper in shippers.items()},
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
+            rebuild_replica=sync.rebuild_wanted.set,
         )
         sync.on_configuration = keeper.configuration_changed.set
-        workers = [
-            threading.Thread(target=sync.run, args=(stop,), name="sync"),
-            *(threading.Thread(target=each.run, args=(stop,), name=f"ship-{name}") for name, each in shippers.items()),
-            threading.Thread(target=keeper.sync_journal, args=(stop,), name="journal-sync"),
+        works = {
+            "sync": sync.run,
+            **{f"ship-{name}": shipper.run for name, shipper in shippers.items()},
+            "journal-sync": keeper.sync_journal,
+            "database": keeper.follow_database,
+        }
+        threads = [
+            threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)
+            for name, work in works.items()
         ]
-        for worker in workers:
-            worker.start()
-        keeper.run(stop)
-        for worker in workers:
-            worker.join()
+        for thread in threads:
+            thread.start()
+        self._guard(keeper.run, stop)
+        # A database that hangs must not hold up the end: what was not shipped is in the journal.
+        deadline = time.monotonic() + END_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
+
+    def _guard(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
+        """A part that fails takes the whole agent down, rather than leave one that lacks a part."""
+        try:
+            work(stop)
+        except Exception:  # house-rule: the edge of a thread; the agent ends and says so
+            log.exception("a part of the agent fails")
+            self._broken = True
+            stop.set()
 
 
 def require_sound_version() -> None:

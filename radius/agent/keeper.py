@@ -11,6 +11,8 @@ from sqlalchemy import Engine
 from nac.errors import AdmitError
 from nac.ids import CellId
 from nac.journal.segment import journal_bytes, sync_segments
+from nac.replica.check import check_replica
+from nac.replica.files import ReplicaDamaged
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
@@ -30,6 +32,9 @@ JOURNAL_SYNC_SECONDS = 0.05
 TICK_SECONDS = 0.2
 STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
+# A report that takes longer has met a database that hangs.
+HANGS_SECONDS = 3.0
+REPLICA_CHECK_SECONDS = 10.0
 SESSIONS_SECONDS = 10.0
 SESSION_LIFETIME_SECONDS = 24 * 3600
 # Two files of a page each for a session: 400 MB of memory at the most.
@@ -54,6 +59,7 @@ class Keeper:
         position_at: Callable[[], float | None],
         shipped: Mapping[str, Counter[str]],
         backlog: Mapping[str, Callable[[], int]],
+        rebuild_replica: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._paths = paths
@@ -67,16 +73,21 @@ class Keeper:
         self._position_at = position_at
         self._shipped = shipped
         self._backlog = backlog
+        self._rebuild_replica = rebuild_replica
+        self._signs_of_damage = 0
+        self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
         self._counters: Counter[str] = Counter()
-        self._database = False
+        # Whether the last report arrived, and when the one began that is under way.
+        self._reported = False
+        self._reporting_since: float | None = None
         self.configuration_changed = threading.Event()
         self.configuration_changed.set()
 
     def run(self, stop: threading.Event) -> None:
+        """What must go on whatever the database does: nothing here asks it."""
         chores = {
-            "report": (REPORT_SECONDS, self._report),
             "status": (STATUS_SECONDS, self._tell_status),
             "sessions": (SESSIONS_SECONDS, self._forget_sessions),
         }
@@ -84,14 +95,29 @@ class Keeper:
         while not stop.wait(TICK_SECONDS):
             self._radiusd.tick()
             self._follow_log()
-            if self._database and self.configuration_changed.is_set():
-                self._bring_up_to_date()
+            self._suspect_replica()
             now = time.monotonic()
             for name, (seconds, chore) in chores.items():
                 if now >= due[name]:
                     due[name] = now + seconds
                     chore()
         self._tell_status()
+
+    def follow_database(self, stop: threading.Event) -> None:
+        """Reports, and what the database may say of radiusd's configuration; in a thread of its own, for either may
+        hang as long as the database does."""
+        due = 0.0
+        while not stop.wait(TICK_SECONDS):
+            if self._reported and self.configuration_changed.is_set():
+                self._bring_up_to_date()
+            if time.monotonic() >= due:
+                due = time.monotonic() + REPORT_SECONDS
+                self._report()
+
+    @property
+    def _database(self) -> bool:
+        since = self._reporting_since
+        return self._reported and (since is None or time.monotonic() - since < HANGS_SECONDS)
 
     def sync_journal(self, stop: threading.Event) -> None:
         """To disk every 50 ms: what a power cut can take of the journal. A crash of radiusd or of us takes nothing."""
@@ -128,6 +154,19 @@ class Keeper:
         elif self._alarms.age_seconds("journal-refused") > 5:
             self._alarms.clear("journal-refused")
 
+    def _suspect_replica(self) -> None:
+        """Read the replica from end to end where radiusd has died or our code has failed in it: damage does both."""
+        signs = self._radiusd.restarts + self._log_counts["internal_error"]
+        if signs == self._signs_of_damage or time.monotonic() < self._replica_checked_at + REPLICA_CHECK_SECONDS:
+            return
+        self._signs_of_damage = signs
+        self._replica_checked_at = time.monotonic()
+        try:
+            check_replica(self._paths.replica)
+        except ReplicaDamaged as exc:
+            self._alarms.tell("replica-rebuilt", f"The replica was damaged and is built anew: {exc}")
+            self._rebuild_replica()
+
     def _bring_up_to_date(self) -> None:
         """Exchange radiusd where the configuration in the database is another than the one that runs."""
         self.configuration_changed.clear()
@@ -136,7 +175,7 @@ class Keeper:
             self._alarms.clear("configuration")
         except (AdmitError, OSError, LookupError) as exc:
             self._alarms.tell("configuration", f"The new configuration of radiusd could not be read: {exc}")
-            self._database = False
+            self._reported = False
             self.configuration_changed.set()
 
     def _exchange_where_needed(self) -> None:
@@ -194,11 +233,14 @@ class Keeper:
             log.error("status.json cannot be written: %s", exc)
 
     def _report(self) -> None:
+        self._reporting_since = time.monotonic()
         try:
             report(self._engine, self._cell_id, self._counters, self._alarms.standing())
         except AdmitError as exc:
-            if self._database:
+            if self._reported:
                 log.warning("the database does not answer: %s", exc)
-            self._database = False
+            self._reported = False
         else:
-            self._database = True
+            self._reported = True
+        finally:
+            self._reporting_since = None

@@ -85,6 +85,8 @@ class ReplicaSync:
         self.counters: Counter[str] = Counter()
         # Called after a change of what radiusd's configuration is made of: slots, and NASes with rules of their own.
         self.on_configuration: Callable[[], None] = _ignore
+        # Set by whoever finds the replica damaged: it is built anew.
+        self.rebuild_wanted = threading.Event()
         # Epoch seconds: when the replica was last known to be what the database says.
         self.caught_up_at: int | None = None
         self._cell_id = cell_id
@@ -152,6 +154,9 @@ class ReplicaSync:
             self.catch_up()
             self._alarms.clear("replica-sync")
             while not stop.is_set():
+                if self.rebuild_wanted.is_set():
+                    self.rebuild_wanted.clear()
+                    self._rebuild()
                 self._notified |= any(True for _ in listener.notifies(timeout=POLL_SECONDS, stop_after=1))
                 while self.catch_up() and not stop.is_set():
                     continue
