@@ -10,9 +10,9 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import HEARTBEAT_INTERVAL_SECONDS
 
-JOBS = ("worker.jobs.heartbeat", "worker.jobs.logs")
+JOBS = ("worker.jobs.heartbeat", "worker.jobs.logs", "worker.jobs.replica")
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
-AT_START = ("worker.heartbeat", "logs.ensure_partitions")
+AT_START = ("worker.heartbeat", "logs.ensure_partitions", "replica.prune_changes")
 
 
 def broker_url(redis_url: str) -> str:
@@ -47,6 +47,7 @@ def make_app(settings: Settings) -> Celery:
             },
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
+            "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
         },
     )
     return app

@@ -82,6 +82,22 @@ def partitions(database: Database) -> list[str]:
     return [name for (name,) in rows if not name.endswith("_default")]
 
 
+def insert_change(database: Database, *, days_ago: int) -> None:
+    """A change that no cell waits for: there is none in this database."""
+    with psycopg.connect(database.owner_url) as connection:
+        connection.execute(
+            "INSERT INTO replica_changes (at, noun, key) VALUES (now() - make_interval(days => %s), 'endpoint', 'x')",
+            (days_ago,),
+        )
+
+
+def changes(database: Database) -> int:
+    with psycopg.connect(database.owner_url) as connection:
+        row = connection.execute("SELECT count(*) FROM replica_changes WHERE key = 'x'").fetchone()
+    assert row is not None
+    return row[0]
+
+
 def drop_partitions(database: Database) -> None:
     names = partitions(database)
     with psycopg.connect(database.owner_url) as connection:
@@ -89,14 +105,18 @@ def drop_partitions(database: Database) -> None:
             connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(name)))
 
 
-def test_started_worker_beats_and_makes_the_partitions(database: Database, redis_server: RedisServer, tmp_path: Path):
+def test_started_worker_beats_makes_partitions_and_prunes_the_change_feed(database: Database, redis_server: RedisServer, tmp_path: Path):
     drop_partitions(database)
+    insert_change(database, days_ago=2)
+    insert_change(database, days_ago=0)
     started = epoch_seconds()
     with worker(database, redis_server, tmp_path):
         # Both at once at its start, long before beat's first turn is due for the partitions.
         wait_for(lambda: last_heartbeat(redis_server) >= started, tmp_path)
         # Yesterday to a week ahead, of two tables.
         wait_for(lambda: len(partitions(database)) == 2 * 9, tmp_path)
+        # Of the change feed the old part goes, the new one stays.
+        wait_for(lambda: changes(database) == 1, tmp_path)
         first = last_heartbeat(redis_server)
         wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=12)
 

@@ -1,0 +1,16 @@
+"""Care of the change feed that cells follow."""
+
+from celery import shared_task
+
+from nac.db import PlatformScope, session_scope
+from nac.errors import Unavailable
+from nac.replica.feed import prune_changes as prune
+
+
+@shared_task(
+    name="replica.prune_changes", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def prune_changes() -> None:
+    """Delete the changes that every cell has applied a day ago."""
+    with session_scope(PlatformScope()) as session:
+        prune(session)
