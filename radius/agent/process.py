@@ -43,8 +43,9 @@ def start(config_directory: Path, log: Path) -> Running:
 
 
 def environment(config_directory: Path) -> dict[str, str]:
-    """What radiusd needs and no more; ADMIT_VAR_DIR marks the process as ours."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", "ADMIT_VAR_DIR") if name in os.environ}
+    """What radiusd needs and no more, and the marks by which `./admit down` knows a process of ours."""
+    marks = ("ADMIT_VAR_DIR", "SUPERVISOR_PROCESS_NAME")
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", *marks) if name in os.environ}
     kept["ADMIT_MODULE_SETTINGS"] = str(config_directory / "module.json")
     # Source trees may belong to another user; radiusd writes no byte code.
     kept["PYTHONDONTWRITEBYTECODE"] = "1"

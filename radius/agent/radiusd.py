@@ -35,6 +35,7 @@ class Radiusd:
         self.restarts = 0
         self._backoff_seconds = 0.0
         self._not_before = 0.0
+        self._stopped = False
 
     def adopt(self) -> bool:
         """Take over the radiusd that an earlier agent left running. Whether there was one."""
@@ -61,7 +62,9 @@ class Radiusd:
         log.info("radiusd %d serves %d slots", running.pid, len(generation.facts.endpoints))
 
     def stop(self) -> None:
+        """For good: an exchange that waits for its moment finds that there is nothing to exchange any more."""
         with self.lock:
+            self._stopped = True
             if self.running is not None:
                 process.stop(self.running)
             self.running = None
@@ -105,6 +108,8 @@ class Radiusd:
             return str(exc)
         _wait_for(is_quiet)
         with self.lock:
+            if self._stopped:
+                return "the agent ends"
             old, old_running = self.generation, self.running
             if old_running is not None:
                 process.stop(old_running)
@@ -113,11 +118,19 @@ class Radiusd:
             except Exception as exc:  # house-rule: whatever the new one fails of, the old one must serve again
                 log.exception("the new configuration fails; going back")
                 self._generations.discard(new)
-                if old is not None:
-                    self.start(old)
+                self._step_back(old)
                 return f"stepped back: {exc}"
             self._generations.remove_old(new.directory)
         return ""
+
+    def _step_back(self, old: Generation | None) -> None:
+        if old is None:
+            return
+        try:
+            self.start(old)
+        except Exception:  # house-rule: what stopped the new one may stop the old one too; `tick` tries on
+            self.running = None
+            log.exception("the old configuration does not start either")
 
     def _try_shadow(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> None:
         shadow = self._generations.shadow_of(slots, serials)
