@@ -1,0 +1,78 @@
+"""One instance for all rows of the fault table, two tenants in it, and a list of how long recoveries took."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from loadtest.product_tenants import BenchTenants, Provisioned
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from tests.faults.instance import Instance
+from tests.faults.load import Load
+
+_DEVICES = 20
+_recoveries: list[tuple[str, float]] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _recoveries:
+        terminalreporter.section("recovery times")
+    for what, seconds in _recoveries:
+        terminalreporter.line(f"{seconds:7.2f} s  {what}")
+
+
+@pytest.fixture
+def note() -> Callable[[str, float], None]:
+    """Keeps how long something took, for the summary."""
+    return lambda what, seconds: _recoveries.append((what, seconds))
+
+
+@pytest.fixture(scope="session")
+def started_instance() -> Iterator[Instance]:
+    instance = Instance()
+    try:
+        instance.up()
+        yield instance
+    finally:
+        instance.close()
+
+
+@pytest.fixture
+def instance(started_instance: Instance) -> Instance:
+    """The running instance, well at the start of the test whatever the one before it did."""
+    if started_instance.complaints():
+        started_instance.up()
+    started_instance.wait_until_well()
+    return started_instance
+
+
+@pytest.fixture(scope="session")
+def made_tenants(started_instance: Instance) -> "tuple[Provisioned, Provisioned]":
+    maker = make_tenants(started_instance)
+    alpha, bravo = (maker(slug, number) for number, slug in enumerate(("fault-alpha", "fault-bravo")))
+    return alpha, bravo
+
+
+@pytest.fixture
+def tenants(instance: Instance, made_tenants: tuple[Provisioned, Provisioned]) -> tuple[Provisioned, Provisioned]:
+    return made_tenants
+
+
+def make_tenants(instance: Instance) -> Callable[[str, int], Provisioned]:
+    """Provisions by the product's services; returns when the cell serves the tenant."""
+    maker = BenchTenants(instance.installation, instance.home, print)
+
+    def make(slug: str, number: int) -> Provisioned:
+        devices = [Endpoint(f"02f{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(_DEVICES)]
+        made = maker.provision(BenchTenant(slug, devices), clients=1)
+        maker.wait_live(made)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def load(instance: Instance, tenants: tuple[Provisioned, Provisioned]) -> Callable[..., Load]:
+    def make(**options: object) -> Load:
+        return Load(instance, tenants, **options)
+
+    return make
