@@ -5,9 +5,9 @@ it reads escapes into names ("adm\\151n" becomes "admin"), gives a certificate w
 expands "%{...}" when a session is resumed, and brings back some of the names with TLS 1.2 and none with TLS 1.3.
 
 But it stores each session as `<id>.asn1` (OpenSSL's SSL_SESSION) with the client's certificate inside and names that
-file in TLS-Cache-Filename, so the certificate is read there. What radiusd brings back with a resumed session it takes from
-`<id>.vps` beside it. That file it writes only after full handshakes, though each TLS 1.3 resumption gives the client a
-new ticket: unmended, every second reconnect would be full.
+file in TLS-Cache-Filename, so the certificate is read there. What radiusd brings back with a resumed session it takes
+from `<id>.vps` beside it. That file it writes only after full handshakes, though each TLS 1.3 resumption gives the
+client a new ticket: unmended, every second reconnect would be full.
 """
 
 import os
