@@ -85,7 +85,12 @@ def _stored_user(
     if not user.sealed_password:
         return Credentials(method, reason="chap-not-allowed")
     password = open_password(user)
-    return Credentials(method, control=(("Cleartext-Password", ":=", password), ("Auth-Type", ":=", "CHAP")))
+    return Credentials(method, control=(("Cleartext-Password", ":=", _quoted(password)), ("Auth-Type", ":=", "CHAP")))
+
+
+def _quoted(value: str) -> str:
+    """rlm_python3 reads what it is given as a double-quoted string."""
+    return value.replace("\\", "\\\\")
 
 
 class PasswordOpener:
