@@ -1,0 +1,29 @@
+"""One real radiusd for all tests of its module and configuration."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from nac.replica.store import ReplicaWriter
+from tests.radius.standalone import Plan, StandaloneCell, running_cell
+
+
+@pytest.fixture(scope="session")
+def standalone_cell() -> Iterator[StandaloneCell]:
+    with running_cell(Plan()) as cell:
+        yield cell
+
+
+@pytest.fixture
+def cell(standalone_cell: StandaloneCell) -> Iterator[StandaloneCell]:
+    """The cell of the session, its journal empty to the test; it must outlive whatever the test does."""
+    standalone_cell.forget_records()
+    yield standalone_cell
+    assert standalone_cell.is_alive(), standalone_cell.log()
+
+
+@pytest.fixture
+def replica(cell: StandaloneCell) -> Iterator[ReplicaWriter]:
+    """To change what the cell knows; all is as before after the test."""
+    yield cell.replica
+    cell.restore_replica()

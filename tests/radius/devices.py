@@ -1,0 +1,42 @@
+"""Supplicants in Python: deterministic where eapol_test cannot be stopped between two rounds."""
+
+import ssl
+
+from loadtest.eap_tls_client import RESUMED, EapTls, Supplicant, client_context
+from loadtest.packet import CALLING_STATION_ID, attribute
+from tests.radius.nas import Nas
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import ClientFiles, Tenant
+
+VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+
+
+class Device:
+    """A device that keeps its TLS session from one visit to the next. `mac` finds it in the journal."""
+
+    def __init__(self, client: ClientFiles, version: ssl.TLSVersion, *, attributes: bytes = b"") -> None:
+        """`attributes` are those that its NAS adds."""
+        self.mac = new_mac()
+        self._context = client_context(certificate=str(client.chain_file), key=str(client.key_file), version=version)
+        self._supplicant = Supplicant(self._context, client.name, attribute(CALLING_STATION_ID, self.mac) + attributes)
+
+    def change_certificate(self, client: ClientFiles) -> None:
+        """From now on it shows another one; the session it may resume stays."""
+        self._context.load_cert_chain(client.chain_file, client.key_file)
+
+    def abandon(self, tenant: Tenant, *, rounds: int) -> None:
+        """Begin a conversation and say nothing more after so many requests."""
+        conversation = EapTls(None, self._supplicant)
+        assert Nas(tenant).converse(conversation, rounds=rounds) is None
+
+    def visit(self, tenant: Tenant, **options: object) -> EapTls:
+        """A conversation, with resumption where there is something to resume. Fails unless it ends as expected."""
+        resume = self._supplicant.session is not None
+        conversation = EapTls(None, self._supplicant, resume=resume, keep_session=True, **options)
+        fault = Nas(tenant).converse(conversation)
+        assert fault == "", fault
+        return conversation
+
+
+def is_resumed(conversation: EapTls) -> bool:
+    return conversation.kind == RESUMED

@@ -1,0 +1,122 @@
+"""The NAS's side: radclient, and datagrams made by hand where radclient is too well-behaved."""
+
+import os
+import re
+import socket
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from loadtest import packet
+from loadtest.eap_tls_client import EapTls
+from tests.radius.standalone import LOOPBACK
+from tests.radius.tenants import Tenant
+
+# How long an answer may take on a busy machine, and how long nothing must come for it to be silence.
+PATIENCE_SECONDS = 5.0
+SILENCE_SECONDS = 0.4
+# Numbers that the load generators have no use for.
+CHAP_PASSWORD, CHAP_CHALLENGE = 3, 60
+
+
+@dataclass(frozen=True)
+class Reply:
+    """radclient's report; code "" is silence."""
+
+    code: str
+    attributes: dict[str, str]
+    output: str
+
+
+def radclient(
+    tenant: Tenant, *lines: str, command: str = "auth", secret: str = "", silence: bool = False, port: int = 0
+) -> Reply:
+    """`lines` are attributes as radclient reads them. With `silence` none but a late answer is waited for."""
+    number = port or (tenant.auth_port if command in ("auth", "status") else tenant.acct_port)
+    patience = SILENCE_SECONDS if silence else PATIENCE_SECONDS
+    done = subprocess.run(
+        ["radclient", "-x", "-r", "1", "-t", str(patience), f"{LOOPBACK}:{number}", command, secret or tenant.secret],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    received = re.search(r"^Received (\S+) Id .*\n((?:\t.*\n)*)", done.stdout, re.MULTILINE)
+    if received is None:
+        # Only an answer that never came is silence; anything else is radclient's own trouble.
+        assert done.returncode == 1, done
+        assert "No reply from server" in done.stdout, done
+        return Reply("", {}, done.stdout)
+    pairs = re.findall(r"^\t(\S+) = (.*)$", received[2], re.MULTILINE)
+    return Reply(received[1], {name: value.strip('"') for name, value in pairs}, done.stdout)
+
+
+@dataclass(frozen=True)
+class Nas:
+    """Sends datagrams from an address of its own."""
+
+    tenant: Tenant
+    address: str = LOOPBACK
+    secret: str = ""
+
+    @property
+    def key(self) -> packet.Secret:
+        return packet.Secret((self.secret or self.tenant.secret).encode())
+
+    def exchange(self, datagram: bytes, *, port: int = 0, seconds: float = PATIENCE_SECONDS) -> bytes | None:
+        """The answer, None for silence; its signatures are not looked at."""
+        with self._socket(port) as asking:
+            asking.settimeout(seconds)
+            asking.send(datagram)
+            try:
+                return asking.recv(4096)
+            except TimeoutError:
+                return None
+
+    def ask(self, attributes: bytes, *, password: bytes | None = None, code: int = packet.ACCESS_REQUEST) -> bytes:
+        """A verified answer to a well-formed Access-Request."""
+        authenticator = os.urandom(16)
+        request = packet.access_request(os.urandom(1)[0], authenticator, attributes, self.key, password, code=code)
+        reply = self.exchange(request)
+        assert reply is not None, "no answer"
+        assert packet.reply_fault(reply, authenticator, self.key) == ""
+        return reply
+
+    def converse(self, conversation: EapTls, *, rounds: int = 50) -> str | None:
+        """Drive an EAP-TLS conversation; its fault ("" for none), or None where it was dropped after `rounds`."""
+        turn = conversation.first()
+        for _ in range(rounds):
+            following = conversation.receive(self.ask(turn.attributes))
+            if isinstance(following, str):
+                return following
+            turn = following
+        return None
+
+    def account(self, attributes: bytes, *, seconds: float = PATIENCE_SECONDS) -> bytes | None:
+        request = packet.accounting_request(os.urandom(1)[0], attributes, self.key)
+        reply = self.exchange(request, port=self.tenant.acct_port, seconds=seconds)
+        if reply is not None:
+            assert packet.reply_fault(reply, request[4:20], self.key) == ""
+        return reply
+
+    def _socket(self, port: int) -> socket.socket:
+        asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        asking.bind((self.address, 0))
+        asking.connect((LOOPBACK, port or self.tenant.auth_port))
+        return asking
+
+
+def mab(mac: str, *, password: bool = True) -> tuple[bytes, bytes | None]:
+    """Attributes and password of a MAC authentication by PAP."""
+    attributes = (
+        packet.attribute(packet.USER_NAME, mac)
+        + packet.attribute(packet.CALLING_STATION_ID, mac)
+        + packet.attribute(packet.NAS_IDENTIFIER, "switch-1")
+        + packet.attribute(packet.SERVICE_TYPE, 10)
+    )
+    return attributes, mac.encode() if password else None
+
+
+def joined(attributes: Iterable[tuple[int, bytes | str | int]]) -> bytes:
+    return b"".join(packet.attribute(number, value) for number, value in attributes)

@@ -1,0 +1,252 @@
+"""A real radiusd, a replica written by hand, nobody behind them: what module and configuration do by themselves."""
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from nac.journal.reader import JournalReader, Position
+from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
+from nac.replica.store import ReplicaWriter
+from nac.secrets import MasterKeyFile, Sealer
+from radius.agent import probe, process
+from radius.agent.materials import Materials, TenantMaterial
+from radius.agent.paths import CellPaths
+from radius.agent.render import CellConfig, NasClient, Slot, python_path, render
+from radius.module.settings import ModuleSettings
+from tests.radius.tenants import Authorities, Tenant, der
+
+LOOPBACK = "127.0.0.1"
+# A NAS that may leave Message-Authenticator out, and one with a secret of its own.
+OLD_NAS = "127.0.0.66"
+OWN_SECRET_NAS = "127.0.0.77"
+OWN_SECRET = "secret-of-this-nas-alone"
+STATUS_SECRET = "status-secret-of-the-tests"
+FREE_SLOT, FREE_SLOT_SECRET = 2, "secret-of-a-free-slot"
+_decode = msgspec.msgpack.Decoder(AnyRecord).decode
+
+
+class JournalTail:
+    """The records of one stream in order, from the last `forget` on."""
+
+    def __init__(self, directory: Path) -> None:
+        self._reader = JournalReader(directory)
+        self._position = Position()
+        self._records: list[AnyRecord] = []
+
+    def forget(self) -> None:
+        """What is there now is of no interest."""
+        self.records()
+        self._records.clear()
+
+    def records(self) -> list[AnyRecord]:
+        while (batch := self._reader.read_batch(self._position)).payloads:
+            assert not batch.damaged
+            assert not batch.cuts
+            self._records += [_decode(payload) for payload in batch.payloads]
+            self._position = batch.position
+        return self._records
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@dataclass
+class StandaloneCell:
+    paths: CellPaths
+    config: CellConfig
+    tenants: dict[str, Tenant]
+    free_slot: Slot
+    replica: ReplicaWriter
+    sealer: Sealer
+    running: process.Running
+    auth: JournalTail
+    acct: JournalTail
+
+    @property
+    def alpha(self) -> Tenant:
+        return self.tenants["alpha"]
+
+    @property
+    def bravo(self) -> Tenant:
+        return self.tenants["bravo"]
+
+    def forget_records(self) -> None:
+        self.auth.forget()
+        self.acct.forget()
+
+    def restore_replica(self) -> None:
+        """All records as they were at the start, in one transaction."""
+        with self.replica.begin() as batch:
+            batch.clear()
+            for tenant in self.tenants.values():
+                tenant.fill(batch, self.sealer)
+
+    def decisions(self, **wanted: object) -> list[AuthRecord]:
+        return _matching(self.auth.records(), AuthRecord, wanted)
+
+    def decision(self, **wanted: object) -> AuthRecord:
+        """The one decision whose fields are as wanted."""
+        found = self.decisions(**wanted)
+        assert len(found) == 1, f"{len(found)} decisions with {wanted}: {found}"
+        return found[0]
+
+    def certificates_sent(self, **wanted: object) -> list[CertificateSentRecord]:
+        return _matching(self.auth.records(), CertificateSentRecord, wanted)
+
+    def accounting(self) -> list[AccountingRecord]:
+        return _matching(self.acct.records(), AccountingRecord, {})
+
+    def statistics(self) -> dict[str, int]:
+        found = probe.statistics(LOOPBACK, self.config.status_port, STATUS_SECRET, seconds=5)
+        assert found is not None
+        return found
+
+    def log(self) -> str:
+        return self.paths.radiusd_log.read_text(errors="replace")
+
+    def is_alive(self) -> bool:
+        return process.alive(self.running)
+
+
+def _matching(records, kind, wanted):
+    return [
+        record
+        for record in records
+        if isinstance(record, kind) and all(getattr(record, name) == value for name, value in wanted.items())
+    ]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What differs between the cells of these tests."""
+
+    reject_delay_seconds: float = 0
+    journal_max_bytes: int = 1 << 30
+    journal_sync: Literal["interval", "always"] = "interval"
+    slugs: tuple[str, ...] = ("alpha", "bravo")
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+
+
+@contextmanager
+def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
+    with ExitStack() as at_end:
+        # Short: paths end up in unlang expansions, and the TLS session files of a cell are found by its name.
+        root = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="admit-r-")))
+        paths = CellPaths(root / "cell")
+        paths.prepare()
+        at_end.callback(shutil.rmtree, paths.sessions, ignore_errors=True)
+        status_port, *ports = free_ports(1 + 2 * (FREE_SLOT + 1))
+        tenants = {
+            slug: _tenant(root, slug, number, ports[2 * number], ports[2 * number + 1])
+            for number, slug in enumerate(plan.slugs)
+        }
+        config = _config(plan, paths, tenants, status_port, ports)
+        sealer = Sealer(MasterKeyFile.create(paths.key))
+        replica = ReplicaWriter(paths.replica, fresh=True)
+        at_end.callback(replica.close)
+        tails = [JournalTail(paths.journal / stream) for stream in ("auth", "acct")]
+        for tail in tails:
+            at_end.callback(tail.close)
+        generation = paths.generations / "1"
+        render(config, generation)
+        process.check(generation)
+        running = process.start(generation, paths.radiusd_log)
+        at_end.callback(process.stop, running)
+        cell = StandaloneCell(paths, config, tenants, config.slots[-1], replica, sealer, running, *tails)
+        cell.restore_replica()
+        assert probe.serves(LOOPBACK, status_port, STATUS_SECRET, seconds=20), cell.log()
+        yield cell
+
+
+def _tenant(root: Path, slug: str, slot: int, auth_port: int, acct_port: int) -> Tenant:
+    authorities = Authorities(root / slug, slug.capitalize())
+    return Tenant(
+        slug,
+        41 + slot,
+        slot,
+        authorities,
+        authorities.server(),
+        authorities.clients_for_every_refusal(),
+        f"secret-of-{slug}-0123456789",
+        auth_port,
+        acct_port,
+        baked=slug == "bravo",
+    )
+
+
+def _config(plan: Plan, paths: CellPaths, tenants: dict[str, Tenant], status_port: int, ports: list[int]) -> CellConfig:
+    materials = Materials(paths)
+    placeholder = materials.ensure_placeholder()
+    slots = []
+    for number in range(FREE_SLOT + 1):
+        materials.prepare_slot(number)
+        slots.append(Slot(number, ports[2 * number], ports[2 * number + 1], FREE_SLOT_SECRET, placeholder))
+    baked: dict[int, str] = {}
+    for tenant in tenants.values():
+        materials.place(
+            TenantMaterial(
+                tenant.slot,
+                [der(certificate) for certificate in tenant.authorities.certificates],
+                tenant.server.serial,
+                lambda tenant=tenant: tenant.server,
+            )
+        )
+        slots[tenant.slot] = _tenant_slot(tenant, paths, placeholder)
+        if tenant.baked:
+            baked[tenant.slot] = tenant.server.serial
+    return CellConfig(
+        LOOPBACK,
+        status_port,
+        STATUS_SECRET,
+        plan.reject_delay_seconds,
+        plan.threads,
+        python_path(),
+        paths.state,
+        paths.tls,
+        paths.sessions,
+        ModuleSettings(
+            str(paths.replica),
+            str(paths.journal),
+            str(paths.tls),
+            plan.journal_max_bytes,
+            plan.journal_sync,
+            baked,
+            str(paths.key),
+        ),
+        slots,
+    )
+
+
+def _tenant_slot(tenant: Tenant, paths: CellPaths, placeholder: Path) -> Slot:
+    certificate = paths.server_certificate(tenant.slot, tenant.server.serial) if tenant.baked else placeholder
+    return Slot(
+        tenant.slot,
+        tenant.auth_port,
+        tenant.acct_port,
+        tenant.secret,
+        certificate,
+        tenant.server.serial if tenant.baked else "",
+        (
+            NasClient("old switch", OLD_NAS, tenant.secret, require_message_authenticator=False),
+            NasClient("own secret", OWN_SECRET_NAS, OWN_SECRET, require_message_authenticator=True),
+        ),
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """UDP ports of loopback, all held until the last is known so that none comes twice."""
+    with ExitStack() as held:
+        found = []
+        for _ in range(count):
+            trial = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            trial.bind((LOOPBACK, 0))
+            found.append(trial.getsockname()[1])
+        return found

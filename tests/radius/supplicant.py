@@ -1,0 +1,155 @@
+"""eapol_test, the supplicant that we did not write: configurations in, what it saw out."""
+
+import itertools
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.radius.standalone import LOOPBACK
+from tests.radius.tenants import ClientFiles, Tenant
+
+TLS_1_1, TLS_1_2, TLS_1_3 = "1.1", "1.2", "1.3"
+_FLAGS = {
+    # Debian's OpenSSL offers TLS 1.1 at security level 0 alone.
+    TLS_1_1: "tls_disable_tlsv1_0=1 tls_disable_tlsv1_1=0 tls_disable_tlsv1_2=1 tls_disable_tlsv1_3=1",
+    TLS_1_2: "tls_disable_tlsv1_3=1",
+    # It switches TLS 1.3 off unless told otherwise.
+    TLS_1_3: "tls_disable_tlsv1_3=0",
+}
+_numbers = itertools.count(1)
+
+
+def new_mac() -> str:
+    """A Calling-Station-Id that nobody used before: it finds the records of one conversation in the journal."""
+    return f"02ee00{next(_numbers):06x}"
+
+
+@dataclass(frozen=True)
+class Eap:
+    """One run of eapol_test against a tenant's slot."""
+
+    tenant: Tenant
+    network: Mapping[str, str]
+    mac: str = field(default_factory=new_mac)
+    # -N options: "32:s:switch-1".
+    attributes: tuple[str, ...] = ()
+    reauthentications: int = 0
+    timeout_seconds: int = 10
+    secret: str = ""
+    # Without keys in the Access-Accept (EAP-MD5) eapol_test calls it a failure unless told so.
+    keys: bool = True
+
+    def run(self) -> "Seen":
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write(_configuration(self.network))
+            file.flush()
+            done = subprocess.run(
+                self._command(file.name), capture_output=True, text=True, errors="replace", timeout=60, check=False
+            )
+        return Seen(self.mac, done.returncode, done.stdout)
+
+    def _command(self, configuration: str) -> list[str]:
+        tenant = self.tenant
+        mac = ":".join(self.mac[at : at + 2] for at in range(0, 12, 2))
+        return [
+            *("eapol_test", "-c", configuration, "-a", LOOPBACK, "-p", str(tenant.auth_port)),
+            *("-s", self.secret or tenant.secret, "-M", mac, "-t", str(self.timeout_seconds)),
+            *("-r", str(self.reauthentications), *(word for each in self.attributes for word in ("-N", each))),
+            *(() if self.keys else ("-n",)),
+        ]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What eapol_test saw."""
+
+    mac: str
+    exit_status: int
+    output: str
+
+    @property
+    def accepted(self) -> bool:
+        """eapol_test found the accept, EAP-Success and the keys to be right, each time."""
+        return self.exit_status == 0
+
+    @property
+    def codes(self) -> list[str]:
+        """Access-Accept, Access-Reject, Access-Challenge in the order in which they came."""
+        return re.findall(r"code=\d+ \((Access-(?:Accept|Reject|Challenge))\)", self.output)
+
+    @property
+    def vlans(self) -> list[str]:
+        found = re.findall(r"Attribute 81 \(Tunnel-Private-Group-Id\) length=\d+\n\s+Value: ([0-9a-f]+)", self.output)
+        return [bytes.fromhex(value).lstrip(b"\x01").decode() for value in found]
+
+    @property
+    def resumptions(self) -> int:
+        """Rounds, not messages: with TLS 1.3 eapol_test says it again when it has read the tickets."""
+        rounds = self.output.split("EAPOL: SUPP_PAE entering state AUTHENTICATED")
+        return sum("OpenSSL: Handshake finished - resumed=1" in each for each in rounds)
+
+    @property
+    def eap_failure(self) -> bool:
+        return "EAP: Received EAP-Failure" in self.output
+
+
+def eap_tls(
+    tenant: Tenant,
+    client: ClientFiles | None,
+    version: str = TLS_1_3,
+    *,
+    trusts: Path | None = None,
+    ciphers: str = "",
+    identity: str = "",
+    mac: str = "",
+    **options: object,
+) -> Eap:
+    """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another."""
+    network = {
+        "key_mgmt": "IEEE8021X",
+        "eap": "TLS",
+        "identity": _quoted(identity or (client.name if client else "nobody")),
+        "ca_cert": _quoted(trusts or tenant.authorities.root_file),
+        "phase1": _quoted(_FLAGS[version]),
+    }
+    if client is not None:
+        network |= {"client_cert": _quoted(client.chain_file), "private_key": _quoted(client.key_file)}
+    if version == TLS_1_1:
+        ciphers = ciphers or "DEFAULT@SECLEVEL=0"
+    if ciphers:
+        network["openssl_ciphers"] = _quoted(ciphers)
+    return Eap(tenant, network, mac or new_mac(), **options)
+
+
+def eap_md5(tenant: Tenant, identity: str, password: str, *, mac: str, **options: object) -> Eap:
+    network = {
+        "key_mgmt": "IEEE8021X",
+        "eap": "MD5",
+        "identity": _quoted(identity),
+        "password": _quoted(password),
+    }
+    return Eap(tenant, network, mac, keys=False, **options)
+
+
+def eap_password(tenant: Tenant, method: str, phase2: str) -> Eap:
+    """PEAP and TTLS, which are not offered."""
+    network = {
+        "key_mgmt": "IEEE8021X",
+        "eap": method,
+        "identity": _quoted("anna"),
+        "password": _quoted("whatever"),
+        "phase2": _quoted(phase2),
+        "ca_cert": _quoted(tenant.authorities.root_file),
+    }
+    return Eap(tenant, network)
+
+
+def _quoted(value: object) -> str:
+    return f'"{value}"'
+
+
+def _configuration(network: Mapping[str, str]) -> str:
+    return "network={\n" + "".join(f"\t{name}={value}\n" for name, value in network.items()) + "}\n"

@@ -1,0 +1,293 @@
+"""Two tenants as a cell knows them: authorities and certificates that are real, and the records of the replica."""
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from nac.clock import utc_now
+from nac.replica import keys
+from nac.replica.records import (
+    AuthorityRecord,
+    CertificateRecord,
+    EndpointRecord,
+    NasRecord,
+    PolicyRecord,
+    SiteRecord,
+    SlotRecord,
+    UserRecord,
+)
+from nac.replica.store import WriteBatch
+from nac.secrets import Sealer
+from nac.users.passwords import hash_password
+from pki.bundles import certificates_pem
+from pki.issuing import Issuer, issue, issue_root
+from pki.keys import PrivateKey, generate_key, key_pem
+from pki.names import San, parse_san, subject_name
+from pki.openssl_names import subject_line
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+from radius.agent.materials import ServerCertificate
+
+PRINTER = "02a0c0000001"
+BLOCKED = "02a0c0000002"
+EXPIRED = "02a0c0000003"
+STOLEN = "02a0c0000004"
+PASSWORD = "correct horse"
+
+POLICY = {
+    "pinned_denies": [
+        {
+            "id": "stolen",
+            "name": "Stolen devices",
+            "when": {"attribute": "endpoint.group", "operator": "equals", "value": "stolen"},
+        }
+    ],
+    "rules": [
+        {
+            "id": "printers",
+            "name": "Printers",
+            "when": {
+                "all": [
+                    {"attribute": "method", "operator": "equals", "value": "mab"},
+                    {"attribute": "endpoint.group", "operator": "equals", "value": "printers"},
+                ]
+            },
+            "then": {
+                "verdict": "permit",
+                "vlan": "20",
+                "reply": [{"attribute": "Session-Timeout", "value": "3600"}],
+            },
+        },
+        {
+            "id": "machines",
+            "name": "Devices with a certificate",
+            "when": {"attribute": "method", "operator": "equals", "value": "eap-tls"},
+            "then": {"verdict": "permit", "vlan": "10"},
+        },
+        {
+            "id": "guests",
+            "name": "Guests stay out",
+            "when": {"attribute": "user.group", "operator": "equals", "value": "guests"},
+            "then": {"verdict": "deny"},
+        },
+        {
+            "id": "staff",
+            "name": "Staff by password",
+            "when": {"attribute": "user.group", "operator": "equals", "value": "staff"},
+            "then": {"verdict": "permit", "vlan": "30"},
+        },
+    ],
+    "fallback": {"verdict": "deny"},
+}
+
+
+@dataclass(frozen=True)
+class ClientFiles:
+    """What a device holds, as PEM files for eapol_test."""
+
+    name: str
+    certificate: x509.Certificate
+    # Certificate with its issuing authority, and the key.
+    chain_file: Path
+    key_file: Path
+
+    @property
+    def serial(self) -> str:
+        return f"{self.certificate.serial_number:x}".zfill(32)
+
+
+class Authorities:
+    """A root and an issuing authority, which write what they issue below `folder`."""
+
+    def __init__(self, folder: Path, organisation: str) -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        self.organisation = organisation
+        self.now = utc_now()
+        root_key, issuing_key = generate_key(), generate_key()
+        self.root = Issuer(
+            issue_root(
+                PROFILES["root"],
+                key=root_key,
+                subject=subject_name(f"{organisation} Root CA", organisation=organisation),
+                now=self.now,
+                serial=random_serial(),
+            ),
+            root_key,
+        )
+        self.issuing = Issuer(
+            issue(
+                PROFILES["issuing"],
+                public_key=issuing_key.public_key(),
+                subject=subject_name(f"{organisation} Issuing CA", organisation=organisation),
+                issuer=self.root,
+                now=self.now,
+                serial=random_serial(),
+            ),
+            issuing_key,
+        )
+        self.root_file = folder / "root.pem"
+        self.root_file.write_bytes(certificates_pem([self.root.certificate]))
+
+    @property
+    def certificates(self) -> tuple[x509.Certificate, ...]:
+        return self.root.certificate, self.issuing.certificate
+
+    def client(
+        self,
+        name: str,
+        *sans: str,
+        profile: str = "eap-client-device",
+        not_before: datetime | None = None,
+        not_after: datetime | None = None,
+    ) -> ClientFiles:
+        key = generate_key()
+        certificate = issue(
+            PROFILES[profile],
+            public_key=key.public_key(),
+            subject=subject_name(name, organisation=self.organisation),
+            sans=[parse_san(text) for text in sans],
+            issuer=self.issuing,
+            now=self.now,
+            serial=random_serial(),
+            not_before=not_before,
+            not_after=not_after,
+        )
+        return self.write_client(name, certificate, key)
+
+    def write_client(
+        self, name: str, certificate: x509.Certificate, key: PrivateKey, *, chain: bytes | None = None
+    ) -> ClientFiles:
+        chain_file, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        chain_file.write_bytes(chain or certificates_pem([certificate, self.issuing.certificate]))
+        key_file.write_bytes(key_pem(key))
+        return ClientFiles(name, certificate, chain_file, key_file)
+
+    def server(self) -> ServerCertificate:
+        key = generate_key()
+        host = f"radius.{self.organisation.lower()}.example"
+        certificate = issue(
+            PROFILES["eap-server"],
+            public_key=key.public_key(),
+            subject=subject_name(host, organisation=self.organisation),
+            sans=[San("dns", host)],
+            issuer=self.issuing,
+            now=self.now,
+            serial=random_serial(),
+        )
+        pem = key_pem(key) + certificates_pem([certificate, self.issuing.certificate])
+        return ServerCertificate(f"{certificate.serial_number:x}".zfill(32), pem)
+
+    def clients_for_every_refusal(self) -> dict[str, ClientFiles]:
+        """Certificates that verify or not, by what is the matter with them."""
+        day = timedelta(days=1)
+        return {
+            "laptop": self.client("laptop", "dns:laptop.example"),
+            "spare": self.client("spare"),
+            "revoked": self.client("revoked"),
+            "suspended": self.client("suspended"),
+            "unknown": self.client("unknown"),
+            "expired": self.client("expired", not_before=self.now - 9 * day, not_after=self.now - day),
+            "early": self.client("early", not_before=self.now + day, not_after=self.now + 9 * day),
+            "server": self.client("server", "dns:server.example", profile="eap-server"),
+        }
+
+
+_STATUS = {"revoked": ("revoked", "keyCompromise"), "suspended": ("suspended", "certificateHold")}
+
+
+@dataclass(frozen=True)
+class Tenant:
+    slug: str
+    number: int
+    slot: int
+    authorities: Authorities
+    server: ServerCertificate
+    clients: dict[str, ClientFiles]
+    secret: str
+    auth_port: int
+    acct_port: int
+    # Whether radiusd has the server certificate in its configuration, or is told its file for each session.
+    baked: bool
+    tenant_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    site_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    policy_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    nas_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    user_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def slot_record(self, *, status: str = "active", failure_limit: int = 200, window_seconds: int = 60) -> SlotRecord:
+        return SlotRecord(
+            self.number,
+            self.tenant_id,
+            self.slug,
+            status,
+            self.site_id,
+            self.server.serial,
+            failure_limit,
+            window_seconds,
+        )
+
+    def policy_record(self, document: object = POLICY, *, version: int = 7) -> PolicyRecord:
+        return PolicyRecord(self.policy_id, "Office", version, json.dumps(document).encode())
+
+    def authority_lines(self) -> tuple[str, ...]:
+        return tuple(subject_line(certificate) for certificate in self.authorities.certificates)
+
+    def fill(self, batch: WriteBatch, sealer: Sealer) -> None:
+        """Every record of this tenant."""
+        batch.put_slot(self.slot, self.slot_record())
+        batch.put_site(self.number, SiteRecord(self.site_id, "Head office", self.policy_id))
+        batch.put_policy(self.number, self.policy_record())
+        nas = NasRecord(self.nas_id, "Switch 1", self.site_id, "cisco")
+        batch.put_nas(keys.by_identifier(self.number, "switch-1"), nas)
+        for line in self.authority_lines():
+            batch.put_authority(line, AuthorityRecord(((self.number, True),)))
+        self._fill_endpoints(batch)
+        self._fill_users(batch, sealer)
+        for name, client in self.clients.items():
+            if name != "unknown":
+                batch.put_certificate(self.number, client.serial, self.certificate_record(name))
+
+    def certificate_record(self, name: str, *, status: str = "") -> CertificateRecord:
+        usual, reason = _STATUS.get(name, ("valid", ""))
+        return CertificateRecord(str(uuid.uuid4()), status or usual, "eap-client-device", name, reason)
+
+    def _fill_endpoints(self, batch: WriteBatch) -> None:
+        yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())
+        for mac, name, status, group, valid_until in (
+            (self.mac(PRINTER), "printer", "active", "printers", 0),
+            (self.mac(BLOCKED), "blocked", "blocked", "printers", 0),
+            (self.mac(EXPIRED), "expired", "active", "printers", yesterday),
+            (self.mac(STOLEN), "stolen", "active", "stolen", 0),
+        ):
+            record = EndpointRecord(str(uuid.uuid4()), name, status, (group,), valid_until, {"floor": "3"})
+            batch.put_endpoint(self.number, mac, record)
+
+    def _fill_users(self, batch: WriteBatch, sealer: Sealer) -> None:
+        password_hash = hash_password(PASSWORD)
+        sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}")
+        yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())
+        for name, disabled, groups, sealed_password, valid_until in (
+            ("anna", False, ("staff",), sealed, 0),
+            ("pap-only", False, ("staff",), b"", 0),
+            ("disabled", True, ("staff",), sealed, 0),
+            ("lapsed", False, ("staff",), sealed, yesterday),
+            ("guest", False, ("guests",), sealed, 0),
+        ):
+            batch.put_user(
+                self.number,
+                UserRecord(self.user_id, name, disabled, groups, password_hash, sealed_password, valid_until),
+            )
+
+    def mac(self, of_alpha: str) -> str:
+        """The tenant's own device of that kind: the last tenant's differ from alpha's in the second octet."""
+        return of_alpha if self.slug == "alpha" else of_alpha.replace("02a0", "02b0", 1)
+
+
+def der(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.DER)

@@ -1,0 +1,114 @@
+"""Accounting: acknowledged when it is in the journal, with every attribute in order."""
+
+import pytest
+
+from loadtest.packet import (
+    ACCT_DELAY_TIME,
+    ACCT_INPUT_GIGAWORDS,
+    ACCT_INPUT_OCTETS,
+    ACCT_SESSION_ID,
+    ACCT_SESSION_TIME,
+    ACCT_STATUS_TYPE,
+    ACCT_TERMINATE_CAUSE,
+    CALLING_STATION_ID,
+    CLASS,
+    FRAMED_IP_ADDRESS,
+    NAS_IDENTIFIER,
+    NAS_IP_ADDRESS,
+    USER_NAME,
+)
+from tests.radius.nas import Nas, joined, radclient
+from tests.radius.standalone import LOOPBACK
+from tests.radius.tenants import PRINTER
+
+SESSION = [(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (ACCT_SESSION_ID, "4711"), (NAS_IDENTIFIER, "switch-1")]
+
+
+@pytest.mark.parametrize(
+    ("status", "name"), [(1, "Start"), (3, "Interim-Update"), (2, "Stop"), (7, "Accounting-On"), (8, "Accounting-Off")]
+)
+def test_every_kind_is_acknowledged_and_journalled(cell, status, name):
+    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, status), *SESSION])) is not None
+    (record,) = cell.accounting()
+    assert (record.slot, record.tenant_id) == (cell.alpha.slot, cell.alpha.tenant_id)
+    assert (record.site_id, record.nas_id, record.nas_address) == (cell.alpha.site_id, cell.alpha.nas_id, LOOPBACK)
+    assert record.attributes == (
+        ("Acct-Status-Type", name),
+        ("User-Name", PRINTER),
+        ("Calling-Station-Id", PRINTER),
+        ("Acct-Session-Id", "4711"),
+        ("NAS-Identifier", "switch-1"),
+    )
+
+
+def test_every_attribute_is_kept_as_radiusd_prints_it(cell):
+    sent = [
+        (ACCT_STATUS_TYPE, 2),
+        (CLASS, b"\x00\xff"),
+        (FRAMED_IP_ADDRESS, bytes((192, 0, 2, 7))),
+        (NAS_IP_ADDRESS, bytes((192, 0, 2, 1))),
+        (ACCT_INPUT_OCTETS, 4_294_967_295),
+        (ACCT_INPUT_GIGAWORDS, 3),
+        (ACCT_SESSION_TIME, 86_400),
+        (ACCT_DELAY_TIME, 5),
+        (ACCT_TERMINATE_CAUSE, 1),
+        (CLASS, b"second"),
+        (250, b"x"),
+    ]
+    assert Nas(cell.alpha).account(joined(sent)) is not None
+    (record,) = cell.accounting()
+    assert record.nas_address == "192.0.2.1"
+    assert record.attributes == (
+        ("Acct-Status-Type", "Stop"),
+        ("Class", "0x00ff"),
+        ("Framed-IP-Address", "192.0.2.7"),
+        ("NAS-IP-Address", "192.0.2.1"),
+        ("Acct-Input-Octets", "4294967295"),
+        ("Acct-Input-Gigawords", "3"),
+        ("Acct-Session-Time", "86400"),
+        ("Acct-Delay-Time", "5"),
+        ("Acct-Terminate-Cause", "User-Request"),
+        ("Class", "0x7365636f6e64"),
+        ("Attr-250", "0x78"),
+    )
+
+
+def test_radclient_reports_a_whole_session(cell):
+    for status in ("Start", "Interim-Update", "Stop"):
+        reply = radclient(
+            cell.alpha, f"Acct-Status-Type={status}", 'Acct-Session-Id="1"', f'User-Name="{PRINTER}"', command="acct"
+        )
+        assert reply.code == "Accounting-Response"
+    assert [dict(record.attributes)["Acct-Status-Type"] for record in cell.accounting()] == [
+        "Start",
+        "Interim-Update",
+        "Stop",
+    ]
+
+
+def test_request_without_a_status_type_is_journalled_too(cell):
+    """What it lacks is for the reader of the journal to judge; the NAS must not repeat it for ever."""
+    assert Nas(cell.alpha).account(joined(SESSION)) is not None
+    assert len(cell.accounting()) == 1
+
+
+def test_retransmission_is_acknowledged_and_journalled_once(cell):
+    from loadtest import packet
+
+    nas = Nas(cell.alpha)
+    request = packet.accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *SESSION]), nas.key)
+    assert nas.exchange(request, port=cell.alpha.acct_port) is not None
+    assert len(cell.accounting()) == 1
+
+
+def test_records_of_both_tenants_are_kept_apart(cell):
+    for tenant in cell.tenants.values():
+        assert Nas(tenant).account(joined([(ACCT_STATUS_TYPE, 1), *SESSION])) is not None
+    assert [record.tenant_id for record in cell.accounting()] == [cell.alpha.tenant_id, cell.bravo.tenant_id]
+
+
+def test_suspended_tenant_may_still_account(cell, replica):
+    """Its devices are being put off the network: how long they were on it is still to be known."""
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
+    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 2), *SESSION])) is not None

@@ -1,0 +1,64 @@
+"""What the journal says of a conversation's beginning, so that one that ends in silence can be told of."""
+
+import pytest
+
+from tests.radius.devices import VERSIONS, Device
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_md5, eap_tls
+from tests.radius.tenants import PRINTER
+
+# With fragments of 1,300 octets our chain of two P-256 certificates is one packet: identity and ClientHello bring it.
+UNTIL_OUR_CERTIFICATE = 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("slug", ["alpha", "bravo"])
+def test_device_that_stops_answering_leaves_only_our_certificate_in_the_journal(cell, slug, version):
+    tenant = cell.tenants[slug]
+    device = Device(tenant.clients["laptop"], version)
+    device.abandon(tenant, rounds=UNTIL_OUR_CERTIFICATE)
+    assert cell.decisions() == []
+    (sent,) = cell.certificates_sent()
+    assert (sent.mac, sent.identity, sent.tenant_id) == (device.mac, "laptop", tenant.tenant_id)
+    assert (sent.slot, sent.site_id, sent.nas_address) == (tenant.slot, tenant.site_id, "127.0.0.1")
+    assert len(sent.conversation) == 16
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_device_that_stops_before_our_certificate_leaves_nothing(cell, version):
+    Device(cell.alpha.clients["laptop"], version).abandon(cell.alpha, rounds=UNTIL_OUR_CERTIFICATE - 1)
+    assert cell.decisions() == []
+    assert cell.certificates_sent() == []
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("client", ["laptop", "revoked", "expired"])
+def test_conversation_that_ends_bears_the_name_it_began_with(cell, client, version):
+    eap_tls(cell.alpha, cell.alpha.clients[client], version).run()
+    (sent,) = cell.certificates_sent()
+    assert cell.decision().conversation == sent.conversation
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_resumed_conversation_sends_no_certificate_so_it_has_no_name(cell, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha)
+    device.visit(cell.alpha)
+    full, resumed = cell.decisions()
+    (sent,) = cell.certificates_sent()
+    assert (full.conversation, resumed.conversation) == (sent.conversation, "")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_device_that_comes_back_after_giving_up_has_a_conversation_of_its_own(cell, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.abandon(cell.alpha, rounds=UNTIL_OUR_CERTIFICATE)
+    device.visit(cell.alpha)
+    abandoned, finished = cell.certificates_sent()
+    assert abandoned.conversation != finished.conversation
+    assert cell.decision().conversation == finished.conversation
+
+
+def test_mac_authentication_by_eap_sends_no_certificate(cell):
+    eap_md5(cell.alpha, PRINTER, PRINTER, mac=PRINTER).run()
+    assert cell.certificates_sent() == []
+    assert cell.decision().conversation == ""

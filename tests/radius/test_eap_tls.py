@@ -1,0 +1,191 @@
+"""EAP-TLS with eapol_test: who comes in, who does not, and why; every refusal with EAP-Failure."""
+
+import ssl
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from loadtest.eap_tls_client import EapTls, Supplicant, client_context
+from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
+from pki.issuing import issue_root
+from pki.keys import generate_key, load_key
+from pki.names import subject_name
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+from tests.radius.nas import Nas
+from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_password, eap_tls, new_mac
+from tests.radius.tenants import Authorities
+
+both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+both_tenants = pytest.mark.parametrize("slug", ["alpha", "bravo"])
+
+
+def assert_refused(cell, seen, reason, *, method="eap-tls"):
+    assert not seen.accepted
+    assert seen.codes[-1] == "Access-Reject"
+    assert seen.eap_failure
+    assert seen.vlans == []
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (False, reason, method)
+    assert record.mac == seen.mac
+    return record
+
+
+@both_versions
+@both_tenants
+def test_valid_certificate_is_permitted(cell, slug, version):
+    """alpha's server certificate is chosen for each session, bravo's is baked into radiusd's configuration."""
+    tenant = cell.tenants[slug]
+    client = tenant.clients["laptop"]
+    seen = eap_tls(tenant, client, version, identity="anonymous", attributes=("32:s:switch-1",)).run()
+    assert seen.accepted
+    assert seen.vlans == ["10"]
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.rule_id) == (True, "rule-permitted", "machines")
+    assert (record.method, record.tls_version, record.resumed) == ("eap-tls", version, False)
+    assert (record.tenant_id, record.nas_id, record.mac) == (tenant.tenant_id, tenant.nas_id, seen.mac)
+    assert record.certificate_serial == client.serial
+    assert record.identity == "anonymous"
+    # Policy decides on the name in the certificate, whatever the device calls itself outside.
+    assert record.request["identity"] == ("laptop",)
+    assert record.request["certificate.san.dns"] == ("laptop.example",)
+    assert record.request["certificate.profile"] == ("eap-client-device",)
+
+
+@both_versions
+@pytest.mark.parametrize(
+    ("client", "reason"),
+    [
+        ("revoked", "certificate-revoked"),
+        ("suspended", "certificate-suspended"),
+        ("unknown", "certificate-unknown"),
+        ("expired", "certificate-expired"),
+        ("early", "certificate-not-yet-valid"),
+        ("server", "wrong-key-usage"),
+    ],
+)
+def test_certificate_of_ours_that_is_not_good_is_refused(cell, client, reason, version):
+    record = assert_refused(cell, eap_tls(cell.alpha, cell.alpha.clients[client], version).run(), reason)
+    assert record.certificate_serial == cell.alpha.clients[client].serial
+
+
+@both_versions
+def test_certificate_of_an_unknown_authority_is_refused(cell, tmp_path, version):
+    stranger = Authorities(tmp_path / "stranger", "Mallory").client("laptop")
+    assert_refused(cell, eap_tls(cell.alpha, stranger, version).run(), "unknown-ca")
+
+
+@both_versions
+def test_certificate_of_an_authority_that_only_bears_our_name_is_refused(cell, tmp_path, version):
+    forged = Authorities(tmp_path / "forged", "Alpha").client("laptop")
+    assert_refused(cell, eap_tls(cell.alpha, forged, version).run(), "unknown-ca")
+
+
+@both_versions
+def test_self_signed_certificate_is_refused(cell, version):
+    key = generate_key()
+    now = cell.alpha.authorities.now
+    name = subject_name("laptop", organisation="Alpha")
+    certificate = issue_root(PROFILES["root"], key=key, subject=name, now=now, serial=random_serial())
+    client = cell.alpha.authorities.write_client(
+        "self-signed", certificate, key, chain=certificate.public_bytes(Encoding.PEM)
+    )
+    assert_refused(cell, eap_tls(cell.alpha, client, version).run(), "unknown-ca")
+
+
+@both_versions
+def test_tampered_certificate_is_refused(cell, version):
+    laptop = cell.alpha.clients["laptop"]
+    encoded = bytearray(laptop.certificate.public_bytes(Encoding.DER))
+    # Another name under the same signature.
+    place = encoded.rindex(b"laptop")
+    encoded[place : place + 6] = b"server"
+    tampered = x509.load_der_x509_certificate(bytes(encoded))
+    key = load_key(laptop.key_file.read_bytes())
+    seen = eap_tls(cell.alpha, cell.alpha.authorities.write_client("tampered", tampered, key), version).run()
+    assert_refused(cell, seen, "unknown-ca")
+
+
+@both_versions
+@both_tenants
+def test_certificate_of_the_other_tenant_is_refused(cell, slug, version):
+    tenant, other = cell.tenants[slug], cell.bravo if slug == "alpha" else cell.alpha
+    assert_refused(cell, eap_tls(tenant, other.clients["laptop"], version).run(), "wrong-tenant-ca")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_device_that_shows_no_certificate_is_refused(cell, version):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    supplicant = Supplicant(context, "nobody", attribute(CALLING_STATION_ID, new_mac()))
+    assert Nas(cell.alpha).converse(EapTls(None, supplicant, expected=ACCESS_REJECT)) == ""
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (False, "no-certificate", "eap-tls")
+
+
+def test_device_that_speaks_only_tls_1_1_is_told_so(cell):
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], TLS_1_1).run()
+    assert_refused(cell, seen, "tls-version")
+
+
+@pytest.mark.parametrize("ciphers", ["AES128-SHA", "ECDHE-ECDSA-AES128-SHA256"])
+def test_device_without_a_common_cipher_is_told_so(cell, ciphers):
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], TLS_1_2, ciphers=ciphers).run()
+    assert_refused(cell, seen, "no-common-cipher")
+
+
+@both_versions
+def test_device_that_distrusts_us_says_why(cell, version):
+    trusted = cell.bravo.authorities.root_file
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], version, trusts=trusted).run()
+    record = assert_refused(cell, seen, "supplicant-alert")
+    assert record.detail == "fatal unknown CA"
+
+
+@pytest.mark.parametrize(("method", "phase2"), [("PEAP", "auth=MSCHAPV2"), ("TTLS", "auth=PAP")])
+def test_method_that_is_not_offered_is_refused(cell, method, phase2):
+    assert_refused(cell, eap_password(cell.alpha, method, phase2).run(), "method-not-offered", method="eap")
+
+
+def test_device_that_proposes_no_other_method_is_told_so(cell):
+    """eapol_test without a certificate answers NAK with type 0 (RFC 3748 5.3.1)."""
+    assert_refused(cell, eap_tls(cell.alpha, None).run(), "method-not-offered", method="eap")
+
+
+@both_versions
+@both_tenants
+def test_mac_address_as_identity_may_still_use_a_certificate(cell, slug, version):
+    """It is asked for MD5 first; the certificate of the tenant must be shown all the same."""
+    tenant, mac = cell.tenants[slug], new_mac()
+    seen = eap_tls(tenant, tenant.clients["laptop"], version, identity=mac, mac=mac).run()
+    assert seen.accepted
+    record = cell.decision()
+    assert (record.permitted, record.method, record.identity) == (True, "eap-tls", mac)
+
+
+@both_versions
+def test_rule_denies_a_valid_certificate_with_eap_failure(cell, replica, version):
+    document = {
+        "pinned_denies": [
+            {
+                "id": "laptops",
+                "name": "No laptops",
+                "when": {"attribute": "certificate.common_name", "operator": "equals", "value": "laptop"},
+            }
+        ]
+    }
+    with replica.begin() as batch:
+        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
+    record = assert_refused(cell, eap_tls(cell.alpha, cell.alpha.clients["laptop"], version).run(), "pinned-deny")
+    assert (record.rule_id, record.policy_version) == ("laptops", 8)
+
+
+def test_device_fragments_its_certificate_and_is_permitted(cell):
+    """Supplicants with a small MTU send their certificate in pieces (RFC 5216 2.1.5)."""
+    laptop = cell.alpha.clients["laptop"]
+    context = client_context(certificate=str(laptop.chain_file), key=str(laptop.key_file))
+    supplicant = Supplicant(context, "laptop", attribute(CALLING_STATION_ID, new_mac()))
+    assert Nas(cell.alpha).converse(EapTls(None, supplicant, vlan="10", fragment_octets=100)) == ""
+    assert cell.decision().permitted

@@ -1,0 +1,109 @@
+"""Nothing of one tenant means anything at another's slot. Certificates and tickets: test_eap_tls, test_resumption."""
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, attribute
+from nac.replica import keys
+from nac.replica.records import NasRecord
+from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab, radclient
+from tests.radius.standalone import FREE_SLOT, FREE_SLOT_SECRET
+from tests.radius.supplicant import eap_tls, new_mac
+from tests.radius.tenants import PRINTER
+from tests.radius.users import put_user
+
+
+@pytest.mark.parametrize(("at", "of"), [("alpha", "bravo"), ("bravo", "alpha")])
+def test_mac_of_another_tenant_is_unknown(cell, at, of):
+    mac = cell.tenants[of].mac(PRINTER)
+    attributes, password = mab(mac)
+    assert Nas(cell.tenants[of]).ask(attributes, password=password)[0] == packet.ACCESS_ACCEPT
+    assert Nas(cell.tenants[at]).ask(attributes, password=password)[0] == packet.ACCESS_REJECT
+    assert cell.decision(tenant_id=cell.tenants[at].tenant_id).reason == "unknown-mac"
+
+
+@pytest.mark.parametrize(("at", "of"), [("alpha", "bravo"), ("bravo", "alpha")])
+def test_secret_of_another_tenant_meets_silence(cell, at, of):
+    there = Nas(cell.tenants[at], secret=cell.tenants[of].secret)
+    attributes, password = mab(cell.tenants[at].mac(PRINTER))
+    request = packet.access_request(1, bytes(16), attributes, there.key, password)
+    assert there.exchange(request, seconds=SILENCE_SECONDS) is None
+    assert there.account(attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
+    assert cell.decisions() == []
+    assert cell.accounting() == []
+
+
+def test_user_of_another_tenant_is_unknown(cell, replica):
+    with replica.begin() as batch:
+        put_user(batch, cell, "of-alpha", "secret enough")
+    lines = 'User-Name="of-alpha"', 'User-Password="secret enough"'
+    assert radclient(cell.alpha, *lines).code == "Access-Accept"
+    assert radclient(cell.bravo, *lines).code == "Access-Reject"
+    assert cell.decision(tenant_id=cell.bravo.tenant_id).reason == "unknown-user"
+
+
+def test_nas_of_another_tenant_is_not_registered(cell, replica):
+    with replica.begin() as batch:
+        record = NasRecord(cell.alpha.nas_id, "of alpha", cell.alpha.site_id, "cisco")
+        batch.put_nas(keys.by_identifier(cell.alpha.number, "of-alpha"), record)
+    for tenant in cell.tenants.values():
+        radclient(tenant, f'User-Name="{new_mac()}"', 'User-Password="x"', "NAS-Identifier=of-alpha")
+    assert [record.nas_id for record in cell.decisions()] == [cell.alpha.nas_id, ""]
+    assert [record.site_id for record in cell.decisions()] == [cell.alpha.site_id, cell.bravo.site_id]
+
+
+def test_tenant_that_is_suspended_is_refused_and_the_other_is_not(cell, replica):
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
+    for tenant in cell.tenants.values():
+        attributes, password = mab(tenant.mac(PRINTER))
+        Nas(tenant).ask(attributes, password=password)
+        eap_tls(tenant, tenant.clients["laptop"]).run()
+    assert [record.reason for record in cell.decisions(tenant_id=cell.alpha.tenant_id)] == ["tenant-suspended"] * 2
+    assert [record.permitted for record in cell.decisions(tenant_id=cell.bravo.tenant_id)] == [True, True]
+
+
+def test_tenant_suspended_while_a_conversation_runs_is_refused_at_its_end(cell, replica):
+    from tests.radius.devices import VERSIONS, Device
+
+    device = Device(cell.alpha.clients["laptop"], VERSIONS[1])
+    mac = device.mac
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
+    device.visit(cell.alpha, expected=packet.ACCESS_REJECT)
+    assert cell.decision(mac=mac).reason == "tenant-suspended"
+
+
+def free_slot_nas(cell):
+    """As a NAS of a tenant that left, or of one to come."""
+    from dataclasses import replace
+
+    slot = cell.free_slot
+    assert slot.number == FREE_SLOT
+    return Nas(replace(cell.alpha, auth_port=slot.auth_port, acct_port=slot.acct_port), secret=FREE_SLOT_SECRET)
+
+
+def test_slot_of_no_tenant_rejects_and_nobody_has_a_record_of_it(cell):
+    attributes, password = mab(PRINTER)
+    assert free_slot_nas(cell).ask(attributes, password=password)[0] == packet.ACCESS_REJECT
+    eap = packet.eap_message(b"\x02\x07\x00\x06\x01a")
+    reply = free_slot_nas(cell).ask(joined([(USER_NAME, "a"), (CALLING_STATION_ID, PRINTER)]) + eap)
+    assert reply[0] == packet.ACCESS_REJECT
+    assert dict(packet.attributes_of(reply))[packet.EAP_MESSAGE][:1] == b"\x04"
+    assert cell.decisions() == []
+    assert f"admit: not-ready slot={FREE_SLOT}" in cell.log()
+
+
+def test_slot_of_no_tenant_acknowledges_no_accounting(cell):
+    assert free_slot_nas(cell).account(attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
+    assert cell.accounting() == []
+
+
+def test_tenant_that_comes_is_served_at_once(cell, replica):
+    from dataclasses import replace
+
+    newcomer = replace(cell.alpha, slot=FREE_SLOT, number=99)
+    with replica.begin() as batch:
+        newcomer.fill(batch, cell.sealer)
+    attributes, password = mab(PRINTER)
+    assert free_slot_nas(cell).ask(attributes, password=password)[0] == packet.ACCESS_ACCEPT

@@ -1,0 +1,130 @@
+"""The failure limiter: a device that fails without end is rejected unheard, and nobody else notices."""
+
+import time
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import CALLING_STATION_ID, NAS_IDENTIFIER, STATE, USER_NAME
+from tests.radius.devices import VERSIONS, Device
+from tests.radius.nas import Nas, joined
+from tests.radius.supplicant import eap_tls, new_mac
+from tests.radius.tenants import PRINTER
+
+LIMIT = 5
+
+
+@pytest.fixture(autouse=True)
+def limited(cell, replica):
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(failure_limit=LIMIT))
+
+
+def ask(cell, mac, *, nas="switch-limits", more=()):
+    attributes = joined([(USER_NAME, mac), (CALLING_STATION_ID, mac), (NAS_IDENTIFIER, nas), *more])
+    return Nas(cell.alpha).ask(attributes, password=mac.encode())[0]
+
+
+def exhaust(cell, mac, **options):
+    for _ in range(LIMIT):
+        assert ask(cell, mac, **options) == packet.ACCESS_REJECT
+
+
+def reasons(cell, mac):
+    return [record.reason for record in cell.decisions(mac=mac)]
+
+
+def test_failure_beyond_the_limit_is_rejected_unheard(cell):
+    mac = new_mac()
+    exhaust(cell, mac)
+    assert ask(cell, mac) == packet.ACCESS_REJECT
+    assert reasons(cell, mac) == ["unknown-mac"] * LIMIT + ["rate-limited"]
+
+
+def test_device_that_becomes_known_meanwhile_waits_for_the_window_to_end(cell, replica):
+    from nac.replica.records import EndpointRecord
+
+    mac = new_mac()
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(failure_limit=LIMIT, window_seconds=1))
+    began = time.monotonic()
+    exhaust(cell, mac)
+    with replica.begin() as batch:
+        batch.put_endpoint(cell.alpha.number, mac, EndpointRecord("", "", "active", ("printers",), 0, {}))
+    if time.monotonic() - began < 0.8:
+        assert ask(cell, mac) == packet.ACCESS_REJECT
+    time.sleep(1.1)
+    assert ask(cell, mac) == packet.ACCESS_ACCEPT
+
+
+def test_another_device_and_another_nas_are_unharmed(cell):
+    mac = new_mac()
+    exhaust(cell, mac)
+    ask(cell, mac)
+    assert ask(cell, PRINTER) == packet.ACCESS_ACCEPT
+    other = new_mac()
+    ask(cell, other)
+    assert reasons(cell, other) == ["unknown-mac"]
+    ask(cell, mac, nas="another-switch")
+    assert reasons(cell, mac)[-1] == "unknown-mac"
+
+
+def test_the_same_device_at_another_tenant_is_unharmed(cell):
+    mac = new_mac()
+    exhaust(cell, mac)
+    attributes = joined([(USER_NAME, mac), (CALLING_STATION_ID, mac), (NAS_IDENTIFIER, "switch-limits")])
+    Nas(cell.bravo).ask(attributes, password=mac.encode())
+    assert cell.decision(tenant_id=cell.bravo.tenant_id).reason == "unknown-mac"
+
+
+def test_permits_do_not_count(cell):
+    for _ in range(2 * LIMIT):
+        assert ask(cell, PRINTER) == packet.ACCESS_ACCEPT
+
+
+def test_flood_leaves_at_most_one_record_a_second_and_the_next_one_counts_the_rest(cell):
+    mac = new_mac()
+    exhaust(cell, mac)
+    began = time.monotonic()
+    for _ in range(40):
+        ask(cell, mac)
+    seconds = time.monotonic() - began
+    logged = cell.decisions(mac=mac)[LIMIT:]
+    assert 1 <= len(logged) <= 1 + seconds
+    time.sleep(1.05)
+    ask(cell, mac)
+    told = cell.decisions(mac=mac)[LIMIT:]
+    assert {record.reason for record in told} == {"rate-limited"}
+    # Each of the 41 is either a record or counted by one.
+    assert len(told) + sum(record.suppressed for record in told) == 41
+
+
+def test_eap_conversation_of_a_limited_device_ends_at_its_first_packet(cell):
+    mac = new_mac()
+    for _ in range(LIMIT):
+        eap_tls(cell.alpha, cell.alpha.clients["expired"], mac=mac).run()
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], mac=mac).run()
+    assert seen.codes == ["Access-Reject"]
+    assert seen.eap_failure
+    assert reasons(cell, mac) == ["certificate-expired"] * LIMIT + ["rate-limited"]
+
+
+def test_made_up_state_is_no_way_around_the_limit(cell):
+    """Such packets come past the first look at a conversation."""
+    mac = new_mac()
+    eap = packet.eap_message(b"\x02\x07\x00\x06\x0d\x00")
+    for _ in range(LIMIT + 20):
+        attributes = joined([(USER_NAME, mac), (CALLING_STATION_ID, mac), (STATE, b"made up, as it were")])
+        assert Nas(cell.alpha).ask(attributes + eap)[0] == packet.ACCESS_REJECT
+    records = cell.decisions(mac=mac)
+    assert [record.reason for record in records][: LIMIT + 1] == ["eap-failed"] * LIMIT + ["rate-limited"]
+    assert len(records) <= LIMIT + 3
+
+
+def test_rejects_of_a_conversation_that_is_under_way_count(cell):
+    device = Device(cell.alpha.clients["revoked"], VERSIONS[1])
+    for _ in range(LIMIT):
+        device.visit(cell.alpha, expected=packet.ACCESS_REJECT)
+    attributes = joined([(USER_NAME, device.mac), (CALLING_STATION_ID, device.mac)])
+    Nas(cell.alpha).ask(attributes, password=b"")
+    assert reasons(cell, device.mac) == ["certificate-revoked"] * LIMIT + ["rate-limited"]

@@ -1,0 +1,186 @@
+"""MAC addresses in every form in which switches send them."""
+
+import pytest
+
+from loadtest import packet
+from tests.radius.nas import Nas, Reply, radclient
+from tests.radius.supplicant import eap_md5, new_mac
+from tests.radius.tenants import BLOCKED, EXPIRED, PRINTER, STOLEN
+
+NOTATIONS = {
+    "plain": "02a0c0000001",
+    "plain-capitals": "02A0C0000001",
+    "colons": "02:a0:c0:00:00:01",
+    "hyphens-capitals": "02-A0-C0-00-00-01",
+    "cisco": "02a0.c000.0001",
+    "one-hyphen": "02a0c0-000001",
+    "blanks": "02 a0 c0 00 00 01",
+}
+OTHER = "02a0c0000099"
+SWITCH = ("NAS-Identifier=switch-1", 'NAS-Port-Id="Gi1/0/7"', "Service-Type=Call-Check")
+
+each_notation = pytest.mark.parametrize("written", NOTATIONS.values(), ids=NOTATIONS)
+
+
+def pap(name, password, calling=PRINTER):
+    return f'User-Name="{name}"', f'User-Password="{password}"', f'Calling-Station-Id="{calling}"', *SWITCH
+
+
+def chap(name, password, *more, calling=PRINTER):
+    return f'User-Name="{name}"', f'CHAP-Password="{password}"', f'Calling-Station-Id="{calling}"', *SWITCH, *more
+
+
+def assert_on_printer_vlan(reply: Reply):
+    assert reply.code == "Access-Accept", reply.output
+    assert reply.attributes["Tunnel-Type:1"] == "VLAN"
+    assert reply.attributes["Tunnel-Medium-Type:1"] == "IEEE-802"
+    assert reply.attributes["Tunnel-Private-Group-Id:1"] == "20"
+    assert reply.attributes["Session-Timeout"] == "3600"
+
+
+def assert_permitted_by_printers_rule(cell, identity):
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (True, "rule-permitted", "mab")
+    assert (record.mac, record.identity, record.vlan) == (PRINTER, identity, "20")
+    assert (record.rule_id, record.policy_version) == ("printers", 7)
+
+
+@each_notation
+def test_mac_by_pap_is_on_its_vlan(cell, written):
+    assert_on_printer_vlan(radclient(cell.alpha, *pap(written, written, calling=written)))
+    assert_permitted_by_printers_rule(cell, written)
+
+
+@each_notation
+def test_mac_by_chap_is_on_its_vlan(cell, written):
+    assert_on_printer_vlan(radclient(cell.alpha, *chap(written, written, calling=written)))
+    assert_permitted_by_printers_rule(cell, written)
+
+
+def test_mac_by_chap_with_a_challenge_attribute_is_on_its_vlan(cell):
+    reply = radclient(cell.alpha, *chap(PRINTER, PRINTER, "CHAP-Challenge=0x00112233445566778899aabbccddeeff"))
+    assert_on_printer_vlan(reply)
+    assert_permitted_by_printers_rule(cell, PRINTER)
+
+
+@each_notation
+def test_mac_by_eap_md5_is_on_its_vlan(cell, written):
+    seen = eap_md5(cell.alpha, written, written, mac=PRINTER).run()
+    assert seen.accepted
+    assert seen.codes == ["Access-Challenge", "Access-Accept"]
+    assert seen.vlans == ["20"]
+    assert_permitted_by_printers_rule(cell, written)
+
+
+def test_mac_by_eap_md5_at_the_slot_with_a_baked_certificate_is_on_its_vlan(cell):
+    mac = cell.bravo.mac(PRINTER)
+    assert eap_md5(cell.bravo, mac, mac, mac=mac).run().vlans == ["20"]
+
+
+def test_name_and_password_in_different_notations_are_the_same_mac(cell):
+    assert_on_printer_vlan(radclient(cell.alpha, *pap("02-A0-C0-00-00-01", "02a0.c000.0001")))
+
+
+def test_call_check_without_password_is_on_its_vlan(cell):
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', *SWITCH)
+    assert_on_printer_vlan(reply)
+
+
+def test_no_password_and_no_call_check_is_rejected(cell):
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"')
+    assert reply.code == "Access-Reject"
+    assert cell.decision().reason == "wrong-password"
+
+
+def test_calling_station_is_missing_so_no_endpoint_is_known(cell):
+    """The name alone claims an address; where the NAS does not confirm it the device stays unknown."""
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"')
+    assert reply.code == "Access-Reject"
+    assert cell.decision().reason == "unknown-mac"
+
+
+@pytest.mark.parametrize(
+    "lines", [pap(PRINTER, "other"), pap(PRINTER, OTHER), chap(PRINTER, "other"), chap(PRINTER, OTHER)]
+)
+def test_another_password_than_the_mac_is_rejected(cell, lines):
+    assert radclient(cell.alpha, *lines).code == "Access-Reject"
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (False, "wrong-password", "mab")
+
+
+def test_eap_md5_with_another_password_is_rejected(cell):
+    seen = eap_md5(cell.alpha, PRINTER, "other", mac=PRINTER).run()
+    assert seen.codes == ["Access-Challenge", "Access-Reject"]
+    assert seen.eap_failure
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (False, "wrong-password", "mab")
+
+
+@pytest.mark.parametrize("lines", [pap(PRINTER, PRINTER, calling=OTHER), chap(PRINTER, PRINTER, calling=OTHER)])
+def test_name_and_calling_station_differ_so_it_is_rejected(cell, lines):
+    assert radclient(cell.alpha, *lines).code == "Access-Reject"
+    assert (cell.decision().reason, cell.decision().mac) == ("mac-mismatch", OTHER)
+
+
+def test_eap_md5_name_and_calling_station_differ_so_it_is_rejected(cell):
+    seen = eap_md5(cell.alpha, PRINTER, PRINTER, mac=OTHER).run()
+    assert seen.codes == ["Access-Reject"]
+    assert seen.eap_failure
+    assert cell.decision().reason == "mac-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("mac", "reason"),
+    [
+        (BLOCKED, "endpoint-blocked"),
+        (EXPIRED, "endpoint-expired"),
+        (STOLEN, "pinned-deny"),
+        ("02a0c0000098", "unknown-mac"),
+    ],
+)
+def test_device_that_may_not_come_in_is_told_why(cell, mac, reason):
+    assert radclient(cell.alpha, *pap(mac, mac, calling=mac)).code == "Access-Reject"
+    eap = eap_md5(cell.alpha, mac, mac, mac=mac).run()
+    assert eap.codes == ["Access-Challenge", "Access-Reject"]
+    assert eap.eap_failure
+    by_pap, by_eap = cell.decisions()
+    assert by_pap.reason == by_eap.reason == reason
+    assert by_pap.method == by_eap.method == "mab"
+
+
+@pytest.mark.parametrize("name", ["02a0c000000", "02a0c00000011", "02a0c000000g", "02:a0:c0:00:00:01:x"])
+def test_name_that_is_nearly_a_mac_is_a_user_nobody_knows(cell, name):
+    assert radclient(cell.alpha, *pap(name, name)).code == "Access-Reject"
+    record = cell.decision()
+    assert (record.reason, record.method) == ("unknown-user", "pap")
+
+
+def test_state_that_nobody_gave_out_does_not_hinder_mab(cell):
+    attributes = packet.attribute(packet.USER_NAME, PRINTER) + packet.attribute(packet.CALLING_STATION_ID, PRINTER)
+    reply = Nas(cell.alpha).ask(attributes + packet.attribute(packet.STATE, b"stale"), password=PRINTER.encode())
+    assert reply[0] == packet.ACCESS_ACCEPT
+    assert cell.decision().permitted
+
+
+def test_record_says_who_where_and_what_was_read(cell):
+    called = "00-10-A4-23-19-C0:corp"
+    radclient(cell.alpha, *pap(PRINTER, PRINTER), f'Called-Station-Id="{called}"', "NAS-IP-Address=192.0.2.9")
+    record = cell.decision()
+    alpha = cell.alpha
+    assert (record.tenant_id, record.slot) == (alpha.tenant_id, alpha.slot)
+    assert (record.site_id, record.nas_id, record.policy_id) == (alpha.site_id, alpha.nas_id, alpha.policy_id)
+    assert (record.nas_identifier, record.nas_address, record.nas_port) == ("switch-1", "192.0.2.9", "Gi1/0/7")
+    assert record.request["endpoint.group"] == ("printers",)
+    assert record.request["endpoint.attribute.floor"] == ("3",)
+    assert record.request["ssid"] == ("corp",)
+    assert record.request["nas.name"] == ("Switch 1",)
+    assert record.request["radius.Called-Station-Id"] == (called,)
+    assert not [name for name in record.request if "Password" in name or "Authenticator" in name or "Admit" in name]
+    assert 0 < record.module_microseconds < 1_000_000
+
+
+def test_nas_that_is_not_registered_belongs_to_the_default_site(cell):
+    mac = new_mac()
+    radclient(cell.alpha, f'User-Name="{mac}"', f'User-Password="{mac}"', f'Calling-Station-Id="{mac}"')
+    record = cell.decision()
+    assert (record.nas_id, record.site_id) == ("", cell.alpha.site_id)

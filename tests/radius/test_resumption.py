@@ -1,0 +1,226 @@
+"""Reconnecting with a stored TLS session: it works every time, and every time it is decided anew."""
+
+import threading
+import time
+
+import pytest
+
+from loadtest.packet import ACCESS_REJECT
+from nac.replica.records import CertificateRecord
+from pki import der
+from tests.pki import raw
+from tests.radius.devices import VERSIONS, Device, is_resumed
+from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
+
+both = pytest.mark.parametrize("version", VERSIONS)
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("slug", ["alpha", "bravo"])
+def test_seven_reconnects_all_resume(cell, slug, version):
+    tenant = cell.tenants[slug]
+    seen = eap_tls(tenant, tenant.clients["laptop"], version, reauthentications=7).run()
+    assert seen.accepted
+    assert seen.vlans == ["10"] * 8
+    assert seen.resumptions == 7
+    first, *others = cell.decisions()
+    assert [record.resumed for record in (first, *others)] == [False] + [True] * 7
+    assert {record.tls_version for record in others} == {version}
+    assert {record.certificate_serial for record in others} == {tenant.clients["laptop"].serial}
+    # Rules see the same certificate as at the full handshake.
+    for record in others:
+        assert record.request == {**first.request, "tls.resumed": (True,)}
+
+
+@both
+def test_certificate_revoked_between_two_visits_is_refused_on_resumption(cell, replica, version):
+    device = Device(cell.alpha.clients["spare"], version)
+    device.visit(cell.alpha, vlan="10")
+    assert is_resumed(device.visit(cell.alpha, vlan="10"))
+    with replica.begin() as batch:
+        record = cell.alpha.certificate_record("spare", status="revoked")
+        batch.put_certificate(cell.alpha.number, cell.alpha.clients["spare"].serial, record)
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
+    refused = cell.decisions()[-1]
+    assert (refused.permitted, refused.reason, refused.resumed) == (False, "certificate-revoked", True)
+    assert refused.vlan == ""
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_certificate_revoked_while_eapol_test_reconnects_is_refused_with_eap_failure(cell, replica, version):
+    seen = []
+    run = eap_tls(cell.alpha, cell.alpha.clients["spare"], version, reauthentications=100)
+    thread = threading.Thread(target=lambda: seen.append(run.run()))
+    thread.start()
+    deadline = time.monotonic() + 10
+    while len(cell.decisions()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with replica.begin() as batch:
+        record = cell.alpha.certificate_record("spare", status="revoked")
+        batch.put_certificate(cell.alpha.number, cell.alpha.clients["spare"].serial, record)
+    thread.join()
+    *permitted, refused = cell.decisions()
+    assert len(permitted) >= 3
+    assert all(record.permitted for record in permitted)
+    assert (refused.reason, refused.resumed) == ("certificate-revoked", True)
+    assert seen[0].codes[-1] == "Access-Reject"
+    assert seen[0].eap_failure
+
+
+@both
+def test_policy_that_changes_between_two_visits_decides_on_resumption(cell, replica, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    with replica.begin() as batch:
+        document = {"fallback": {"verdict": "permit", "vlan": "66"}}
+        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
+    assert is_resumed(device.visit(cell.alpha, vlan="66"))
+
+
+@both
+def test_tenant_suspended_between_two_visits_refuses_resumption(cell, replica, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
+    device.visit(cell.alpha, expected=ACCESS_REJECT)
+    assert cell.decisions()[-1].reason == "tenant-suspended"
+
+
+@both
+def test_ticket_of_one_tenant_does_not_resume_at_the_other(cell, version):
+    """It falls back to a full handshake, which the other tenant's own certificate completes."""
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    device.change_certificate(cell.bravo.clients["laptop"])
+    assert not is_resumed(device.visit(cell.bravo, vlan="10"))
+    record = cell.decision(tenant_id=cell.bravo.tenant_id)
+    assert (record.permitted, record.resumed) == (True, False)
+    assert record.certificate_serial == cell.bravo.clients["laptop"].serial
+
+
+@both
+def test_ticket_and_certificate_of_one_tenant_are_refused_at_the_other(cell, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    device.visit(cell.bravo, expected=ACCESS_REJECT)
+    record = cell.decision(tenant_id=cell.bravo.tenant_id)
+    assert (record.permitted, record.reason, record.resumed) == (False, "wrong-tenant-ca", False)
+
+
+def common_name(tag, content):
+    return [(raw.COMMON_NAME, tag, content)]
+
+
+UTF8 = der.UTF8_STRING
+# name -> (subject, alternative names, what rules see)
+ODD = {
+    "beyond ASCII": ([common_name(UTF8, "café ☕".encode())], b"", {"common_name": ("café ☕",)}),
+    "slash and plus": ([common_name(UTF8, b"a/CN=b+c")], b"", {"common_name": ("a/CN=b+c",)}),
+    # Read as octal escapes these are "admin".
+    "escapes": ([common_name(UTF8, rb"adm\151n")], b"", {"common_name": (r"adm\151n",)}),
+    "expansion": ([common_name(UTF8, b"%{User-Name}")], b"", {"common_name": ("%{User-Name}",)}),
+    "half an expansion": ([common_name(UTF8, b"%{")], b"", {"common_name": ("%{",)}),
+    "quotes": ([common_name(UTF8, b"""a"b'c`""")], b"", {"common_name": ("""a"b'c`""",)}),
+    "line break": ([common_name(UTF8, b"a\nb")], b"", {"common_name": ("a\nb",)}),
+    "zero byte": ([common_name(UTF8, b"admin\0x")], b"", {"common_name": ("admin\0x",)}),
+    "UTF-16": ([common_name(der.BMP_STRING, "café".encode("utf-16-be"))], b"", {"common_name": ("café",)}),
+    "two names": ([common_name(UTF8, b"one"), common_name(UTF8, b"two")], b"", {"common_name": ("one",)}),
+    "empty name": ([common_name(UTF8, b"")], b"", {}),
+    # radiusd reports the issuer's common name for these.
+    "no common name": ([[(raw.ORGANISATION, UTF8, b"Alpha")]], b"", {}),
+    "no subject": ([], b"", {}),
+    "many alternative names": (
+        [common_name(UTF8, b"x")],
+        general_name(DNS, b"a.example")
+        + general_name(DNS, b"b.example")
+        + general_name(EMAIL, b"a@b.example")
+        + general_name(URI, b"urn:x")
+        + upn("ü@b.example".encode()),
+        {
+            "common_name": ("x",),
+            "san.dns": ("a.example", "b.example"),
+            "san.email": ("a@b.example",),
+            "san.uri": ("urn:x",),
+            "san.upn": ("ü@b.example",),
+        },
+    ),
+    "escapes in alternative names": (
+        [common_name(UTF8, b"x")],
+        general_name(EMAIL, rb"adm\151n@b.example"),
+        {"common_name": ("x",), "san.email": (r"adm\151n@b.example",)},
+    ),
+}
+_NAMES = ("common_name", "san.dns", "san.email", "san.uri", "san.upn")
+
+
+@both
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_odd_name_is_the_same_to_rules_at_every_visit(cell, replica, odd, version):
+    subject, names, expected = odd
+    client = odd_client(cell.alpha.authorities, "odd", *subject, names=names)
+    admit(replica, cell.alpha, client)
+    device = Device(client, version)
+    assert not is_resumed(device.visit(cell.alpha, vlan="10"))
+    assert is_resumed(device.visit(cell.alpha, vlan="10"))
+    assert is_resumed(device.visit(cell.alpha, vlan="10"))
+    for record in cell.decisions():
+        seen = {name: record.request.get(f"certificate.{name}") for name in _NAMES}
+        assert {name: values for name, values in seen.items() if values is not None} == expected
+        assert record.request["identity"] == expected.get("common_name", ())
+        assert record.request["certificate.eku"] == ("1.3.6.1.5.5.7.3.2",)
+
+
+@both
+@pytest.mark.parametrize(
+    ("subject", "names"),
+    [
+        ([common_name(der.T61_STRING, b"caf\xe9")], b""),
+        ([common_name(UTF8, b"x")], general_name(DNS, b"\xe9.example")),
+    ],
+    ids=["T.61", "alternative name"],
+)
+def test_name_that_is_no_text_is_refused_with_its_reason(cell, replica, subject, names, version):
+    client = odd_client(cell.alpha.authorities, "odd", *subject, names=names)
+    admit(replica, cell.alpha, client)
+    Device(client, version).visit(cell.alpha, expected=ACCESS_REJECT)
+    record = cell.decision()
+    assert (record.reason, record.method) == ("certificate-invalid", "eap-tls")
+    assert "does not parse" in record.detail
+
+
+@both
+def test_certificate_that_outlives_2050_resumes_every_time(cell, replica, version):
+    """802.1AR device certificates are valid for ever; their end is a GeneralizedTime."""
+    client = odd_client(cell.alpha.authorities, "odd", common_name(UTF8, b"x"), generalized_end=True)
+    admit(replica, cell.alpha, client)
+    device = Device(client, version)
+    device.visit(cell.alpha, vlan="10")
+    assert [is_resumed(device.visit(cell.alpha, vlan="10")) for _ in range(4)] == [True] * 4
+
+
+@both
+def test_serial_number_of_one_octet_is_found(cell, replica, version):
+    client = odd_client(cell.alpha.authorities, "odd", common_name(UTF8, b"x"), serial=5)
+    with replica.begin() as batch:
+        batch.put_certificate(cell.alpha.number, "05", CertificateRecord("", "suspended", "", "x", "certificateHold"))
+    Device(client, version).visit(cell.alpha, expected=ACCESS_REJECT)
+    assert cell.decision().reason == "certificate-suspended"
+
+
+def admit(replica, tenant, client):
+    with replica.begin() as batch:
+        batch.put_certificate(tenant.number, client.serial, CertificateRecord("", "valid", "external", "odd", ""))
+
+
+@both
+def test_stored_sessions_are_for_the_owner_alone(cell, version):
+    """They hold keys; the attribute files beside them hold none."""
+    Device(cell.alpha.clients["laptop"], version).visit(cell.alpha, vlan="10")
+    folder = cell.paths.sessions / f"slot-{cell.alpha.slot}"
+    assert folder.stat().st_mode & 0o077 == 0
+    sessions = list(folder.glob("*.asn1"))
+    assert sessions
+    assert [path for path in sessions if path.stat().st_mode & 0o077] == []
+    assert list(folder.glob("*.new")) == []

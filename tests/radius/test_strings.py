@@ -1,0 +1,136 @@
+"""Values that are not UTF-8: an SSID is any 32 octets, and old switches send what they were configured with."""
+
+import pytest
+
+from loadtest.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_REJECT,
+    ACCT_SESSION_ID,
+    ACCT_STATUS_TYPE,
+    CALLED_STATION_ID,
+    CALLING_STATION_ID,
+    CONNECT_INFO,
+    NAS_IDENTIFIER,
+    NAS_PORT,
+    NAS_PORT_ID,
+    USER_NAME,
+    attribute,
+)
+from tests.radius.devices import VERSIONS, Device, is_resumed
+from tests.radius.nas import Nas, joined
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PASSWORD, PRINTER
+
+BAD = b"caf\xe9"
+WRITTEN = "caf=E9"
+BAD_STATION = b"00-10-A4-23-19-C0:" + BAD
+# Aruba-Essid-Name (vendor 14823, 5).
+BAD_VENDOR = attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD)
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "name", "written"),
+    [
+        (CALLED_STATION_ID, BAD_STATION, "radius.Called-Station-Id", "00-10-A4-23-19-C0:" + WRITTEN),
+        (NAS_IDENTIFIER, BAD, "radius.NAS-Identifier", WRITTEN),
+        (NAS_PORT_ID, BAD, "radius.NAS-Port-Id", WRITTEN),
+        (NAS_PORT_ID, b"\xff" * 253, "radius.NAS-Port-Id", "=FF" * 253),
+        (NAS_PORT_ID, b"Gi1/0/1 \xc3\xbc", "radius.NAS-Port-Id", "Gi1/0/1 ü"),
+    ],
+)
+def test_mac_authentication_keeps_the_value_escaped(cell, number, value, name, written):
+    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (NAS_PORT, 7), (number, value)])
+    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
+    record = cell.decision()
+    assert (record.permitted, record.mac) == (True, PRINTER)
+    assert record.request[name] == (written,)
+    assert record.request["radius.NAS-Port"] == ("7",)
+
+
+@pytest.mark.parametrize("bad", [attribute(CONNECT_INFO, BAD), BAD_VENDOR], ids=["Connect-Info", "vendor"])
+def test_value_that_identifies_nobody_is_left_out(cell, bad):
+    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + bad
+    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
+    names = cell.decision().request
+    assert "radius.Connect-Info" not in names
+    assert "radius.Aruba-Essid-Name" not in names
+    assert names["radius.Calling-Station-Id"] == (PRINTER,)
+
+
+def test_user_name_that_is_not_utf8_is_a_user_nobody_knows(cell):
+    mac = new_mac()
+    reply = Nas(cell.alpha).ask(joined([(USER_NAME, BAD), (CALLING_STATION_ID, mac)]), password=PASSWORD.encode())
+    assert reply[0] == ACCESS_REJECT
+    record = cell.decision(mac=mac)
+    assert (record.reason, record.identity) == ("unknown-user", WRITTEN)
+
+
+def test_right_password_beside_a_value_that_is_not_utf8_is_permitted(cell):
+    attributes = joined([(USER_NAME, "anna"), (NAS_IDENTIFIER, BAD)])
+    assert Nas(cell.alpha).ask(attributes, password=PASSWORD.encode())[0] == ACCESS_ACCEPT
+
+
+@pytest.mark.parametrize("name", ["anna", PRINTER])
+@pytest.mark.parametrize("password", [BAD, b"\xff" * 128, b"\x80"])
+def test_password_that_is_not_utf8_is_a_wrong_password(cell, name, password):
+    attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, PRINTER)])
+    assert Nas(cell.alpha).ask(attributes, password=password)[0] == ACCESS_REJECT
+    record = cell.decision()
+    assert (record.reason, record.identity) == ("wrong-password", name)
+
+
+def test_request_without_a_name_is_told_of_all_the_same(cell):
+    assert Nas(cell.alpha).ask(joined([(NAS_PORT_ID, BAD), (CONNECT_INFO, BAD)]))[0] == ACCESS_REJECT
+    record = cell.decision()
+    assert (record.reason, record.nas_port) == ("no-credentials", WRITTEN)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("slug", ["alpha", "bravo"])
+def test_device_on_an_ssid_that_is_not_utf8_is_permitted_and_resumes(cell, slug, version):
+    tenant = cell.tenants[slug]
+    attributes = attribute(CALLED_STATION_ID, BAD_STATION) + BAD_VENDOR
+    device = Device(tenant.clients["laptop"], version, attributes=attributes)
+    device.visit(tenant, vlan="10")
+    assert is_resumed(device.visit(tenant, vlan="10"))
+    for record in cell.decisions(mac=device.mac):
+        assert (record.permitted, record.method) == (True, "eap-tls")
+        assert record.request["ssid"] == (WRITTEN,)
+    (sent,) = cell.certificates_sent(mac=device.mac)
+    assert sent.conversation == cell.decisions(mac=device.mac)[0].conversation
+
+
+@pytest.mark.parametrize("client", ["revoked", "expired"])
+def test_device_on_an_ssid_that_is_not_utf8_is_refused_with_its_reason(cell, client):
+    attributes = attribute(CALLED_STATION_ID, BAD_STATION)
+    device = Device(cell.alpha.clients[client], VERSIONS[1], attributes=attributes)
+    device.visit(cell.alpha, expected=ACCESS_REJECT)
+    assert cell.decision(mac=device.mac).reason == f"certificate-{client}"
+
+
+def test_accounting_keeps_what_identifies_the_session(cell):
+    session = joined([(USER_NAME, BAD), (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, b"\xff\x01"), (NAS_PORT, 7)])
+    assert Nas(cell.alpha).account(session + attribute(CALLING_STATION_ID, PRINTER) + BAD_VENDOR) is not None
+    (record,) = cell.accounting()
+    assert record.attributes == (
+        ("User-Name", WRITTEN),
+        ("Acct-Status-Type", "Start"),
+        ("Acct-Session-Id", "=FF=01"),
+        ("NAS-Port", "7"),
+        ("Calling-Station-Id", PRINTER),
+    )
+
+
+def test_accounting_on_without_a_name_is_kept(cell):
+    """A NAS that restarts names no user; its other strings may be bad all the same."""
+    restart = joined([(ACCT_STATUS_TYPE, 7), (NAS_IDENTIFIER, BAD), (ACCT_SESSION_ID, "0")])
+    assert Nas(cell.alpha).account(restart + BAD_VENDOR) is not None
+    (record,) = cell.accounting()
+    assert dict(record.attributes)["NAS-Identifier"] == WRITTEN
+
+
+def test_values_with_control_characters_and_quotes_are_kept_as_they_are(cell):
+    odd = 'a"b\\c\t%{User-Name}\n'
+    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (NAS_PORT_ID, odd)])
+    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
+    assert cell.decision().nas_port == odd

@@ -1,0 +1,232 @@
+"""Packets: what is answered and how it is signed, and what is met with silence."""
+
+import os
+import select
+import socket
+import struct
+import time
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import CALLING_STATION_ID, MESSAGE_AUTHENTICATOR, SERVICE_TYPE, USER_NAME, attribute
+from radius.agent import probe
+from tests.radius.nas import SILENCE_SECONDS, Nas, mab, radclient
+from tests.radius.standalone import LOOPBACK, OLD_NAS, OWN_SECRET, OWN_SECRET_NAS, STATUS_SECRET
+from tests.radius.supplicant import eap_tls
+from tests.radius.tenants import PRINTER
+
+
+def header(code: int, length: int, body: bytes = b"") -> bytes:
+    return struct.pack("!BBH", code, 7, length) + os.urandom(16) + body
+
+
+def unsigned(code: int, *attributes: bytes) -> bytes:
+    body = b"".join(attributes)
+    return header(code, 20 + len(body), body)
+
+
+def signed(nas: Nas, attributes: bytes, *, code: int = packet.ACCESS_REQUEST) -> bytes:
+    return packet.access_request(7, os.urandom(16), attributes, nas.key, code=code)
+
+
+NAME = attribute(USER_NAME, PRINTER)
+CALL_CHECK = NAME + attribute(CALLING_STATION_ID, PRINTER) + attribute(SERVICE_TYPE, 10)
+ZERO_SIGNATURE = attribute(MESSAGE_AUTHENTICATOR, bytes(16))
+
+MALFORMED = {
+    "nothing": b"",
+    "one octet": b"\x01",
+    "shorter than a header": unsigned(1)[:19],
+    "length below a header": header(1, 19),
+    "length 0": header(1, 0),
+    "length beyond the datagram": header(1, 60, NAME),
+    "length beyond every packet": header(1, 65535, NAME),
+    "attribute of length 0": header(1, 22, b"\x01\x00"),
+    "attribute of length 1": header(1, 22, b"\x01\x01"),
+    "attribute beyond the packet": header(1, 24, b"\x01\x20ab"),
+    "half an attribute": header(1, 21, b"\x01"),
+    "an attribute of length 0 behind a good one": header(1, 20 + len(NAME) + 2, NAME + b"\x00\x00"),
+    "signature too short": unsigned(1, NAME, attribute(MESSAGE_AUTHENTICATOR, bytes(15))),
+    "signature too long": unsigned(1, NAME, attribute(MESSAGE_AUTHENTICATOR, bytes(17))),
+    "signature of zeros": unsigned(1, ZERO_SIGNATURE, NAME),
+    "signature missing": unsigned(1, CALL_CHECK),
+    "status request without signature": unsigned(12),
+    "EAP without signature": unsigned(1, NAME, attribute(packet.EAP_MESSAGE, b"\x02\x00\x00\x05\x01")),
+    "201 attributes": unsigned(1, NAME * 201),
+    "code 0": unsigned(0, ZERO_SIGNATURE),
+    "an answer instead of a question": unsigned(2, ZERO_SIGNATURE),
+    "a challenge": unsigned(11, ZERO_SIGNATURE),
+    "accounting at the authentication port": unsigned(4, NAME),
+    "Disconnect-Request": unsigned(40, NAME),
+    "CoA-Request": unsigned(43, NAME),
+    "code 200": unsigned(200, NAME),
+    "code 255, all octets set": b"\xff" * 4096,
+}
+MALFORMED_ACCOUNTING = {
+    "nothing": b"",
+    "authenticator of zeros": unsigned(4, NAME)[:4] + bytes(16) + NAME,
+    "authenticator at random": unsigned(4, NAME),
+    "authentication at the accounting port": unsigned(1, ZERO_SIGNATURE, CALL_CHECK),
+    "attribute of length 0": header(4, 22, b"\x01\x00"),
+}
+
+
+def answered(address: str, port: int, datagrams: dict[str, bytes]) -> list[str]:
+    """Names of the datagrams that got an answer."""
+    sockets = {}
+    for name, datagram in datagrams.items():
+        asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        asking.connect((address, port))
+        asking.send(datagram)
+        sockets[asking] = name
+    time.sleep(SILENCE_SECONDS)
+    readable = select.select(sockets, [], [], 0)[0]
+    names = [sockets[each] for each in readable]
+    for each in sockets:
+        each.close()
+    return names
+
+
+def assert_serves(cell):
+    assert Nas(cell.alpha).ask(CALL_CHECK)[0] == packet.ACCESS_ACCEPT
+
+
+def test_malformed_requests_meet_silence_and_the_next_good_one_is_answered(cell):
+    assert answered(LOOPBACK, cell.alpha.auth_port, MALFORMED) == []
+    assert cell.decisions() == []
+    assert_serves(cell)
+
+
+def test_malformed_accounting_meets_silence_and_the_next_good_one_is_answered(cell):
+    assert answered(LOOPBACK, cell.alpha.acct_port, MALFORMED_ACCOUNTING) == []
+    assert cell.accounting() == []
+    start = attribute(packet.ACCT_STATUS_TYPE, 1) + attribute(packet.ACCT_SESSION_ID, "1")
+    assert Nas(cell.alpha).account(start) is not None
+
+
+def test_every_cut_of_a_good_request_meets_silence(cell):
+    whole = signed(Nas(cell.alpha), CALL_CHECK)
+    assert answered(LOOPBACK, cell.alpha.auth_port, {str(end): whole[:end] for end in range(len(whole))}) == []
+    assert_serves(cell)
+
+
+def test_every_changed_octet_of_a_good_request_meets_silence(cell):
+    whole = signed(Nas(cell.alpha), CALL_CHECK)
+    changed = {str(at): whole[:at] + bytes((whole[at] ^ 0x55,)) + whole[at + 1 :] for at in range(len(whole))}
+    assert answered(LOOPBACK, cell.alpha.auth_port, changed) == []
+    assert cell.decisions() == []
+    assert_serves(cell)
+
+
+def test_octets_behind_the_packet_are_padding(cell):
+    """RFC 2865 3: what lies outside the length is ignored."""
+    nas = Nas(cell.alpha)
+    reply = nas.exchange(signed(nas, CALL_CHECK) + b"padding")
+    assert reply is not None
+    assert reply[0] == packet.ACCESS_ACCEPT
+
+
+def test_wrong_secret_meets_silence(cell):
+    attributes, password = mab(PRINTER)
+    nas = Nas(cell.alpha, secret="not-the-secret-of-alpha")
+    request = packet.access_request(1, os.urandom(16), attributes, nas.key, password)
+    assert nas.exchange(request, seconds=SILENCE_SECONDS) is None
+    assert radclient(cell.alpha, f'User-Name="{PRINTER}"', secret="not-the-secret", silence=True).code == ""
+    assert nas.account(attribute(packet.ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
+    assert cell.decisions() == []
+    assert cell.accounting() == []
+
+
+def test_nas_with_an_exception_may_leave_the_signature_out(cell):
+    request = unsigned(1, CALL_CHECK)
+    reply = Nas(cell.alpha, OLD_NAS).exchange(request)
+    assert reply is not None
+    assert reply[0] == packet.ACCESS_ACCEPT
+    assert cell.decision().nas_address == OLD_NAS
+
+
+def test_nas_with_an_exception_must_still_sign_rightly_where_it_signs(cell):
+    request = unsigned(1, ZERO_SIGNATURE, CALL_CHECK)
+    assert Nas(cell.alpha, OLD_NAS).exchange(request, seconds=SILENCE_SECONDS) is None
+
+
+def test_exception_holds_for_that_nas_alone(cell):
+    request = unsigned(1, CALL_CHECK)
+    assert Nas(cell.alpha, "127.0.0.67").exchange(request, seconds=SILENCE_SECONDS) is None
+
+
+def test_nas_with_a_secret_of_its_own_is_answered_under_it_alone(cell):
+    assert Nas(cell.alpha, OWN_SECRET_NAS, OWN_SECRET).ask(CALL_CHECK)[0] == packet.ACCESS_ACCEPT
+    with_the_slots = Nas(cell.alpha, OWN_SECRET_NAS)
+    assert with_the_slots.exchange(signed(with_the_slots, CALL_CHECK), seconds=SILENCE_SECONDS) is None
+    elsewhere = Nas(cell.alpha, LOOPBACK, OWN_SECRET)
+    assert elsewhere.exchange(signed(elsewhere, CALL_CHECK), seconds=SILENCE_SECONDS) is None
+
+
+@pytest.mark.parametrize("password", [PRINTER.encode(), b"wrong"])
+def test_answer_begins_with_its_signature(cell, password):
+    """BlastRADIUS (CVE-2024-3596): what precedes the signature could be chosen by an attacker."""
+    reply = Nas(cell.alpha).ask(NAME + attribute(CALLING_STATION_ID, PRINTER), password=password)
+    assert reply[0] in (packet.ACCESS_ACCEPT, packet.ACCESS_REJECT)
+    assert next(packet.attributes_of(reply))[0] == MESSAGE_AUTHENTICATOR
+
+
+@pytest.mark.parametrize("client", ["laptop", "revoked", "expired", "unknown"])
+def test_every_answer_of_an_eap_conversation_begins_with_its_signature(cell, client):
+    output = eap_tls(cell.alpha, cell.alpha.clients[client]).run().output
+    _, *answers = output.split("Received RADIUS message")
+    assert answers
+    for answer in answers:
+        assert "Attribute 80 (Message-Authenticator)" in answer.splitlines()[2]
+
+
+def test_reject_holds_nothing_but_what_rfc_2865_allows(cell):
+    reply = Nas(cell.alpha).ask(NAME, password=b"wrong")
+    assert [number for number, _ in packet.attributes_of(reply)] == [MESSAGE_AUTHENTICATOR]
+
+
+def test_proxy_state_comes_back_in_order(cell):
+    """RFC 2865 5.33: all of them, unmodified, in the same order; in rejects too."""
+    states = attribute(33, b"one") + attribute(33, b"two")
+    for password in (PRINTER.encode(), b"wrong"):
+        reply = Nas(cell.alpha).ask(NAME + states, password=password)
+        assert [value for number, value in packet.attributes_of(reply) if number == 33] == [b"one", b"two"]
+
+
+def test_retransmission_gets_the_same_answer_and_one_record(cell):
+    """RFC 5080 2.2.2."""
+    nas = Nas(cell.alpha)
+    request = signed(nas, CALL_CHECK)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((LOOPBACK, cell.alpha.auth_port))
+        asking.settimeout(5)
+        answers = []
+        for _ in range(3):
+            asking.send(request)
+            answers.append(asking.recv(4096))
+    assert answers[0] == answers[1] == answers[2]
+    assert cell.decision().permitted
+
+
+@pytest.mark.parametrize("slug", ["alpha", "bravo"])
+def test_status_server_at_a_slot_is_answered_with_an_accept(cell, slug):
+    """RFC 5997 2.3."""
+    reply = Nas(cell.tenants[slug]).ask(b"", code=packet.STATUS_SERVER)
+    assert reply[0] == packet.ACCESS_ACCEPT
+    assert cell.decisions() == []
+
+
+def test_status_server_at_the_accounting_port_is_answered(cell):
+    nas = Nas(cell.alpha)
+    reply = nas.exchange(signed(nas, b"", code=packet.STATUS_SERVER), port=cell.alpha.acct_port)
+    assert reply is not None
+    assert reply[0] == packet.ACCOUNTING_RESPONSE
+
+
+def test_agent_is_told_that_radiusd_serves_and_decides(cell):
+    assert probe.serves(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=5)
+    assert not probe.serves(LOOPBACK, cell.config.status_port, "another-secret", seconds=0.3)
+    for tenant in cell.tenants.values():
+        assert probe.decides(LOOPBACK, tenant.auth_port, tenant.secret, seconds=5)
+        assert not probe.decides(LOOPBACK, tenant.auth_port, "another-secret", seconds=0.3)

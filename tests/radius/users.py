@@ -1,0 +1,12 @@
+"""Users beside those that every tenant of the cell has."""
+
+from nac.replica.records import UserRecord
+from nac.replica.store import WriteBatch
+from nac.users.passwords import hash_password
+from tests.radius.standalone import StandaloneCell
+
+
+def put_user(batch: WriteBatch, cell: StandaloneCell, name: str, password: str) -> None:
+    """One of alpha's staff, who may use CHAP."""
+    sealed = cell.sealer.seal(password.encode(), "user:0")
+    batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), hash_password(password), sealed, 0))
