@@ -69,7 +69,7 @@ def run_board(domain: Domain) -> Board:
     rows = run_checks(domain, all_checks(demo))
     board = Board(
         rows=rows,
-        tenants=tuple(_describe(tenant) for tenant in demo.tenants),
+        tenants=tuple(describe(tenant) for tenant in demo.tenants),
         database_url=domain.settings.database_owner_url,
         at=utc_now().isoformat(timespec="seconds"),
     )
@@ -137,7 +137,7 @@ def _reason(check: Check, evidence: Evidence) -> str:
     return f"{reasons} ({evidence.count} of {check.records} rows)".strip()
 
 
-def _describe(tenant: DemoTenant) -> dict[str, Any]:
+def describe(tenant: DemoTenant) -> dict[str, Any]:
     """What any RADIUS client, or person, needs in order to try it."""
     server, devices = tenant.server, tenant.devices
     files = {

@@ -94,6 +94,6 @@ def eapol_command(tenant: dict[str, Any]) -> str:
 def radclient_command(tenant: dict[str, Any]) -> str:
     """By MAC address, as the printer."""
     mac, host = tenant["mac_permit"], tenant["radius_host"]
-    pairs = f'User-Name = "{mac}", User-Password = "{mac}", Message-Authenticator = 0x00'
+    pairs = f'User-Name = "{mac}", User-Password = "{mac}", Calling-Station-Id = "{mac}", Message-Authenticator = 0x00'
     address = f"[{host}]:{tenant['auth_port']}" if ":" in host else f"{host}:{tenant['auth_port']}"
     return f"echo {shlex.quote(pairs)} | " + shlex.join(["radclient", "-x", address, "auth", tenant["radius_secret"]])

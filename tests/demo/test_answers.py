@@ -1,0 +1,112 @@
+"""Reading what eapol_test and radclient print."""
+
+import pytest
+
+from cli.demo.answers import Answer, read_eapol, read_radclient
+from cli.demo.checks import eap_words, words
+from cli.demo.tools import ToolFailed, read_eapol_result
+from tests.demo.conftest import recorded
+
+VLAN_20 = (("Tunnel-Type:1", "VLAN"), ("Tunnel-Medium-Type:1", "IEEE-802"), ("Tunnel-Private-Group-Id:1", "20"))
+
+
+def test_permit_of_radclient_has_code_vlan_and_attributes() -> None:
+    answer = read_radclient(recorded("radclient_permit"))
+    assert answer is not None
+    assert (answer.code, answer.vlan) == ("Access-Accept", "20")
+    assert tuple(pair for pair in answer.attributes if pair[0].startswith("Tunnel")) == VLAN_20
+    assert words(answer) == "permit VLAN 20"
+
+
+def test_reject_and_silence_of_radclient_differ() -> None:
+    assert words(read_radclient(recorded("radclient_reject"))) == "reject"
+    assert read_radclient(recorded("radclient_silence")) is None
+
+
+@pytest.mark.parametrize(
+    ("attributes", "vlan"),
+    [
+        (VLAN_20, "20"),
+        ((), ""),
+        (VLAN_20[:2], "broken"),
+        ((*VLAN_20, VLAN_20[2]), "broken"),
+        ((*VLAN_20[:2], ("Tunnel-Private-Group-Id:2", "20")), "broken"),
+        ((("Tunnel-Type:1", "L2TP"), *VLAN_20[1:]), "broken"),
+        ((VLAN_20[0], ("Tunnel-Medium-Type:1", "IPv4"), VLAN_20[2]), "broken"),
+    ],
+)
+def test_vlan_needs_all_three_attributes_of_one_tag(attributes: tuple[tuple[str, str], ...], vlan: str) -> None:
+    assert Answer("Access-Accept", attributes).vlan == vlan
+
+
+@pytest.mark.parametrize(
+    ("message", "failure"), [("046d0004", True), ("0x046d0004", True), ("036d0004", False), ("", False)]
+)
+def test_eap_failure_is_eap_code_four(message: str, failure: bool) -> None:
+    assert Answer("Access-Reject", (("EAP-Message", message),)).has_eap_failure is failure
+
+
+def test_vlan_name_without_tag_keeps_its_first_letter() -> None:
+    """RFC 2868 3.6: a first octet above 0x1F belongs to the name."""
+    block = "RADIUS message: code=2 (Access-Accept) identifier=1 length=1\n   Attribute 81 (Tunnel-Private-Group-Id)"
+    (answer,) = read_eapol(f"{block} length=8\n      Value: {b'guests'.hex()}\n")
+    assert answer.attributes == (("Tunnel-Private-Group-Id:0", "guests"),)
+
+
+def test_reauthentications_are_told_one_by_one() -> None:
+    result = read_eapol_result(recorded("tls13_resumed"), 0.5)
+    assert (result.success, result.mppe_ok, result.resumed_count) == (True, True, 3)
+    assert [answer.vlan for answer in result.answers] == ["30"] * 4
+    assert eap_words(result) == "4 x permit VLAN 30, 3600 s, keys"
+
+
+def test_permit_of_tls_1_2_has_keys_and_timeout() -> None:
+    assert eap_words(read_eapol_result(recorded("tls12_permit"), 0.1)) == "permit VLAN 30, 3600 s, keys"
+
+
+def test_permit_whose_keys_differ_is_not_told_as_good() -> None:
+    output = recorded("tls12_permit").replace("MPPE keys OK: 1  mismatch: 0", "MPPE keys OK: 0  mismatch: 1")
+    told = eap_words(read_eapol_result(output.replace("SUCCESS\n", "FAILURE\n"), 0.1))
+    assert told == "permit VLAN 30, 3600 s, no keys, but the supplicant failed"
+
+
+def test_reauthentication_on_another_vlan_is_told() -> None:
+    before, accept, after = recorded("tls13_resumed").rpartition("013330")
+    told = eap_words(read_eapol_result(f"{before}013331{after}", 0.5))
+    assert accept
+    assert told == "4 x permit VLAN 30, 3600 s and permit VLAN 31, 3600 s, keys"
+
+
+@pytest.mark.parametrize("name", ["tls13_revoked", "tls13_expired", "tls13_distrust"])
+def test_reject_carries_eap_failure(name: str) -> None:
+    result = read_eapol_result(recorded(name), 1.0)
+    assert not result.success
+    assert result.access_reject_has_eap_failure
+    assert eap_words(result) == "reject, EAP-Failure"
+
+
+def test_reject_without_eap_failure_is_told() -> None:
+    output = recorded("tls13_expired").replace("   Attribute 79 (EAP-Message)", "   Attribute 18 (Reply-Message)")
+    assert eap_words(read_eapol_result(output, 1.0)) == "reject, no EAP-Failure"
+
+
+def test_alert_of_the_supplicant_is_named() -> None:
+    assert read_eapol_result(recorded("tls13_distrust"), 1.0).alert == "sent unknown CA"
+    assert read_eapol_result(recorded("tls12_permit"), 1.0).alert == ""
+
+
+def test_mac_by_eap_md5_is_permitted_without_keys() -> None:
+    result = read_eapol_result(recorded("md5_permit"), 0.1)
+    assert result.success
+    assert eap_words(result, keys=False) == "permit VLAN 20"
+
+
+def test_no_answer_is_silence_and_no_reject() -> None:
+    result = read_eapol_result(recorded("silence"), 2.0)
+    assert (result.answers, result.attributes, result.access_reject_has_eap_failure) == ((), (), False)
+    assert eap_words(result) == "silence"
+
+
+def test_eapol_test_that_ended_half_way_is_an_error() -> None:
+    with pytest.raises(ToolFailed, match="did not finish"):
+        read_eapol_result("Segmentation fault", 0.1)

@@ -1,0 +1,152 @@
+"""A row is as expected to the letter or it is wrong, and one wrong row makes the exit status 1."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cli.demo.board import Board, compare, last_board, run_checks
+from cli.demo.checks import Check, Seen
+from cli.demo.evidence import Evidence
+from cli.demo.main import show, show_last
+from cli.demo.seed import seed
+from cli.demo.text import render
+from cli.demo.tools import ToolFailed
+from cli.domain import Domain
+from nac.models import AuthLog
+
+
+def decided(reason: str, **values: Any) -> AuthLog:
+    return AuthLog(reason=reason, detail=values.pop("detail", ""), resumed=False, **values)
+
+
+def check(**values: Any) -> Check:
+    made: dict[str, Any] = {
+        "tenant": "alpha",
+        "name": "MAB by PAP",
+        "sent": "printer",
+        "expected": "permit VLAN 20",
+        "reason": "rule-permitted",
+        "act": lambda mark: Seen("permit VLAN 20", 0.012),
+    }
+    return Check(**made | values)
+
+
+GOOD = Seen("permit VLAN 20", 0.0123)
+PERMITTED = Evidence([decided("rule-permitted")])
+
+
+def test_row_as_expected_is_ok() -> None:
+    row = compare(check(), GOOD, PERMITTED)
+    assert (row.ok, row.got, row.reason, row.milliseconds) == (True, "permit VLAN 20", "rule-permitted", 12)
+
+
+@pytest.mark.parametrize(
+    ("seen", "evidence", "reason"),
+    [
+        (Seen("permit VLAN 21", 0.1), PERMITTED, "rule-permitted"),
+        (Seen("permit", 0.1), PERMITTED, "rule-permitted"),
+        (Seen("silence", 0.1), PERMITTED, "rule-permitted"),
+        (GOOD, Evidence([decided("fallback-permitted")]), "fallback-permitted"),
+        (GOOD, Evidence(), "(0 of 1 rows)"),
+        (GOOD, Evidence([decided("rule-permitted")] * 2), "rule-permitted (2 of 1 rows)"),
+    ],
+)
+def test_row_that_differs_in_anything_is_wrong(seen: Seen, evidence: Evidence, reason: str) -> None:
+    row = compare(check(), seen, evidence)
+    assert (row.ok, row.reason) == (False, reason)
+
+
+def test_silence_that_was_logged_all_the_same_is_wrong() -> None:
+    silence = check(expected="silence", reason="", records=0)
+    assert compare(silence, Seen("silence", 2.0), Evidence()).ok
+    row = compare(silence, Seen("silence", 2.0), Evidence([decided("unknown-mac")]))
+    assert (row.ok, row.reason) == (False, "unknown-mac (1 of 0 rows)")
+
+
+def test_what_the_database_adds_is_compared_too() -> None:
+    resumed = check(expected="permit VLAN 20, 1 resumed", tell=lambda evidence: f", {len(evidence.decisions)} resumed")
+    assert compare(resumed, GOOD, PERMITTED).ok
+
+
+def test_tool_that_fails_makes_its_own_row_wrong_and_no_other(domain: Domain) -> None:
+    def fail(mark: str) -> Seen:
+        raise ToolFailed("It did not end within 3 s.", place="eapol_test")
+
+    seed(domain)
+    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
+    broken, good = run_checks(domain, [check(act=fail, records=0), quiet])
+    assert (broken.ok, broken.got) == (False, "error: eapol_test: It did not end within 3 s.")
+    assert good.ok
+
+
+def board(*seen: Seen) -> Board:
+    tenant = {
+        "slug": "alpha",
+        "radius_host": "127.0.0.1",
+        "auth_port": 18120,
+        "acct_port": 18121,
+        "radius_secret": "s3cret",
+        "ca_pem": "var/demo/alpha/ca.pem",
+        "client_cert": "var/demo/alpha/laptop.pem",
+        "client_key": "var/demo/alpha/laptop.key",
+        "client_identity": "laptop.alpha.example",
+        "server_name": "radius.alpha.admit.example",
+        "eapol_test_conf": "var/demo/alpha/eapol_test.conf",
+        "mac_permit": "00:00:5e:00:53:a1",
+        "mac_unknown": "00:00:5e:00:53:af",
+        "user_name": "sam",
+        "user_password": "of sam",
+    }
+    return Board(tuple(compare(check(), one, PERMITTED) for one in seen), (tenant,), "postgresql://x", "2026-01-01")
+
+
+def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(board(GOOD, GOOD), as_json=False) == 0
+    assert show(board(GOOD, Seen("reject", 1.0)), as_json=False) == 1
+    assert show(board(GOOD, Seen("reject", 1.0)), as_json=True) == 1
+    assert show(board(), as_json=True) == 1
+    capsys.readouterr()
+
+
+def test_json_is_the_board_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    show(board(GOOD), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is True
+    assert told["rows"][0]["expected"] == told["rows"][0]["got"] == "permit VLAN 20"
+    assert told["tenants"][0]["slug"] == "alpha"
+    assert told["database_url"] == "postgresql://x"
+
+
+def test_wrong_row_tells_what_was_expected() -> None:
+    lines = render(board(Seen("reject", 1.0))).splitlines()
+    wrong = next(index for index, line in enumerate(lines) if "FAIL" in line)
+    assert "expected: permit VLAN 20, reason rule-permitted" in lines[wrong + 1]
+    assert any("1 of 1 checks are not as expected" in line for line in lines)
+
+
+def test_columns_are_aligned() -> None:
+    rows = [line for line in render(board(GOOD, Seen("reject", 1.0))).splitlines() if "rule-permitted  " in line]
+    assert len(rows) == 2
+    assert len({line.index("rule-permitted") for line in rows if "expected:" not in line}) == 1
+
+
+def test_commands_can_be_pasted() -> None:
+    text = render(board(GOOD))
+    assert "eapol_test -c var/demo/alpha/eapol_test.conf -a 127.0.0.1 -p 18120 -s s3cret" in text
+    assert "radclient -x 127.0.0.1:18120 auth s3cret" in text
+
+
+def test_last_board_is_shown_again_only_if_it_was_well(domain: Domain, capsys: pytest.CaptureFixture[str]) -> None:
+    file = domain.settings.var_dir / "demo" / "board.json"
+    assert last_board(domain.settings) is None
+    assert not show_last(domain.settings)
+    file.parent.mkdir()
+    file.write_text(board(GOOD).to_json())
+    assert last_board(domain.settings) == board(GOOD)
+    assert show_last(domain.settings)
+    assert "All 1 checks are as expected" in capsys.readouterr().out
+    file.write_text(board(Seen("reject", 1.0)).to_json())
+    assert not show_last(domain.settings)
+    file.write_text('{"rows": [')
+    assert last_board(domain.settings) is None

@@ -1,0 +1,122 @@
+"""The tools themselves, against sockets of the test."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cli.demo.tools import (
+    Server,
+    ToolFailed,
+    ask_without_message_authenticator,
+    eapol,
+    md5_supplicant,
+    radclient,
+    tls_supplicant,
+)
+from loadtest import packet
+
+SECRET = "a secret of the test"
+
+
+@dataclass
+class Listener:
+    """Keeps what arrives and answers with `reply`, if any."""
+
+    server: Server
+    reply: bytes = b""
+    requests: list[bytes] = field(default_factory=list)
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.settimeout(0.05)
+        port = bound.getsockname()[1]
+        found = Listener(Server("127.0.0.1", port, port, SECRET))
+        stop = threading.Event()
+
+        def listen() -> None:
+            while not stop.is_set():
+                try:
+                    request, sender = bound.recvfrom(4096)
+                except TimeoutError:
+                    continue
+                found.requests.append(request)
+                if found.reply:
+                    bound.sendto(found.reply, sender)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield found
+        stop.set()
+        thread.join()
+
+
+def test_radclient_without_answer_is_none(listener: Listener) -> None:
+    assert radclient(listener.server, "auth", [("User-Name", "a")], timeout_seconds=1) is None
+    assert packet.MESSAGE_AUTHENTICATOR in dict(packet.attributes_of(listener.requests[0]))
+
+
+def test_radclient_with_a_bad_value_is_an_error_and_no_silence(listener: Listener) -> None:
+    with pytest.raises(ToolFailed, match="Session-Timeout"):
+        radclient(listener.server, "auth", [("Session-Timeout", "an hour")], timeout_seconds=1)
+    assert listener.requests == []
+
+
+def test_radclient_sends_values_as_they_are(listener: Listener) -> None:
+    name = 'DOMAIN\\o"hara'
+    radclient(listener.server, "auth", [("User-Name", name)], timeout_seconds=1)
+    assert dict(packet.attributes_of(listener.requests[0]))[packet.USER_NAME] == name.encode()
+
+
+def test_eapol_without_answer_is_no_success(listener: Listener) -> None:
+    mac = "00:00:5e:00:53:01"
+    result = eapol(listener.server, md5_supplicant("00005e005301"), mac=mac, port_id="port-7", timeout_seconds=1)
+    assert not result.success
+    assert result.answers == ()
+    sent = dict(packet.attributes_of(listener.requests[0]))
+    assert sent[packet.NAS_PORT_ID] == b"port-7"
+    assert sent[packet.CALLING_STATION_ID] == b"00-00-5E-00-53-01"
+
+
+def test_old_nas_sends_a_valid_request_but_for_message_authenticator(listener: Listener) -> None:
+    def ask() -> bool:
+        return ask_without_message_authenticator(
+            listener.server, user_name="printer", password="of the printer", port_id="p", timeout_seconds=0.3
+        )
+
+    assert not ask()
+    (request,) = listener.requests
+    sent = dict(packet.attributes_of(request))
+    assert int.from_bytes(request[2:4]) == len(request)
+    assert packet.MESSAGE_AUTHENTICATOR not in sent
+    assert sent[packet.USER_NAME] == b"printer"
+    hidden = packet.hide_password(b"of the printer", request[4:20], packet.Secret(SECRET.encode()))
+    assert sent[packet.USER_PASSWORD] == hidden[2:]
+    listener.reply = b"anything"
+    assert ask()
+
+
+def test_old_nas_tells_a_closed_port_from_silence() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+    with pytest.raises(ToolFailed, match="Nothing listens"):
+        ask_without_message_authenticator(
+            Server("127.0.0.1", port, port, SECRET), user_name="a", password="b", port_id="c", timeout_seconds=1
+        )
+
+
+def test_supplicant_file_with_a_quote_in_a_value_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot hold"):
+        tls_supplicant(identity='a" b', trusted=Path("ca"), certificate=Path("c"), key=Path("k"))
+
+
+def test_ipv6_address_is_bracketed_for_radclient() -> None:
+    assert Server("::1", 1812, 1813, SECRET).at(1812) == "[::1]:1812"
+    assert Server("127.0.0.1", 1812, 1813, SECRET).at(1813) == "127.0.0.1:1813"
