@@ -105,7 +105,9 @@ def drop_partitions(database: Database) -> None:
             connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(name)))
 
 
-def test_started_worker_beats_makes_partitions_and_prunes_the_change_feed(database: Database, redis_server: RedisServer, tmp_path: Path):
+def test_started_worker_beats_makes_partitions_and_prunes_the_change_feed(
+    database: Database, redis_server: RedisServer, tmp_path: Path
+):
     drop_partitions(database)
     insert_change(database, days_ago=2)
     insert_change(database, days_ago=0)
