@@ -41,15 +41,19 @@ class LogFollower:
             self._offset = 0
         with open(self._path, "rb") as file:
             file.seek(self._offset)
-            data = file.read(READ_BYTES)
+            # To the end: what was not read would not be counted once the file is emptied.
+            while data := file.read(READ_BYTES):
+                self._take(data, ours)
+        if self._offset > KEEP_BYTES and not self._partial:
+            self._start_over()
+        return ours
+
+    def _take(self, data: bytes, ours: list[str]) -> None:
         self._offset += len(data)
         lines = (self._partial + data).split(b"\n")
         self._partial = lines.pop()[-4096:]
         for line in lines:
             self._count(line.decode("utf-8", "replace"), ours)
-        if self._offset > KEEP_BYTES and not self._partial:
-            self._start_over()
-        return ours
 
     def _count(self, line: str, ours: list[str]) -> None:
         for name, pattern in _PATTERNS:
