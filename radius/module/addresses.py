@@ -11,7 +11,7 @@ def packed_address(text: str) -> bytes:
     """4 or 16 bytes, b"" where `text` is no address. IPv4-mapped IPv6 becomes IPv4."""
     try:
         return socket.inet_pton(socket.AF_INET, text)
-    except OSError:
+    except (OSError, ValueError):
         pass
     try:
         address = ipaddress.IPv6Address(text)

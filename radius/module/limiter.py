@@ -24,14 +24,14 @@ class FailureLimiter:
         entry = self._failures.get(key)
         if entry is None:
             return False
-        if at - entry[0] >= window_seconds * 1_000_000:
+        if _has_ended(entry, window_seconds, at):
             del self._failures[key]
             return False
         return entry[1] >= limit
 
     def count_failure(self, key: Key, *, window_seconds: int, at: int) -> None:
         entry = self._failures.get(key)
-        if entry is None or at - entry[0] >= window_seconds * 1_000_000:
+        if entry is None or _has_ended(entry, window_seconds, at):
             self._failures[key] = [at, 1, 0, 0]
             self._failures.move_to_end(key)
             if len(self._failures) > self._max_keys:
@@ -44,10 +44,15 @@ class FailureLimiter:
         entry = self._failures.get(key)
         if entry is None:
             return 0
-        if at - entry[2] < LOG_EVERY_MICROSECONDS:
+        if 0 <= at - entry[2] < LOG_EVERY_MICROSECONDS:
             entry[3] += 1
             return None
         suppressed = entry[3]
         entry[2] = at
         entry[3] = 0
         return suppressed
+
+
+def _has_ended(entry: list[int], window_seconds: int, at: int) -> bool:
+    """A clock that was set back ends a window too: nobody is to wait for it to catch up."""
+    return not 0 <= at - entry[0] < window_seconds * 1_000_000
