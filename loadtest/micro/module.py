@@ -10,11 +10,11 @@ import pstats
 import sys
 import tempfile
 import time
-import types
 from pathlib import Path
 
 import msgspec
 
+from loadtest.micro import stand_in
 from nac.replica.records import EndpointRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaWriter
 
@@ -67,17 +67,6 @@ def _fill(directory: Path) -> None:
     writer.close()
 
 
-def _stand_in_for_radiusd() -> None:
-    """The module imports `radiusd`, which exists inside radiusd only; these are its constants."""
-    module = types.ModuleType("radiusd")
-    codes = {"REJECT": 0, "FAIL": 1, "OK": 2, "HANDLED": 3, "NOOP": 7, "UPDATED": 8}
-    for name, code in codes.items():
-        setattr(module, f"RLM_MODULE_{name}", code)
-    module.L_ERR = 4  # type: ignore[attr-defined]
-    module.radlog = lambda level, text: print(text, file=sys.stderr)  # type: ignore[attr-defined]
-    sys.modules["radiusd"] = module
-
-
 def _request(number: int) -> tuple[tuple[str, str], ...]:
     mac = "-".join(_mac(number)[place : place + 2] for place in range(0, 12, 2))
     return (
@@ -103,7 +92,7 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--count", type=int, default=50_000)
     arguments = parser.parse_args()
-    _stand_in_for_radiusd()
+    stand_in.install(lambda line: print(line, file=sys.stderr))
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         _fill(root / "replica")

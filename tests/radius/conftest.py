@@ -1,11 +1,16 @@
-"""One real radiusd for all tests of its module and configuration."""
+"""One real radiusd for all tests of its module and configuration, and its module in this process for unit tests."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from loadtest.micro import stand_in
 from nac.replica.store import ReplicaWriter
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
+
+# What the module has logged in this process; before the tests import it.
+module_log: list[str] = []
+stand_in.install(module_log.append)
 
 
 @pytest.fixture(scope="session")

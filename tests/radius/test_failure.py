@@ -1,0 +1,173 @@
+"""From radiusd's words to a reason: each hit with a near miss beside it. The words are radiusd's and OpenSSL's own."""
+
+import pytest
+
+from radius.module.failure import explain_failure
+
+VERIFY = "eap_tls: (TLS) OpenSSL says error {} : {}"
+WRITE = "eap_tls: (TLS) TLS - Alert write:fatal:{}"
+READ = "eap_tls: (TLS) TLS - Alert read:{}"
+OPENSSL = "eap_tls: (TLS) Failed reading from OpenSSL: error:{}"
+AFTERMATH = (
+    "eap_tls: (TLS) TLS - Server : Error in error",
+    "eap_tls: (TLS) Failed reading from OpenSSL: error:0A000086:SSL routines::certificate verify failed",
+    "eap_tls: (TLS) System call (I/O) error (-1)",
+    "eap_tls: (TLS) EAP Receive handshake failed during operation",
+    "eap_tls: [eaptls process] = fail",
+    "eap_0: Failed continuing EAP TLS (13) session.  EAP sub-module failed",
+)
+
+
+def verify(number, text, alert):
+    return (VERIFY.format(number, text), WRITE.format(alert), *AFTERMATH)
+
+
+TABLE = [
+    # Certificates
+    (verify(10, "certificate has expired", "certificate expired"), "certificate-expired", "certificate has expired"),
+    (verify(12, "CRL has expired", "certificate expired"), "certificate-invalid", "CRL has expired"),
+    (
+        verify(9, "certificate is not yet valid", "bad certificate"),
+        "certificate-not-yet-valid",
+        "certificate is not yet valid",
+    ),
+    (verify(11, "CRL is not yet valid", "bad certificate"), "certificate-invalid", "CRL is not yet valid"),
+    (verify(23, "certificate revoked", "certificate revoked"), "certificate-revoked", "certificate revoked"),
+    (
+        verify(26, "unsuitable certificate purpose", "unsupported certificate"),
+        "wrong-key-usage",
+        "unsuitable certificate purpose",
+    ),
+    (verify(24, "invalid CA certificate", "unknown CA"), "certificate-invalid", "invalid CA certificate"),
+    (
+        verify(25, "path length constraint exceeded", "unknown CA"),
+        "certificate-invalid",
+        "path length constraint exceeded",
+    ),
+    *(
+        (verify(number, text, "unknown CA"), "unknown-ca", text)
+        for number, text in (
+            (2, "unable to get issuer certificate"),
+            (7, "certificate signature failure"),
+            (18, "self-signed certificate"),
+            (19, "self-signed certificate in certificate chain"),
+            (20, "unable to get local issuer certificate"),
+            (21, "unable to verify the first certificate"),
+        )
+    ),
+    # 1 is no prefix of 10, nor 100 a kind of 10
+    (
+        verify(1, "unspecified certificate verification error", "x"),
+        "certificate-invalid",
+        "unspecified certificate verification error",
+    ),
+    (verify(100, "certificate has expired", "x"), "certificate-invalid", "certificate has expired"),
+    # The cause comes first although what follows speaks of alerts, too
+    (
+        (READ.format("fatal:unknown CA"), *verify(10, "certificate has expired", "x")),
+        "certificate-expired",
+        "certificate has expired",
+    ),
+    # TLS
+    (
+        (OPENSSL.format("0A000102:SSL routines::unsupported protocol"),),
+        "tls-version",
+        OPENSSL.format("0A000102:SSL routines::unsupported protocol"),
+    ),
+    (
+        (OPENSSL.format("0A00018C:SSL routines::version too low"),),
+        "tls-version",
+        OPENSSL.format("0A00018C:SSL routines::version too low"),
+    ),
+    (
+        (OPENSSL.format("0A00010B:SSL routines::wrong version number"),),
+        "tls-failed",
+        OPENSSL.format("0A00010B:SSL routines::wrong version number"),
+    ),
+    (
+        (OPENSSL.format("0A0000C1:SSL routines::no shared cipher"),),
+        "no-common-cipher",
+        OPENSSL.format("0A0000C1:SSL routines::no shared cipher"),
+    ),
+    (
+        (OPENSSL.format("0A000076:SSL routines::no suitable signature algorithm"),),
+        "no-common-cipher",
+        OPENSSL.format("0A000076:SSL routines::no suitable signature algorithm"),
+    ),
+    (
+        (OPENSSL.format("0A0000F8:SSL routines::unknown cipher returned"),),
+        "tls-failed",
+        OPENSSL.format("0A0000F8:SSL routines::unknown cipher returned"),
+    ),
+    (
+        (OPENSSL.format("0A0000C7:SSL routines::peer did not return a certificate"),),
+        "no-certificate",
+        OPENSSL.format("0A0000C7:SSL routines::peer did not return a certificate"),
+    ),
+    (
+        (OPENSSL.format("0A000418:SSL routines::tlsv1 alert unknown ca"),),
+        "tls-failed",
+        OPENSSL.format("0A000418:SSL routines::tlsv1 alert unknown ca"),
+    ),
+    # Alerts: the device's are its reason, ours are a consequence
+    ((READ.format("fatal:unknown CA"), *AFTERMATH), "supplicant-alert", "fatal unknown CA"),
+    ((READ.format("fatal:certificate unknown"),), "supplicant-alert", "fatal certificate unknown"),
+    ((READ.format("warning:close notify"),), "supplicant-alert", "warning close notify"),
+    ((WRITE.format("handshake failure"),), "tls-failed", WRITE.format("handshake failure")),
+    # EAP
+    (("eap_0: No mutually acceptable types found",), "method-not-offered", "eap_0: No mutually acceptable types found"),
+    (
+        ("eap_0: Peer NAK'd asking for bad type NONE (0)",),
+        "method-not-offered",
+        "eap_0: Peer NAK'd asking for bad type NONE (0)",
+    ),
+    (
+        ("eap_md5: Cleartext-Password is required for EAP-MD5 authentication",),
+        "method-not-offered",
+        "eap_md5: Cleartext-Password is required for EAP-MD5 authentication",
+    ),
+    (("eap_0: Malformed EAP Message: too short",), "eap-failed", "eap_0: Malformed EAP Message: too short"),
+    (
+        ("eap_0: Identity does not match User-Name, setting from EAP Identity",),
+        "eap-failed",
+        "eap_0: Identity does not match User-Name, setting from EAP Identity",
+    ),
+    # Passwords
+    (
+        ('pap: PBKDF2 digest does not match "known good" digest',),
+        "wrong-password",
+        'pap: PBKDF2 digest does not match "known good" digest',
+    ),
+    (
+        ('pap: Cleartext password does not match "known good" password',),
+        "wrong-password",
+        'pap: Cleartext password does not match "known good" password',
+    ),
+    (
+        ("chap: Password comparison failed: password is incorrect",),
+        "wrong-password",
+        "chap: Password comparison failed: password is incorrect",
+    ),
+    (
+        ("pap: No password configured for the user.  Cannot do authentication",),
+        "eap-failed",
+        "pap: No password configured for the user.  Cannot do authentication",
+    ),
+    # Nothing to go by
+    ((), "eap-failed", ""),
+    (("",), "eap-failed", ""),
+    (
+        ("eap_0: rlm_eap (EAP): No EAP session matching state 0x00",),
+        "eap-failed",
+        "eap_0: rlm_eap (EAP): No EAP session matching state 0x00",
+    ),
+]
+
+
+@pytest.mark.parametrize(("messages", "reason", "detail"), TABLE, ids=range(len(TABLE)))
+def test_words_are_given_their_reason(messages, reason, detail):
+    assert explain_failure(messages) == (reason, detail)
+
+
+def test_long_words_are_cut():
+    assert len(explain_failure(("x" * 5_000,)).detail) == 200

@@ -1,0 +1,97 @@
+"""The limiter against a model that keeps every failure."""
+
+import itertools
+import tracemalloc
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from radius.module.limiter import LOG_EVERY_MICROSECONDS, MAX_KEYS, FailureLimiter
+
+SECOND = 1_000_000
+KEYS = [(0, "switch", "020000000001"), (0, "switch", "020000000002"), (1, "switch", "020000000001")]
+
+
+class Model:
+    """Windows found anew from the list of all failures."""
+
+    def __init__(self, window: int):
+        self.window = window
+        self.failures = {key: [] for key in KEYS}
+
+    def in_window(self, key, at):
+        """Failures of the window that holds `at`; windows begin with the first failure after the last one's end."""
+        began, count = None, 0
+        for failed in self.failures[key]:
+            if began is None or failed - began >= self.window:
+                began, count = failed, 0
+            count += 1
+        return count if began is not None and at - began < self.window else 0
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.integers(0, 3 * SECOND), st.sampled_from(["fail", "look"])), max_size=60
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=steps, limit=st.integers(1, 6), window_seconds=st.integers(1, 5))
+def test_any_course_of_events_limits_as_the_model_does(steps, limit, window_seconds):
+    limiter, model, at = FailureLimiter(), Model(window_seconds * SECOND), 1_700_000_000 * SECOND
+    for key, later, what in steps:
+        at += later
+        limited = limiter.is_limited(key, limit=limit, window_seconds=window_seconds, at=at)
+        assert limited == (model.in_window(key, at) >= limit)
+        if what == "fail" and not limited:
+            limiter.count_failure(key, window_seconds=window_seconds, at=at)
+            model.failures[key].append(at)
+
+
+@settings(max_examples=150, deadline=None)
+@given(gaps=st.lists(st.integers(0, 2 * SECOND), min_size=1, max_size=60))
+def test_every_reject_is_logged_or_counted_by_a_later_one(gaps):
+    limiter, key, at = FailureLimiter(), KEYS[0], 1_700_000_000 * SECOND
+    limiter.count_failure(key, window_seconds=10_000, at=at)
+    logged_at, told = [], 0
+    for gap in gaps:
+        at += gap
+        suppressed = limiter.suppressed_before(key, at=at)
+        if suppressed is not None:
+            logged_at.append(at)
+            told += 1 + suppressed
+    at += LOG_EVERY_MICROSECONDS
+    told += 1 + limiter.suppressed_before(key, at=at)
+    assert told == len(gaps) + 1
+    assert all(later - earlier >= SECOND for earlier, later in itertools.pairwise(logged_at))
+
+
+def test_key_that_never_failed_is_logged():
+    assert FailureLimiter().suppressed_before(KEYS[0], at=0) == 0
+
+
+def test_clock_that_is_set_back_opens_a_closed_key():
+    limiter, at = FailureLimiter(), 1_700_000_000 * SECOND
+    limiter.count_failure(KEYS[0], window_seconds=60, at=at)
+    assert limiter.is_limited(KEYS[0], limit=1, window_seconds=60, at=at)
+    limiter.suppressed_before(KEYS[0], at=at)
+    assert limiter.suppressed_before(KEYS[0], at=at - 3600 * SECOND) == 0
+    assert not limiter.is_limited(KEYS[0], limit=1, window_seconds=60, at=at - 3600 * SECOND)
+
+
+def test_flood_of_addresses_forgets_the_oldest_and_takes_no_more_memory():
+    limiter = FailureLimiter(max_keys=100)
+    for number in range(1_000):
+        limiter.count_failure((0, "switch", f"{number:012x}"), window_seconds=60, at=number)
+    assert len(limiter._failures) == 100
+    assert not limiter.is_limited((0, "switch", f"{899:012x}"), limit=1, window_seconds=60, at=1_000)
+    assert limiter.is_limited((0, "switch", f"{900:012x}"), limit=1, window_seconds=60, at=1_000)
+
+
+def test_all_keys_together_take_less_than_20_megabytes():
+    tracemalloc.start()
+    limiter = FailureLimiter()
+    for number in range(MAX_KEYS + 100):
+        limiter.count_failure((0, f"switch-{number}", f"{number:012x}"), window_seconds=60, at=number)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken < 20 << 20

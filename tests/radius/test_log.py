@@ -1,0 +1,106 @@
+"""Following radiusd's log, which is written meanwhile and cut now and then."""
+
+from collections import Counter
+
+import pytest
+
+from radius.agent import log
+from radius.agent.log import LogFollower
+
+STAMP = b"Sat Nov 21 04:03:28 2026 : Info: "
+LINES = {
+    b"Dropping packet without response because of error: Received packet from 127.0.0.1 with invalid "
+    b"Message-Authenticator!  (Shared secret is incorrect.) (from client slot-0)": "bad_message_authenticator",
+    b"Dropping packet without response because of error: Received Accounting-Request packet from client 127.0.0.1 "
+    b"with invalid Request Authenticator!  (Shared secret is incorrect.)": "bad_request_authenticator",
+    b"Insecure packet from host 127.0.0.1: Packet does not contain required Message-Authenticator attribute": (
+        "missing_message_authenticator"
+    ),
+    b"Ignoring request to auth address 127.0.0.1 port 1812 from unknown client 192.0.2.1 port 9": "unknown_client",
+    b"Ignoring duplicate packet from client slot-0 port 9 - ID: 7 due to unfinished request": "duplicate_in_progress",
+    b"admit: journal-refused stream=acct: no room": "journal_refused",
+    b"admit: not-ready slot=2": "not_ready",
+    b"admit: internal-error in authorize": "internal_error",
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "radiusd.log"
+
+
+@pytest.fixture
+def counters():
+    return Counter()
+
+
+@pytest.mark.parametrize(("line", "name"), LINES.items(), ids=LINES.values())
+def test_line_of_radiusd_is_counted(path, counters, line, name):
+    follower = LogFollower(path, counters)
+    path.write_bytes(STAMP + line + b"\n" + STAMP + b"Ready to process requests\n")
+    heard = follower.poll()
+    assert counters == {name: 1}
+    assert heard == ([line.removeprefix(b"admit: ").decode()] if line.startswith(b"admit: ") else [])
+
+
+def test_what_was_there_before_is_not_counted_again(path, counters):
+    path.write_bytes(b"admit: not-ready slot=1\n")
+    follower = LogFollower(path, counters)
+    append(path, b"admit: not-ready slot=2\n")
+    assert follower.poll() == ["not-ready slot=2"]
+    assert follower.poll() == []
+    assert counters == {"not_ready": 1}
+
+
+def test_line_that_is_still_being_written_is_heard_once_it_is_whole(path, counters):
+    follower = LogFollower(path, counters)
+    path.write_bytes(b"admit: not-")
+    assert follower.poll() == []
+    append(path, b"ready slot=1\nadmit: not")
+    assert follower.poll() == ["not-ready slot=1"]
+    append(path, b"-ready slot=2\n")
+    assert follower.poll() == ["not-ready slot=2"]
+
+
+def test_log_that_is_not_there_yet_or_not_utf8_is_no_error(path, counters):
+    follower = LogFollower(path, counters)
+    assert follower.poll() == []
+    path.write_bytes(b"admit: not-ready \xff\n")
+    assert follower.poll() == ["not-ready �"]
+
+
+def test_log_that_became_shorter_is_read_from_its_start(path, counters):
+    follower = LogFollower(path, counters)
+    path.write_bytes(b"x" * 1_000 + b"\n")
+    follower.poll()
+    path.write_bytes(b"admit: not-ready slot=3\n")
+    assert follower.poll() == ["not-ready slot=3"]
+
+
+def test_log_that_grows_large_is_emptied_and_its_end_is_kept(path, counters, monkeypatch):
+    monkeypatch.setattr(log, "KEEP_BYTES", 1_000)
+    follower = LogFollower(path, counters)
+    with path.open("ab", buffering=0) as radiusd:
+        for number in range(100):
+            radiusd.write(b"admit: not-ready slot=%d\n" % number)
+            heard = follower.poll()
+            assert heard == [f"not-ready slot={number}"]
+    assert counters == {"not_ready": 100}
+    assert path.stat().st_size <= 1_000 + 50
+    older = path.with_suffix(".1.log").read_bytes()
+    assert len(older) <= 1_000
+    assert older.endswith(b"\n")
+
+
+def test_flood_between_two_looks_is_counted_in_full(path, counters, monkeypatch):
+    monkeypatch.setattr(log, "KEEP_BYTES", 2_000)
+    monkeypatch.setattr(log, "READ_BYTES", 1_000)
+    follower = LogFollower(path, counters)
+    path.write_bytes(b"admit: not-ready slot=1\n" * 1_000)
+    heard = sum(len(follower.poll()) for _ in range(50))
+    assert heard == counters["not_ready"] == 1_000
+
+
+def append(path, data):
+    with path.open("ab") as file:
+        file.write(data)

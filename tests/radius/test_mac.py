@@ -1,0 +1,91 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.mac import called_station_ssid, display_mac, is_random_mac, normalise_mac
+
+digits = st.text("0123456789abcdef", min_size=12, max_size=12)
+NOTATIONS = [
+    lambda mac: mac,
+    lambda mac: ":".join(mac[at : at + 2] for at in range(0, 12, 2)),
+    lambda mac: "-".join(mac[at : at + 2] for at in range(0, 12, 2)),
+    lambda mac: " ".join(mac[at : at + 2] for at in range(0, 12, 2)),
+    lambda mac: ".".join(mac[at : at + 4] for at in range(0, 12, 4)),
+    lambda mac: ":".join(mac[at : at + 4] for at in range(0, 12, 4)),
+    lambda mac: f"{mac[:6]}-{mac[6:]}",
+    lambda mac: f"{mac[:6]}:{mac[6:]}",
+]
+
+
+@given(digits, st.sampled_from(NOTATIONS), st.booleans())
+def test_every_notation_means_the_same_address(mac, write, capitals):
+    written = write(mac).upper() if capitals else write(mac)
+    assert normalise_mac(written) == mac
+
+
+@given(digits)
+def test_what_people_read_is_read_back(mac):
+    assert normalise_mac(display_mac(mac)) == mac
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "00112233445",
+        "0011223344556",
+        "00:11:22:33:44",
+        "00:11:22:33:44:5g",
+        "00:11:22:33:44:55:66",
+        "00-10-A4-23-19-C0:AP1",
+        "00:11:22:33:44:55\n",
+        "\uff10\uff101122334455",
+        "1122334455\u0660\u0660",
+        "user@00112233",
+    ],
+)
+def test_what_is_no_address_is_nothing(text):
+    assert normalise_mac(text) == ""
+
+
+@given(st.text(max_size=40))
+def test_any_text_gives_an_address_or_nothing(text):
+    found = normalise_mac(text)
+    assert found == "" or (len(found) == 12 and bytes.fromhex(found))
+
+
+@pytest.mark.parametrize(
+    ("mac", "random"),
+    [("020000000000", True), ("da0000000000", True), ("000000000000", False), ("a4c3f0000000", False), ("", False)],
+)
+def test_locally_administered_bit_tells_a_random_address(mac, random):
+    assert is_random_mac(mac) is random
+
+
+@given(digits)
+def test_random_address_has_the_local_bit_and_not_that_of_a_group(mac):
+    assert is_random_mac(mac) == (bytes.fromhex(mac)[0] & 3 == 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "ssid"),
+    [
+        ("00-10-A4-23-19-C0:AP1", "AP1"),
+        ("00:10:a4:23:19:c0:AP:1", "AP:1"),
+        ("0010a42319c0:AP1", "AP1"),
+        ("00-10-A4-23-19-C0:", ""),
+        ("00-10-A4-23-19-C0: ", " "),
+        ("00-10-A4-23-19-C0", ""),
+        ("00:10:A4:23:19:C0", ""),
+        ("0010a42319c0", ""),
+        ("switch-1", ""),
+        ("", ""),
+    ],
+)
+def test_ssid_stands_behind_the_address(text, ssid):
+    assert called_station_ssid(text) == ssid
+
+
+@given(digits, st.sampled_from(NOTATIONS[:3]), st.text(min_size=1, max_size=32))
+def test_any_ssid_is_found_behind_the_address(mac, write, ssid):
+    assert called_station_ssid(f"{write(mac)}:{ssid}") == ssid
