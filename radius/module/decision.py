@@ -9,7 +9,7 @@ from nac.replica.store import ReplicaView
 from radius.module.cell import Policies
 from radius.module.failure import explain_failure
 from radius.module.request import AccessRequest, Attributes, EngineValues, first
-from radius.module.resumption import SessionUnreadable, keep_resumable, stored_certificate
+from radius.module.resumption import CertificateUnreadable, SessionUnreadable, keep_resumable, stored_certificate
 
 
 class Outcome(NamedTuple):
@@ -94,7 +94,7 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
 def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
     try:
         case.certificate = _shown_certificate(case)
-    except SessionUnreadable as error:
+    except (SessionUnreadable, CertificateUnreadable) as error:
         return Outcome(False, "certificate-invalid", str(error))
     values = case.values
     # The outer identity never decides: the certificate's name does.
@@ -106,20 +106,23 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
 
 
 def _shown_certificate(case: Case) -> Attributes:
-    """What the device showed, from the session that radiusd has stored. Raises SessionUnreadable."""
-    session_file = first(case.state, "TLS-Cache-Filename")
-    if session_file:
+    """What the device showed, from the session that radiusd has stored.
+
+    Raises SessionUnreadable or CertificateUnreadable.
+    """
+    try:
+        session_file = first(case.state, "TLS-Cache-Filename")
+        if not session_file:
+            return stored_certificate(first(case.certificate, "TLS-Client-Cert-Filename"))
         certificate = stored_certificate(session_file)
         if case.resumed or case.tls_version == "1.2":
             keep_resumable(session_file, certificate)
         return certificate
-    session_file = first(case.certificate, "TLS-Client-Cert-Filename")
-    if session_file:
-        return stored_certificate(session_file)
-    if case.certificate:
-        # A client that takes no tickets: nothing was stored.
+    except SessionUnreadable:
+        if case.resumed or not case.certificate:
+            raise
+        # No room for sessions, or a client that takes no tickets: radiusd's words must do.
         return case.certificate
-    raise SessionUnreadable("radiusd names neither a certificate nor a stored session")
 
 
 def explain_reject(case: Case, view: ReplicaView) -> Outcome:

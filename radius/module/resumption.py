@@ -12,6 +12,7 @@ client a new ticket: unmended, every second reconnect would be full.
 
 import os
 from collections import OrderedDict
+from contextlib import suppress
 from datetime import datetime
 
 from cryptography import x509
@@ -19,6 +20,7 @@ from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
 
 from pki.errors import DerDamaged
 from pki.openssl_names import issuer_line, subject_line
+from pki.serials import serial_bytes
 from radius.module.request import Attributes
 
 # Certificates of devices that come again; each entry takes about 2 kB, and saves 50 us.
@@ -26,7 +28,7 @@ MAX_CERTIFICATES = 10_000
 _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 _PEER_TAG = 0xA3
-# What `cryptography` and pki raise over a certificate that OpenSSL has accepted all the same.
+# What `cryptography` and pki raise over it.
 _UNREADABLE = (
     ValueError,
     TypeError,
@@ -40,13 +42,17 @@ _known: OrderedDict[bytes, Attributes] = OrderedDict()
 
 
 class SessionUnreadable(Exception):
-    """The stored session holds no client certificate."""
+    """The stored session is not there, or holds no client certificate."""
+
+
+class CertificateUnreadable(Exception):
+    """A certificate that OpenSSL has accepted cannot be taken apart."""
 
 
 def stored_certificate(session_file: str) -> Attributes:
     """The client's certificate in the session at `session_file`, by the names that radiusd gives its parts.
 
-    Raises SessionUnreadable.
+    Raises SessionUnreadable or CertificateUnreadable.
     """
     try:
         with open(session_file, "rb") as file:
@@ -78,9 +84,15 @@ def keep_resumable(session_file: str, certificate: Attributes) -> None:
     )
     # By rename: another thread may be resuming this session.
     temporary = stem + ".new"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, stem + ".vps")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, stem + ".vps")
+    except OSError:
+        # No room: the device does a full handshake next time.
+        for left in (temporary, stem + ".vps"):
+            with suppress(OSError):
+                os.unlink(left)
 
 
 def peer_certificate(session: bytes) -> bytes:
@@ -119,12 +131,12 @@ def _header(data: bytes, position: int, end: int) -> tuple[int, int, int]:
 def certificate_attributes(der: bytes) -> Attributes:
     """Parts of this certificate by the names under which radiusd reports them (cbtls_verify in src/main/tls.c).
 
-    Raises SessionUnreadable.
+    Raises CertificateUnreadable.
     """
     try:
         certificate = x509.load_der_x509_certificate(der)
         found: dict[str, tuple[str, ...]] = {
-            "TLS-Client-Cert-Serial": (_serial_hex(certificate.serial_number),),
+            "TLS-Client-Cert-Serial": (serial_bytes(certificate.serial_number).hex(),),
             "TLS-Client-Cert-Issuer": (issuer_line(certificate),),
             "TLS-Client-Cert-Subject": (subject_line(certificate),),
             "TLS-Client-Cert-Expiration": (_asn1_time(certificate.not_valid_after_utc),),
@@ -135,7 +147,7 @@ def certificate_attributes(der: bytes) -> Attributes:
             "TLS-Client-Cert-X509v3-Extended-Key-Usage-OID": _usages(certificate),
         }
     except _UNREADABLE as exc:
-        raise SessionUnreadable(f"the certificate does not parse: {exc}") from exc
+        raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name is none.
     return {name: kept for name, values in found.items() if (kept := tuple(filter(None, values)))}
 
@@ -143,10 +155,6 @@ def certificate_attributes(der: bytes) -> Attributes:
 def _asn1_time(moment: datetime) -> str:
     """As the certificate has it (RFC 5280 4.1.2.5): two digits for the year until 2049, then four."""
     return f"{moment:%y%m%d%H%M%SZ}" if moment.year < 2050 else f"{moment:%Y%m%d%H%M%SZ}"
-
-
-def _serial_hex(serial: int) -> str:
-    return serial.to_bytes((serial.bit_length() + 7) // 8 or 1, "big").hex()
 
 
 def _alternative_names(certificate: x509.Certificate) -> dict[str, tuple[str, ...]]:
