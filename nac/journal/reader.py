@@ -149,6 +149,33 @@ class JournalReader:
         batch.position = Position(following[0], 0)
 
 
+def read_end(directory: Path, *, max_bytes: int) -> list[bytes]:
+    """The payloads in the last `max_bytes` of the two newest segments, in their order; damage ends a segment."""
+    payloads: list[bytes] = []
+    for segment in list_segments(directory)[-2:] if directory.exists() else ():
+        with suppress(FileNotFoundError):
+            content = segment_path(directory, segment).read_bytes()
+            payloads += _last_payloads(content, max(0, len(content) - max_bytes))
+    return payloads
+
+
+def _last_payloads(content: bytes, start: int) -> list[bytes]:
+    """Records begin where the one before ends, so all are walked over, but only those from `start` on are taken."""
+    found, at = [], len(HEADER)
+    while at + FRAME.size <= len(content):
+        length, checksum = FRAME.unpack_from(content, at)
+        end = at + FRAME.size + length
+        if length == 0 or end > len(content):
+            break
+        if at >= start:
+            payload = content[at + FRAME.size : end]
+            if crc32(payload) != checksum:
+                break
+            found.append(payload)
+        at = end
+    return found
+
+
 def _parse(chunk: bytes, start: int, payloads: list[memoryview], max_records: int, *, full: bool) -> _Read:
     view = memoryview(chunk)
     unpack, frame, size = FRAME.unpack_from, FRAME.size, len(chunk)

@@ -1,20 +1,27 @@
 """radiusd's call for accounting: the record is in the journal, or the request is not answered (RFC 2866 2)."""
 
+from pathlib import Path
+
 from nac import clock
 from nac.journal.records import AccountingRecord
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
 from radius.module.decision import locate
+from radius.module.repeats import Repeats, key_of, predecessors_records
 from radius.module.request import AccessRequest
 
+_STREAM = "acct"
 _cell: Cell
 _journal: Journal
+_repeats: Repeats
 
 
 def instantiate(_: object) -> int:
-    global _cell, _journal
+    global _cell, _journal, _repeats
     _cell = the_cell()
-    _journal = _cell.journal("acct")
+    directory = Path(_cell.settings.journal_directory) / _STREAM
+    _repeats = Repeats(predecessors_records(directory, now=clock.epoch_microseconds()))
+    _journal = _cell.journal(_STREAM)
     return radiusd.OK
 
 
@@ -31,17 +38,21 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             if slot is None:
                 return radiusd.FAIL
             place = locate(request, view, slot)
-        written = _journal.append(
-            AccountingRecord(
-                clock.epoch_microseconds(),
-                request.slot,
-                slot.tenant_id,
-                place.site_id,
-                place.nas_id,
-                request.nas_address,
-                tuple(pair for pair in pairs if not pair[0].startswith("Admit-")),
-            )
+        record = AccountingRecord(
+            clock.epoch_microseconds(),
+            request.slot,
+            slot.tenant_id,
+            place.site_id,
+            place.nas_id,
+            request.nas_address,
+            tuple(pair for pair in pairs if not pair[0].startswith("Admit-")),
         )
+        key = key_of(record)
+        if key in _repeats:
+            return radiusd.OK
+        written = _journal.append(record)
+        if written:
+            _repeats.add(key, record.at)
     except Exception:  # house-rule: the edge of our code; unanswered, so the NAS keeps the record and sends it again
         log_exception("accounting")
         return radiusd.FAIL

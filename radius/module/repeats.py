@@ -1,0 +1,65 @@
+"""Accounting-Requests that come again because the NAS missed our answer: their record is in the journal already.
+
+radiusd answers a repeated packet by itself, but only for cleanup_delay (5 s), and a radiusd that was just started knows
+nothing of its predecessor's answers. NASes repeat for longer, and with another Acct-Delay-Time, which makes it another
+packet (RFC 2866 5.2). So what counts is what the record says.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from nac.journal.reader import read_end
+from nac.journal.records import AccountingRecord
+
+# NASes give a request up after 30 s at the most (RFC 5080 2.2.1 asks for that duration).
+WINDOW_MICROSECONDS = 30_000_000
+# Of each of two generations; 60 bytes each. At more than 8,000 records/s the window becomes shorter.
+MAX_KEYS = 250_000
+# Of the journal, read at the start: 20,000 records.
+MAX_BYTES = 16 << 20
+
+_PER_PACKET = frozenset(("Acct-Delay-Time", "Message-Authenticator", "Proxy-State"))
+_decode = msgspec.msgpack.Decoder(AccountingRecord).decode
+
+
+class Repeats:
+    """Records of the last 30 to 60 s, by their hash: two generations, of which the older one is dropped as a whole."""
+
+    def __init__(self, records: Iterable[AccountingRecord] = (), *, max_keys: int = MAX_KEYS) -> None:
+        self._max_keys = max_keys
+        self._newer: set[int] = set()
+        self._older: set[int] = set()
+        self._since = 0
+        for record in records:
+            self.add(key_of(record), record.at)
+
+    def __contains__(self, key: int) -> bool:
+        return key in self._newer or key in self._older
+
+    def add(self, key: int, at: int) -> None:
+        """`at` is epoch microseconds; a clock that is set back only lets the window last longer."""
+        if at - self._since >= WINDOW_MICROSECONDS or len(self._newer) >= self._max_keys:
+            is_recent = at - self._since < 2 * WINDOW_MICROSECONDS
+            self._older, self._newer, self._since = self._newer if is_recent else set(), set(), at
+        self._newer.add(key)
+
+
+def key_of(record: AccountingRecord) -> int:
+    """The same for two records that say the same; a hash, hence of this process alone."""
+    said = tuple(pair for pair in record.attributes if pair[0] not in _PER_PACKET)
+    return hash((record.tenant_id, record.nas_address, said))
+
+
+def predecessors_records(directory: Path, *, now: int) -> list[AccountingRecord]:
+    """Those of the last 30 s in the journal, before this process writes to it."""
+    found = []
+    for payload in read_end(directory, max_bytes=MAX_BYTES):
+        # What another version has written must not keep radiusd from starting.
+        with suppress(msgspec.DecodeError):
+            record = _decode(payload)
+            if now - record.at < WINDOW_MICROSECONDS:
+                found.append(record)
+    return found

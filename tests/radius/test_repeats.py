@@ -1,0 +1,112 @@
+"""Which accounting records count as sent again, and what a new radiusd knows of its predecessor's."""
+
+from zlib import crc32
+
+import pytest
+
+from nac.journal.reader import read_end
+from nac.journal.records import AccountingRecord
+from nac.journal.segment import FRAME, HEADER, JournalWriter, list_segments, segment_path
+from radius.module.repeats import WINDOW_MICROSECONDS, Repeats, key_of, predecessors_records
+
+AT = 1_900_000_000_000_000
+_SAID = {"Acct-Status-Type": "Interim-Update", "Acct-Session-Id": "s1", "Acct-Session-Time": "60"}
+
+
+def record(session="s1", *, at=AT, tenant="alpha", nas="192.0.2.7", **changed):
+    said = _SAID | {"Acct-Session-Id": session} | {name.replace("_", "-"): value for name, value in changed.items()}
+    return AccountingRecord(at, 0, tenant, "", "", nas, tuple(said.items()))
+
+
+@pytest.mark.parametrize("changed", [{}, {"Acct_Delay_Time": "5"}, {"Message_Authenticator": "0x00"}, {"at": AT + 9}])
+def test_record_that_says_the_same_is_a_repeat(changed):
+    assert key_of(record(**changed)) in Repeats([record()])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tenant": "bravo"},
+        {"nas": "192.0.2.8"},
+        {"Acct_Session_Time": "61"},
+        {"Acct_Status_Type": "Stop"},
+        {"session": "s2"},
+        {"Class": "x"},
+    ],
+)
+def test_record_that_says_something_else_is_none(changed):
+    assert key_of(record(**changed)) not in Repeats([record()])
+
+
+def test_repeat_is_known_for_the_window_and_forgotten_after_two():
+    repeats = Repeats([record()])
+    for seconds in (29, 31, 59):
+        repeats.add(seconds, AT + seconds * 1_000_000)
+        assert key_of(record()) in repeats
+    repeats.add(61, AT + 2 * WINDOW_MICROSECONDS + 1_000_000)
+    assert key_of(record()) not in repeats
+    assert 59 in repeats
+
+
+def test_quiet_hour_leaves_nothing_of_before():
+    repeats = Repeats([record()])
+    repeats.add(1, AT + 3_600_000_000)
+    assert key_of(record()) not in repeats
+
+
+def test_flood_forgets_the_oldest_first_and_stays_bounded():
+    repeats = Repeats(max_keys=10)
+    for number in range(25):
+        repeats.add(number, AT)
+    assert [number for number in range(25) if number in repeats] == list(range(10, 25))
+
+
+def written(directory, *records, segment_bytes=1 << 20):
+    writer = JournalWriter(directory, max_bytes=1 << 30, segment_bytes=segment_bytes)
+    for each in records:
+        writer.append(each)
+    writer.close()
+
+
+def test_new_radiusd_knows_what_its_predecessor_wrote_lately(tmp_path):
+    lately = record("new")
+    written(tmp_path, record("old", at=AT - WINDOW_MICROSECONDS), lately)
+    assert predecessors_records(tmp_path, now=AT) == [lately]
+
+
+def test_cell_without_a_journal_has_no_predecessor(tmp_path):
+    assert predecessors_records(tmp_path / "none", now=AT) == []
+    written(tmp_path)
+    assert predecessors_records(tmp_path, now=AT) == []
+
+
+def test_last_records_are_read_over_the_change_of_segments(tmp_path):
+    records = [record(f"{number}") for number in range(10)]
+    written(tmp_path, *records, segment_bytes=400)
+    assert len(list_segments(tmp_path)) > 2
+    found = predecessors_records(tmp_path, now=AT)
+    assert len(found) > 3
+    assert found == records[-len(found) :]
+
+
+def test_only_the_end_of_a_long_segment_is_taken(tmp_path):
+    written(tmp_path, *(record(f"{number:03}") for number in range(100)))
+    whole = read_end(tmp_path, max_bytes=1 << 20)
+    assert len(whole) == 100
+    assert read_end(tmp_path, max_bytes=1000) == whole[-(1000 // (len(whole[-1]) + FRAME.size)) :]
+
+
+@pytest.mark.parametrize("damage", [b"", HEADER[:3], b"\xff" * 40, bytes(40), FRAME.pack(5, 1) + b"wrong"])
+def test_damaged_end_hides_nothing_that_stands_before_it(tmp_path, damage):
+    written(tmp_path, record())
+    with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
+        file.write(damage)
+    assert predecessors_records(tmp_path, now=AT) == [record()]
+
+
+def test_record_of_another_version_is_left_aside(tmp_path):
+    written(tmp_path, record())
+    payload = b"\x93\xa7unknown\x01\x02"
+    with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
+        file.write(FRAME.pack(len(payload), crc32(payload)) + payload)
+    assert predecessors_records(tmp_path, now=AT) == [record()]
