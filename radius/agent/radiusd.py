@@ -155,7 +155,8 @@ class Radiusd:
             if not process.alive(running):
                 return False
             if serves("127.0.0.1", facts.status.port, facts.status.secret, seconds=0.5):
-                return decides(address, last.port, last.secret, seconds=deadline - time.monotonic())
+                left = deadline - time.monotonic()
+                return decides(address, last.port, last.secret, seconds=left, alive=lambda: process.alive(running))
         return False
 
 
