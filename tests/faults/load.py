@@ -57,11 +57,18 @@ class Load:
     """Runs inside its `with`; afterwards `run` is what the client counted and `check...` compare that with the rows."""
 
     def __init__(
-        self, instance: Instance, tenants: Sequence[Provisioned], *, per_second: float = 150, with_eap: bool = True
+        self,
+        instance: Instance,
+        tenants: Sequence[Provisioned],
+        *,
+        per_second: float = 150,
+        with_eap: bool = True,
+        tries: int = TRIES,
     ) -> None:
         self._instance = instance
         self._tenants = tenants
         self._per_second = per_second
+        self._tries = tries
         self._turns = [turn for turn in _TURNS if with_eap or turn != "tls"]
         self._prefix = f"f-{os.urandom(4).hex()}"
         self._devices = [Device(made.target, each.mac, each.vlan) for made in tenants for each in made.tenant.endpoints]
@@ -85,7 +92,7 @@ class Load:
 
     def _generate(self) -> None:
         source = self._source()
-        with RadiusClient(tries=TRIES) as client:
+        with RadiusClient(tries=self._tries) as client:
             self.run = client.run(
                 lambda: next(source, None), count=1 << 40, window=1 << 14, per_second=self._per_second
             )
