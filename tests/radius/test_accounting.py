@@ -1,7 +1,11 @@
 """Accounting: acknowledged when it is in the journal, with every attribute in order."""
 
+import itertools
+import socket
+
 import pytest
 
+from loadtest import packet
 from loadtest.packet import (
     ACCT_DELAY_TIME,
     ACCT_INPUT_GIGAWORDS,
@@ -21,14 +25,25 @@ from tests.radius.nas import Nas, joined, radclient
 from tests.radius.standalone import LOOPBACK
 from tests.radius.tenants import PRINTER
 
-SESSION = [(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER), (ACCT_SESSION_ID, "4711"), (NAS_IDENTIFIER, "switch-1")]
+_numbers = itertools.count(1)
+
+
+def session():
+    """One that was not accounted for before."""
+    return [
+        (USER_NAME, PRINTER),
+        (CALLING_STATION_ID, PRINTER),
+        (ACCT_SESSION_ID, f"session-{next(_numbers)}"),
+        (NAS_IDENTIFIER, "switch-1"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("status", "name"), [(1, "Start"), (3, "Interim-Update"), (2, "Stop"), (7, "Accounting-On"), (8, "Accounting-Off")]
 )
 def test_every_kind_is_acknowledged_and_journalled(cell, status, name):
-    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, status), *SESSION])) is not None
+    sent = session()
+    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, status), *sent])) is not None
     (record,) = cell.accounting()
     assert (record.slot, record.tenant_id) == (cell.alpha.slot, cell.alpha.tenant_id)
     assert (record.site_id, record.nas_id, record.nas_address) == (cell.alpha.site_id, cell.alpha.nas_id, LOOPBACK)
@@ -36,7 +51,7 @@ def test_every_kind_is_acknowledged_and_journalled(cell, status, name):
         ("Acct-Status-Type", name),
         ("User-Name", PRINTER),
         ("Calling-Station-Id", PRINTER),
-        ("Acct-Session-Id", "4711"),
+        ("Acct-Session-Id", dict(sent)[ACCT_SESSION_ID]),
         ("NAS-Identifier", "switch-1"),
     )
 
@@ -76,7 +91,7 @@ def test_every_attribute_is_kept_as_radiusd_prints_it(cell):
 def test_radclient_reports_a_whole_session(cell):
     for status in ("Start", "Interim-Update", "Stop"):
         reply = radclient(
-            cell.alpha, f"Acct-Status-Type={status}", 'Acct-Session-Id="1"', f'User-Name="{PRINTER}"', command="acct"
+            cell.alpha, f"Acct-Status-Type={status}", 'Acct-Session-Id="r"', f'User-Name="{PRINTER}"', command="acct"
         )
         assert reply.code == "Accounting-Response"
     assert [dict(record.attributes)["Acct-Status-Type"] for record in cell.accounting()] == [
@@ -88,22 +103,26 @@ def test_radclient_reports_a_whole_session(cell):
 
 def test_request_without_a_status_type_is_journalled_too(cell):
     """What it lacks is for the reader of the journal to judge; the NAS must not repeat it for ever."""
-    assert Nas(cell.alpha).account(joined(SESSION)) is not None
+    assert Nas(cell.alpha).account(joined(session())) is not None
     assert len(cell.accounting()) == 1
 
 
-def test_retransmission_is_acknowledged_and_journalled_once(cell):
-    from loadtest import packet
-
+def test_packet_that_is_sent_again_is_acknowledged_and_journalled_once(cell):
+    """RFC 5080 2.2.2: the same source port, identifier and authenticator."""
     nas = Nas(cell.alpha)
-    request = packet.accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *SESSION]), nas.key)
-    assert nas.exchange(request, port=cell.alpha.acct_port) is not None
+    request = packet.accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *session()]), nas.key)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.connect((LOOPBACK, cell.alpha.acct_port))
+        asking.settimeout(5)
+        for _ in range(3):
+            asking.send(request)
+            assert asking.recv(4096)[0] == packet.ACCOUNTING_RESPONSE
     assert len(cell.accounting()) == 1
 
 
 def test_records_of_both_tenants_are_kept_apart(cell):
     for tenant in cell.tenants.values():
-        assert Nas(tenant).account(joined([(ACCT_STATUS_TYPE, 1), *SESSION])) is not None
+        assert Nas(tenant).account(joined([(ACCT_STATUS_TYPE, 1), *session()])) is not None
     assert [record.tenant_id for record in cell.accounting()] == [cell.alpha.tenant_id, cell.bravo.tenant_id]
 
 
@@ -111,4 +130,4 @@ def test_suspended_tenant_may_still_account(cell, replica):
     """Its devices are being put off the network: how long they were on it is still to be known."""
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(status="suspended"))
-    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 2), *SESSION])) is not None
+    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 2), *session()])) is not None

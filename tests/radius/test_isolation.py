@@ -1,11 +1,14 @@
 """Nothing of one tenant means anything at another's slot. Certificates and tickets: test_eap_tls, test_resumption."""
 
+from dataclasses import replace
+
 import pytest
 
 from loadtest import packet
 from loadtest.packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, attribute
 from nac.replica import keys
 from nac.replica.records import NasRecord
+from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab, radclient
 from tests.radius.standalone import FREE_SLOT, FREE_SLOT_SECRET
 from tests.radius.supplicant import eap_tls, new_mac
@@ -64,8 +67,6 @@ def test_tenant_that_is_suspended_is_refused_and_the_other_is_not(cell, replica)
 
 
 def test_tenant_suspended_while_a_conversation_runs_is_refused_at_its_end(cell, replica):
-    from tests.radius.devices import VERSIONS, Device
-
     device = Device(cell.alpha.clients["laptop"], VERSIONS[1])
     mac = device.mac
     with replica.begin() as batch:
@@ -76,8 +77,6 @@ def test_tenant_suspended_while_a_conversation_runs_is_refused_at_its_end(cell, 
 
 def free_slot_nas(cell):
     """As a NAS of a tenant that left, or of one to come."""
-    from dataclasses import replace
-
     slot = cell.free_slot
     assert slot.number == FREE_SLOT
     return Nas(replace(cell.alpha, auth_port=slot.auth_port, acct_port=slot.acct_port), secret=FREE_SLOT_SECRET)
@@ -100,8 +99,6 @@ def test_slot_of_no_tenant_acknowledges_no_accounting(cell):
 
 
 def test_tenant_that_comes_is_served_at_once(cell, replica):
-    from dataclasses import replace
-
     newcomer = replace(cell.alpha, slot=FREE_SLOT, number=99)
     with replica.begin() as batch:
         newcomer.fill(batch, cell.sealer)

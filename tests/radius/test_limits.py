@@ -6,6 +6,7 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import CALLING_STATION_ID, NAS_IDENTIFIER, STATE, USER_NAME
+from nac.replica.records import EndpointRecord
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import Nas, joined
 from tests.radius.supplicant import eap_tls, new_mac
@@ -42,8 +43,6 @@ def test_failure_beyond_the_limit_is_rejected_unheard(cell):
 
 
 def test_device_that_becomes_known_meanwhile_waits_for_the_window_to_end(cell, replica):
-    from nac.replica.records import EndpointRecord
-
     mac = new_mac()
     with replica.begin() as batch:
         batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(failure_limit=LIMIT, window_seconds=1))

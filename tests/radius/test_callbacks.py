@@ -1,0 +1,278 @@
+"""The module's callbacks under any attributes at all: they never raise, and never permit whom nobody admitted."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
+from nac.replica.store import ReplicaWriter
+from nac.secrets import MasterKeyFile, Sealer
+from radius.module import acct, auth, radiusd_api
+from radius.module.cell import the_cell
+from radius.module.settings import ModuleSettings
+from tests.radius.conftest import module_log
+from tests.radius.standalone import JournalTail
+from tests.radius.tenants import BLOCKED, EXPIRED, STOLEN, Authorities, Tenant
+
+fuzz = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@dataclass(frozen=True)
+class Module:
+    auth: JournalTail
+    acct: JournalTail
+    tenant: Tenant
+
+    def forget(self) -> None:
+        self.auth.forget()
+        self.acct.forget()
+        module_log.clear()
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory) -> Iterator[Module]:
+    """Both instances of the module, opened as radiusd opens them."""
+    root = tmp_path_factory.mktemp("module")
+    sealer = Sealer(MasterKeyFile.create(root / "key"))
+    authorities = Authorities(root / "alpha", "Alpha")
+    tenant = Tenant("alpha", 41, 0, authorities, authorities.server(), {}, "", 0, 0, baked=False)
+    writer = ReplicaWriter(root / "replica", fresh=True)
+    with writer.begin() as batch:
+        tenant.fill(batch, sealer)
+    writer.close()
+    settings_file = root / "module.json"
+    places = [str(root / name) for name in ("replica", "journal", "tls")]
+    settings_file.write_bytes(msgspec.json.encode(ModuleSettings(*places, 1 << 30, "interval", {}, str(root / "key"))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADMIT_MODULE_SETTINGS", str(settings_file))
+        the_cell.cache_clear()
+        auth.instantiate(None)
+        acct.instantiate(None)
+    yield Module(JournalTail(root / "journal" / "auth"), JournalTail(root / "journal" / "acct"), tenant)
+    auth.detach(None)
+    acct.detach(None)
+    the_cell().replica.close()
+    the_cell.cache_clear()
+
+
+NAMES = [
+    "User-Name",
+    "User-Password",
+    "CHAP-Password",
+    "EAP-Message",
+    "EAP-Type",
+    "State",
+    "Service-Type",
+    "Calling-Station-Id",
+    "Called-Station-Id",
+    "NAS-Identifier",
+    "NAS-IP-Address",
+    "NAS-IPv6-Address",
+    "NAS-Port",
+    "NAS-Port-Id",
+    "NAS-Port-Type",
+    "Acct-Status-Type",
+    "Acct-Session-Id",
+    "Module-Failure-Message",
+    "EAP-Session-Resumed",
+    "TLS-Client-Cert-Serial",
+    "TLS-Client-Cert-Issuer",
+    "TLS-Client-Cert-Common-Name",
+    "TLS-Client-Cert-Filename",
+    "TLS-Cert-Issuer",
+    "Tunnel-Type:1",
+    "Cisco-AVPair",
+]
+OWN = [
+    "Admit-Slot",
+    "Admit-Source",
+    "Admit-Method",
+    "Admit-Stage",
+    "Admit-Decided",
+    "Admit-Microseconds",
+    "Admit-MAB-Password",
+    "Admit-Conversation",
+    "TLS-Session-Version",
+    "TLS-Cache-Filename",
+]
+# Devices and users that the policy admits are not among them: what comes of those is tested elsewhere.
+VALUES = [
+    "",
+    "0",
+    "1",
+    "2",
+    "99999",
+    "-1",
+    "Call-Check",
+    "TLS",
+    "NAK",
+    "TLS 1.3",
+    "reject",
+    "certificate-sent",
+    "mab",
+    "pap",
+    "chap",
+    "eap-tls",
+    BLOCKED,
+    EXPIRED,
+    STOLEN,
+    "02-A0-C0-00-00-02",
+    "guest",
+    "disabled",
+    "lapsed",
+    "switch-1",
+    "192.0.2.1",
+    "2001:db8::1",
+    "0x",
+    "/CN=x",
+    "/O=Alpha/CN=Alpha Issuing CA",
+    "/dev/null",
+    "00-10-A4-23-19-C0:corp",
+    "x" * 253,
+    "x" * 1_000,
+    "\0",
+]
+value = st.sampled_from(VALUES) | st.text(max_size=40)
+_numbers = itertools.count()
+pair = st.tuples(st.sampled_from(NAMES + OWN) | st.text(max_size=20), value)
+pairs = st.none() | st.lists(pair, max_size=12).map(tuple)
+# Most packets come as radiusd marks them, so that more than the first line is reached.
+marked = st.lists(pair, max_size=12).map(lambda found: (("Admit-Slot", "0"), ("Admit-Source", "127.0.0.1"), *found))
+lists = st.fixed_dictionaries(
+    {"request": marked | pairs, "config": pairs, "session-state": pairs, "reply": pairs, "proxy-request": st.none()}
+)
+CODES = {radiusd_api.REJECT, radiusd_api.FAIL, radiusd_api.OK, radiusd_api.NOOP, radiusd_api.UPDATED}
+
+
+def parts(answer):
+    return answer if isinstance(answer, tuple) else (answer, {})
+
+
+def assert_permits_nobody(module, answer):
+    code, updates = parts(answer)
+    assert code in CODES
+    assert ("Auth-Type", "=", "Accept") not in updates.get("config", ())
+    assert updates.get("reply", ()) == ()
+    for items in updates.values():
+        for item in items:
+            assert len(item) == 3
+            assert all(isinstance(word, str) for word in item)
+    for record in module.auth.records():
+        assert not isinstance(record, AuthRecord) or record.permitted is False
+    module.forget()
+
+
+@fuzz
+@given(lists=lists)
+def test_first_packet_with_any_attributes_permits_nobody(module, lists):
+    assert_permits_nobody(module, auth.authorize(lists))
+
+
+@fuzz
+@given(lists=lists)
+def test_end_of_a_conversation_with_any_attributes_permits_nobody(module, lists):
+    assert_permits_nobody(module, auth.post_auth(lists))
+
+
+@fuzz
+@given(pairs=marked | pairs)
+def test_accounting_with_any_attributes_is_journalled_or_unanswered(module, pairs):
+    # One that says the same as another could count as sent again.
+    pairs = (*(pairs or ()), ("Acct-Session-Id", f"session-{next(_numbers)}"))
+    code = acct.accounting(pairs)
+    records = module.acct.records()
+    if code == radiusd_api.OK:
+        (record,) = records
+        assert isinstance(record, AccountingRecord)
+        assert record.attributes == tuple(each for each in pairs if not each[0].startswith("Admit-"))
+    else:
+        assert code == radiusd_api.FAIL
+        assert records == []
+    module.forget()
+
+
+def call(module, callback, *request, config=(), state=()):
+    module.forget()
+    marked = (("Admit-Slot", "0"), ("Admit-Source", "127.0.0.1"), *request)
+    return parts(callback({"request": marked, "config": config, "session-state": state, "reply": None}))
+
+
+PRINTER = (("User-Name", "02a0c0000001"), ("Calling-Station-Id", "02a0c0000001"))
+
+
+def test_known_device_is_permitted_so_the_tests_above_can_fail(module):
+    code, updates = call(module, auth.authorize, *PRINTER, ("User-Password", "02a0c0000001"))
+    assert code == radiusd_api.UPDATED
+    assert ("Auth-Type", "=", "Accept") in updates["config"]
+    (record,) = module.auth.records()
+    assert record.permitted
+
+
+def test_credentials_that_radiusd_is_to_compare_are_not_decided_yet(module):
+    code, updates = call(module, auth.authorize, *PRINTER, ("CHAP-Password", "0x07"))
+    assert code == radiusd_api.UPDATED
+    assert "Admit-Decided" not in [name for name, _, _ in updates["config"]]
+    assert module.auth.records() == []
+
+
+def test_end_without_a_method_permits_nobody(module):
+    """radiusd says nothing failed, but nothing says what held."""
+    code, _ = call(module, auth.post_auth, *PRINTER)
+    assert code == radiusd_api.REJECT
+    assert module.auth.records()[0].reason == "method-not-offered"
+
+
+def test_end_of_eap_tls_without_a_certificate_permits_nobody(module):
+    code, _ = call(module, auth.post_auth, *PRINTER, ("EAP-Type", "TLS"), state=(("TLS-Session-Version", "TLS 1.3"),))
+    assert code == radiusd_api.REJECT
+    assert module.auth.records()[0].reason == "certificate-invalid"
+
+
+@pytest.mark.parametrize("slot", ["", "x", "-1", "70000", None])
+def test_packet_that_radiusd_has_not_marked_permits_nobody(module, slot):
+    module.forget()
+    request = PRINTER if slot is None else (("Admit-Slot", slot), *PRINTER)
+    for callback in (auth.authorize, auth.post_auth):
+        code, _ = parts(callback({"request": request, "config": None, "session-state": None, "reply": None}))
+        assert code == radiusd_api.REJECT
+    assert acct.accounting(request) == radiusd_api.FAIL
+    assert module.auth.records() == module.acct.records() == []
+    assert "admit: internal-error in authorize" in module_log
+
+
+def test_certificate_sent_is_journalled_with_the_name_that_radiusd_is_told(module):
+    code, updates = call(module, auth.post_auth, *PRINTER, config=(("Admit-Stage", "certificate-sent"),))
+    assert code == radiusd_api.UPDATED
+    (record,) = module.auth.records()
+    assert isinstance(record, CertificateSentRecord)
+    assert updates == {"session-state": (("Admit-Conversation", ":=", record.conversation),)}
+
+
+def test_time_of_the_first_packet_counts_towards_the_record(module):
+    call(
+        module,
+        auth.post_auth,
+        *PRINTER,
+        config=(("Admit-Stage", "reject"), ("Admit-Method", "chap"), ("Admit-Microseconds", "5000")),
+    )
+    (record,) = module.auth.records()
+    assert (record.reason, record.method) == ("wrong-password", "chap")
+    assert 5_000 <= record.module_microseconds < 1_000_000
+
+
+def test_long_name_is_journalled_cut(module):
+    call(module, auth.authorize, ("User-Name", "x" * 1_000), ("User-Password", "y"))
+    assert module.auth.records()[0].identity == "x" * auth.MAX_NAME
+
+
+def test_exception_leaves_its_trace_in_the_log(module):
+    module.forget()
+    auth.authorize({"request": (), "config": None, "session-state": None, "reply": None})
+    assert module_log[0] == "admit: internal-error in authorize"
+    assert module_log[1] == "admit:   Traceback (most recent call last):"
+    assert [line for line in module_log if "\n" in line] == []

@@ -1,0 +1,110 @@
+"""Every reason that the code gives is in the catalogue, and every one in the catalogue is given."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nac.reasons import REASONS
+
+SOURCE = Path(__file__).resolve().parents[2]
+FILES = sorted(
+    path for folder in ("radius/module", "radius/agent", "nac/engine") for path in (SOURCE / folder).glob("*.py")
+)
+# Calls whose argument at that place is a reason.
+_CALLS = {"Outcome": 1, "Failure": 0}
+# Functions of the module that return a reason, or "" for none.
+_RETURNING = {"_refusal", "check_certificate"}
+# f"certificate-{status}": what CertificateRecord.status may be beside valid.
+_STATUSES = ("revoked", "suspended")
+
+
+def reasons_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield from _of_call(node)
+        elif isinstance(node, ast.Assign):
+            yield from _of_assignment(node)
+        elif isinstance(node, ast.AnnAssign) and _named(node.target, "reason") and node.value:
+            yield from _texts(node.value)
+        elif isinstance(node, ast.FunctionDef) and node.name in _RETURNING:
+            for each in ast.walk(node):
+                if isinstance(each, ast.Return) and each.value:
+                    yield from _texts(each.value)
+
+
+def _of_call(call: ast.Call) -> Iterator[str]:
+    place = _CALLS.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    # nac.engine has an Outcome of its own, whose first argument is a verdict.
+    if place is not None and len(call.args) > place:
+        yield from _texts(call.args[place])
+    for keyword in call.keywords:
+        if keyword.arg == "reason":
+            yield from _texts(keyword.value)
+
+
+def _of_assignment(node: ast.Assign) -> Iterator[str]:
+    target = node.targets[0]
+    if _named(target, "reason"):
+        yield from _texts(node.value)
+    elif isinstance(target, ast.Tuple) and _named(target.elts[0], "reason") and isinstance(node.value, ast.Tuple):
+        yield from _texts(node.value.elts[0])
+    elif _named(target, "_VERIFY_REASONS") and isinstance(node.value, ast.Dict):
+        for value in node.value.values:
+            yield from _texts(value)
+    elif _named(target, "_PHRASES") and isinstance(node.value, ast.Tuple):
+        for pair in node.value.elts:
+            assert isinstance(pair, ast.Tuple)
+            yield from _texts(pair.elts[1])
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """String constants that `node` may have as its value."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from _texts(node.body)
+        yield from _texts(node.orelse)
+    elif isinstance(node, ast.JoinedStr):
+        start = node.values[0]
+        assert isinstance(start, ast.Constant)
+        yield from (f"{start.value}{status}" for status in _STATUSES)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        yield from (text for argument in node.args for text in _texts(argument))
+
+
+def _named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def given() -> dict[str, str]:
+    """The reasons in the code, each with a file that gives it."""
+    return {
+        reason: path.relative_to(SOURCE).as_posix()
+        for path in FILES
+        for reason in reasons_in(ast.parse(path.read_text()))
+    }
+
+
+def test_every_reason_in_the_code_is_in_the_catalogue():
+    assert {reason: path for reason, path in given().items() if reason not in REASONS} == {}
+
+
+def test_every_reason_of_the_catalogue_is_given_somewhere():
+    assert set(REASONS) - set(given()) == set()
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
+def test_reason_has_a_title_and_advice_that_a_help_desk_can_act_on(reason):
+    assert reason.title
+    assert reason.title[0].isupper()
+    assert not reason.title.endswith(".")
+    assert reason.advice.endswith(".")
+    assert len(reason.advice) >= 30
+    assert "  " not in reason.title + reason.advice
+
+
+def test_scan_sees_a_reason_that_is_nowhere_in_the_catalogue():
+    tree = ast.parse('Outcome(False, "no-such-reason")\nreason = "a" if x else "b"\nreason, detail = "c", "d"')
+    assert sorted(reasons_in(tree)) == ["a", "b", "c", "no-such-reason"]

@@ -1,0 +1,181 @@
+"""The configuration that the agent renders: complete, private, and one that radiusd takes."""
+
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from radius.agent import process
+from radius.agent.materials import Materials
+from radius.agent.paths import CellPaths
+from radius.agent.process import RadiusdError
+from radius.agent.render import RADDB, CellConfig, NasClient, RenderError, Slot, fill, python_path, remove, render
+from radius.module.settings import ModuleSettings, load_settings
+
+SECRET = "a.b_c:d/e+f=g@h!i#j*k,l;m?n~o^p-q"
+
+
+@pytest.fixture
+def config(tmp_path):
+    paths = CellPaths(tmp_path / "cell")
+    paths.prepare()
+    materials = Materials(paths)
+    placeholder = materials.ensure_placeholder()
+    nases = (
+        NasClient('odd "name" }', "192.0.2.1", SECRET, True),
+        NasClient("old", "2001:db8::1", "sixteen-letters-", False),
+    )
+    slots = [
+        Slot(0, 18120, 18121, SECRET, placeholder, nas_clients=nases),
+        Slot(1, 18122, 18123, "another-secret-of-sixteen", placeholder),
+    ]
+    for slot in slots:
+        materials.prepare_slot(slot.number)
+    module = ModuleSettings("replica", "journal", "tls", 1 << 30, "interval", {0: "0a"}, "key")
+    yield CellConfig(
+        listen_address="127.0.0.1",
+        status_port=18200,
+        status_secret="status-secret",
+        reject_delay_seconds=1.5,
+        threads=3,
+        python_path=python_path(),
+        state_directory=paths.state,
+        tls_directory=paths.tls,
+        cache_directory=paths.sessions,
+        module=module,
+        slots=slots,
+    )
+    remove(paths.sessions)
+
+
+def rendered(config, target):
+    render(config, target)
+    return {
+        path.relative_to(target).as_posix(): path.read_text()
+        for path in sorted(target.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def test_every_placeholder_is_filled(config, tmp_path):
+    files = rendered(config, tmp_path / "1")
+    assert set(files) == {"radiusd.conf", "module.json", "slots/eap", "slots/servers"}
+    assert [name for name, text in files.items() if "@{" in text] == []
+
+
+def test_every_placeholder_of_the_templates_is_known(config, tmp_path):
+    names = {
+        name
+        for path in (RADDB / "radiusd.conf", *(RADDB / "templates").iterdir())
+        for name in re.findall(r"@\{(\w+)\}", path.read_text())
+    }
+    assert {"secret", "nas_clients", "server_certificate", "threads", "reject_delay_seconds"} <= names
+    with pytest.raises(KeyError, match="no_such_name"):
+        fill("@{no_such_name}", {})
+
+
+def test_values_stand_where_they_belong(config, tmp_path):
+    files = rendered(config, tmp_path / "1")
+    assert "reject_delay = 1.5" in files["radiusd.conf"]
+    assert "max_servers = 3" in files["radiusd.conf"]
+    assert files["slots/servers"].count("ipaddr = 127.0.0.1") == 4
+    assert f'secret = "{SECRET}"' in files["slots/servers"]
+    for port in (18120, 18121, 18122, 18123):
+        assert f"port = {port}\n" in files["slots/servers"]
+    assert f'ca_path = "{config.tls_directory}/slot-1/ca"' in files["slots/eap"]
+    assert f'persist_dir = "{config.cache_directory}/slot-1"' in files["slots/eap"]
+
+
+def test_nas_is_a_client_by_address_and_its_name_is_nowhere(config, tmp_path):
+    servers = rendered(config, tmp_path / "1")["slots/servers"]
+    assert "ipaddr = 192.0.2.1\n" in servers
+    assert "ipv6addr = 2001:db8::1\n" in servers
+    assert servers.count("require_message_authenticator = no") == 1
+    assert "odd" not in servers
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::1", "::"])  # noqa: S104
+def test_radiusd_takes_it(config, tmp_path, address, monkeypatch):
+    render(replace(config, listen_address=address), tmp_path / "1")
+    process.check(tmp_path / "1")
+
+
+def test_radiusd_refuses_what_is_broken_in_its_own_words(config, tmp_path):
+    render(config, tmp_path / "1")
+    servers = tmp_path / "1" / "slots" / "servers"
+    servers.write_text(servers.read_text() + "\nserver broken {\n\tauthorize {\n\t\tno_such_module\n\t}\n}\n")
+    with pytest.raises(RadiusdError, match="no_such_module"):
+        process.check(tmp_path / "1")
+
+
+def test_radiusd_warns_of_nothing_but_clients_without_a_secret(config, tmp_path, capfd):
+    """A warning at each start would teach people to overlook warnings."""
+    render(config, tmp_path / "1")
+    done = subprocess.run(
+        [process.RADIUSD, "-C", "-x", "-d", str(tmp_path / "1"), "-n", "radiusd", "-l", "stdout"],
+        capture_output=True,
+        text=True,
+        env=process.environment(tmp_path / "1"),
+        check=True,
+    )
+    warnings = [line for line in done.stdout.splitlines() if re.search(r"warn|deprecat|insecure", line, re.IGNORECASE)]
+    assert warnings == []
+
+
+def test_module_finds_its_settings(config, tmp_path, monkeypatch):
+    render(config, tmp_path / "1")
+    monkeypatch.setenv("ADMIT_MODULE_SETTINGS", process.environment(tmp_path / "1")["ADMIT_MODULE_SETTINGS"])
+    assert load_settings() == config.module
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "",
+        "fifteen-letters",
+        "x" * 129,
+        "a space between it",
+        'a"quote-is-in-this-one',
+        "a\\backslash-is-in-this",
+        "a-dollar-$-is-in-this",
+        "a-percent-%-is-in-this",
+        "a-brace-{-is-in-this-one",
+        "a-line-break-is-in-this\n",
+        "beyond-ASCII-ü-in-this-one",
+        "a-zero-byte-\0-in-this",
+    ],
+)
+def test_secret_that_radiusd_would_read_otherwise_is_refused_by_name(config, tmp_path, secret):
+    slots = [replace(config.slots[0], secret=secret, nas_clients=()), config.slots[1]]
+    with pytest.raises(RenderError, match="slot 0 must be 16 to 128"):
+        render(replace(config, slots=slots), tmp_path / "1")
+    nas = NasClient("switch", "192.0.2.1", secret, True)
+    slots = [replace(config.slots[0], nas_clients=(nas,))]
+    with pytest.raises(RenderError, match="NAS 'switch'"):
+        render(replace(config, slots=slots), tmp_path / "2")
+
+
+def test_what_holds_secrets_is_for_the_owner_alone(config, tmp_path):
+    render(config, tmp_path / "1")
+    assert (tmp_path / "1").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "1" / "slots").stat().st_mode & 0o777 == 0o700
+    for name in ("radiusd.conf", "module.json", "slots/eap", "slots/servers"):
+        assert (tmp_path / "1" / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_existing_directory_is_never_written_into(config, tmp_path):
+    (tmp_path / "1").mkdir()
+    with pytest.raises(FileExistsError):
+        render(config, tmp_path / "1")
+
+
+def test_static_files_are_linked(config, tmp_path):
+    render(config, tmp_path / "1")
+    linked = {path.name for path in (tmp_path / "1").iterdir() if path.is_symlink()}
+    assert linked == {"dictionary", "mods-config", "mods-enabled", "policy.d"}
+
+
+def test_version_of_radiusd_is_one_that_returns_what_python_says():
+    """3.2.9 and 3.2.10 drop the values that Python returns unless run with -X."""
+    assert process.version() in ("3.2.7", "3.2.8")

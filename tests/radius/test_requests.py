@@ -1,0 +1,251 @@
+"""A packet's attributes as the module reads them, and how the device in it authenticates."""
+
+import pytest
+
+from loadtest.micro.stand_in import CODES
+from nac.replica import keys
+from nac.replica.records import NasRecord, SlotRecord, UserRecord
+from nac.replica.store import ReplicaReader, ReplicaWriter
+from nac.secrets import MasterKeyFile, SealedValueRefused, Sealer
+from radius.module import radiusd_api
+from radius.module.credentials import PasswordOpener, examine
+from radius.module.request import AccessRequest, collect
+
+OWN = (("Admit-Slot", "0"), ("Admit-Source", "198.51.100.7"))
+SLOT = SlotRecord(1, "", "alpha", "active", "", "", 200, 60)
+MAC = "02a0c0000001"
+NOW = 1_700_000_000
+
+
+def request(*pairs):
+    return AccessRequest((*pairs, *OWN))
+
+
+def nas(name):
+    return NasRecord(name, name, "", "")
+
+
+@pytest.fixture(scope="module")
+def sealer(tmp_path_factory):
+    return Sealer(MasterKeyFile.create(tmp_path_factory.mktemp("key") / "cell.key"))
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory, sealer):
+    directory = tmp_path_factory.mktemp("replica")
+    writer = ReplicaWriter(directory, fresh=True)
+    with writer.begin() as batch:
+        batch.put_nas(keys.by_identifier(1, "switch"), nas("by identifier"))
+        batch.put_nas(keys.by_address(1, bytes((192, 0, 2, 1))), nas("by address"))
+        batch.put_nas(keys.by_address(1, bytes((198, 51, 100, 7))), nas("by source"))
+        batch.put_nas(keys.by_identifier(2, "of another"), nas("of another tenant"))
+        for name, disabled, sealed, until in (
+            ("anna", False, sealer.seal(b"pass\\word", "user:1"), 0),
+            ("hashed", False, b"", 0),
+            ("disabled", True, b"", 0),
+            ("until now", False, b"", NOW),
+            ("until later", False, b"", NOW + 1),
+            ("moved", False, sealer.seal(b"x", "user:2"), 0),
+        ):
+            batch.put_user(1, UserRecord("1", name, disabled, (), "HASH", sealed, until))
+    writer.close()
+    reader = ReplicaReader(directory)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def view(reader):
+    with reader.begin() as view:
+        yield view
+
+
+def test_codes_are_radiusds():
+    assert CODES["REJECT"] == radiusd_api.REJECT
+    assert CODES["UPDATED"] == radiusd_api.UPDATED
+
+
+class TestRequest:
+    def test_attribute_that_comes_twice_keeps_both_in_order(self):
+        assert collect((("Class", "a"), ("User-Name", "x"), ("Class", "b"))) == {
+            "Class": ("a", "b"),
+            "User-Name": ("x",),
+        }
+
+    @pytest.mark.parametrize("pairs", [None, ()])
+    def test_no_attributes_are_none(self, pairs):
+        assert collect(pairs) == {}
+
+    def test_packet_that_says_nothing_has_empty_facts(self):
+        empty = request()
+        assert (empty.user_name, empty.mac, empty.ssid, empty.nas_identifier, empty.nas_port) == ("",) * 5
+        assert empty.nas_address == empty.nas_key() == "198.51.100.7"
+
+    @pytest.mark.parametrize(
+        ("pairs", "address"),
+        [
+            ((("NAS-IP-Address", "192.0.2.1"), ("NAS-IPv6-Address", "2001:db8::1")), "192.0.2.1"),
+            ((("NAS-IPv6-Address", "2001:db8::1"),), "2001:db8::1"),
+            ((), "198.51.100.7"),
+        ],
+    )
+    def test_address_of_the_nas_is_the_one_it_states_else_the_one_it_sends_from(self, pairs, address):
+        assert request(*pairs).nas_address == address
+
+    @pytest.mark.parametrize(
+        ("pairs", "port"),
+        [
+            ((("NAS-Port", "7"), ("NAS-Port-Id", "Gi1/0/7")), "Gi1/0/7"),
+            ((("NAS-Port", "7"),), "7"),
+            ((("NAS-Port", "7"), ("NAS-Port-Id", "")), "7"),
+        ],
+    )
+    def test_port_is_told_by_name_where_it_has_one(self, pairs, port):
+        assert request(*pairs).nas_port == port
+
+    def test_rules_see_neither_credentials_nor_what_is_radiusds_own(self):
+        hidden = (
+            "User-Password",
+            "CHAP-Password",
+            "CHAP-Challenge",
+            "EAP-Message",
+            "EAP-Type",
+            "Message-Authenticator",
+            "State",
+            "Proxy-State",
+            "Module-Failure-Message",
+            "MS-CHAP-Response",
+            "MS-CHAP2-Response",
+            "TLS-Client-Cert-Serial",
+            "Tmp-String-0",
+        )
+        values = request(*((name, "x") for name in hidden), ("Filter-Id", "a"), ("Filter-Id", "b")).engine_values()
+        assert values == {"radius.Filter-Id": ("a", "b"), "nas.address": ("198.51.100.7",)}
+
+    def test_rules_see_what_follows_from_the_packet(self):
+        values = request(
+            ("Calling-Station-Id", "02-A0-C0-00-00-01"),
+            ("Called-Station-Id", "00-10-A4-23-19-C0:corp"),
+            ("NAS-Identifier", "switch"),
+            ("NAS-Port-Type", "Ethernet"),
+        ).engine_values()
+        assert values["mac"] == (MAC,)
+        assert values["mac.random"] == (True,)
+        assert values["ssid"] == ("corp",)
+        assert values["nas.identifier"] == ("switch",)
+        assert values["nas.port_type"] == ("Ethernet",)
+
+    @pytest.mark.parametrize(
+        ("pairs", "found"),
+        [
+            ((("NAS-Identifier", "switch"), ("NAS-IP-Address", "192.0.2.1")), "by identifier"),
+            ((("NAS-Identifier", "other"), ("NAS-IP-Address", "192.0.2.1")), "by address"),
+            ((("NAS-Identifier", "SWITCH"),), "by source"),
+            ((("NAS-IP-Address", "192.0.2.1"),), "by address"),
+            ((("NAS-IP-Address", "192.0.2.2"),), "by source"),
+            ((), "by source"),
+        ],
+    )
+    def test_nas_is_found_by_identifier_then_address_then_source(self, view, pairs, found):
+        assert request(*pairs).find_nas(view, 1).name == found
+
+    @pytest.mark.parametrize(
+        "pairs", [(("NAS-Identifier", "of another"),), (("NAS-Identifier", "x" * 600),), (("NAS-Identifier", "\0"),)]
+    )
+    def test_nas_of_another_tenant_or_of_no_name_is_not_found(self, view, pairs):
+        elsewhere = AccessRequest((*pairs, ("Admit-Slot", "0"), ("Admit-Source", "203.0.113.9")))
+        assert elsewhere.find_nas(view, 1) is None
+
+
+PAP, CHAP, EAP = ("User-Password", MAC), ("CHAP-Password", "0x07"), ("EAP-Message", "0x02")
+CALL_CHECK = ("Service-Type", "Call-Check")
+SAME, OTHER = ("Calling-Station-Id", MAC), ("Calling-Station-Id", "02a0c0000002")
+
+
+class TestCredentials:
+    @pytest.fixture
+    def ask(self, view, sealer, tmp_path_factory):
+        def open_password(user):
+            return sealer.open(user.sealed_password, f"user:{user.user_id}").decode()
+
+        def ask(name, *pairs):
+            named = (("User-Name", name), *pairs) if name else pairs
+            return examine(request(*named), view, SLOT, now_seconds=NOW, open_password=open_password)
+
+        return ask
+
+    @pytest.mark.parametrize(
+        ("name", "pairs", "method", "reason"),
+        [
+            (MAC, (PAP, SAME), "mab", ""),
+            (MAC, (PAP, OTHER), "mab", "mac-mismatch"),
+            (MAC, (PAP,), "mab", ""),
+            (MAC, (("User-Password", "02-A0-C0-00-00-01"),), "mab", ""),
+            (MAC, (("User-Password", "02a0c0000002"),), "mab", "wrong-password"),
+            (MAC, (CALL_CHECK,), "mab", ""),
+            (MAC, (("User-Password", ""), CALL_CHECK), "mab", ""),
+            (MAC, (("User-Password", "x"), CALL_CHECK), "mab", "wrong-password"),
+            (MAC, (("Service-Type", "Framed-User"),), "mab", "wrong-password"),
+            (MAC, (CHAP, SAME), "mab", ""),
+            (MAC, (CHAP, OTHER), "mab", "mac-mismatch"),
+            (MAC, (EAP, SAME), "eap", ""),
+            (MAC, (EAP, OTHER), "mab", "mac-mismatch"),
+            ("laptop", (EAP, OTHER), "eap", ""),
+            ("laptop", (EAP, PAP), "eap", ""),
+            ("", (EAP,), "eap", ""),
+            ("anna", (PAP,), "pap", ""),
+            ("ANNA", (PAP,), "pap", ""),
+            ("anna", (CHAP,), "chap", ""),
+            ("anna", (), "unknown", "no-credentials"),
+            ("", (), "unknown", "no-credentials"),
+            ("anna", (CALL_CHECK,), "unknown", "no-credentials"),
+            ("", (PAP,), "pap", "unknown-user"),
+            ("nobody", (PAP,), "pap", "unknown-user"),
+            ("x" * 600, (PAP,), "pap", "unknown-user"),
+            ("hashed", (CHAP,), "chap", "chap-not-allowed"),
+            ("hashed", (PAP,), "pap", ""),
+            ("disabled", (PAP,), "pap", "user-disabled"),
+            ("until now", (PAP,), "pap", "user-disabled"),
+            ("until later", (PAP,), "pap", ""),
+        ],
+    )
+    def test_method_and_refusal(self, ask, name, pairs, method, reason):
+        found = ask(name, *pairs)
+        assert (found.method, found.reason) == (method, reason)
+
+    @pytest.mark.parametrize(
+        ("name", "pairs", "verified"),
+        [
+            (MAC, (PAP,), True),
+            (MAC, (CALL_CHECK,), True),
+            (MAC, (CHAP,), False),
+            (MAC, (EAP,), False),
+            ("anna", (PAP,), False),
+            ("anna", (CHAP,), False),
+        ],
+    )
+    def test_only_what_was_compared_here_holds(self, ask, name, pairs, verified):
+        assert ask(name, *pairs).verified is verified
+
+    def test_chap_gets_the_password_as_radiusd_reads_it(self, ask):
+        """A backslash begins an escape in what rlm_python3 is given."""
+        assert {name: value for name, _, value in ask("anna", CHAP).control} == {
+            "Cleartext-Password": r"pass\\word",
+            "Auth-Type": "CHAP",
+        }
+
+    def test_pap_gets_the_hash(self, ask):
+        assert ("PBKDF2-Password", ":=", "HASH") in ask("hashed", PAP).control
+
+    def test_eap_of_a_user_gets_no_password_at_all(self, ask):
+        assert ask("anna", EAP).control == ask("anna", EAP).session_state == ()
+
+    def test_password_of_another_row_is_not_opened(self, ask):
+        with pytest.raises(SealedValueRefused):
+            ask("moved", CHAP)
+
+
+def test_password_opener_reads_the_cells_key(tmp_path):
+    sealer = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
+    user = UserRecord("7", "anna", False, (), "", sealer.seal("ü".encode(), "user:7"), 0)
+    assert PasswordOpener(str(tmp_path / "cell.key"))(user) == "ü"

@@ -1,0 +1,218 @@
+"""Reading the certificate in a stored TLS session, whatever has become of the file."""
+
+import re
+import ssl
+
+import pytest
+from cryptography import x509
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from loadtest.packet import ACCESS_REJECT
+from nac.replica.records import CertificateRecord
+from pki import der
+from radius.module.resumption import (
+    CertificateUnreadable,
+    SessionUnreadable,
+    certificate_attributes,
+    keep_resumable,
+    peer_certificate,
+    stored_certificate,
+)
+from tests.pki import raw
+from tests.radius import tenants
+from tests.radius.devices import VERSIONS, Device, is_resumed
+from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
+
+UTF8 = der.UTF8_STRING
+both = pytest.mark.parametrize("version", VERSIONS)
+fuzz = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_LINE = re.compile(r'^\t(TLS-Client-Cert-[\w-]+) (?::=|\+=) "(.*)",?$', re.MULTILINE)
+_SAMPLES: dict[ssl.TLSVersion, bytes] = {}
+
+
+def stored(cell, suffix):
+    return sorted((cell.paths.sessions / "slot-0").glob(f"*{suffix}"), key=lambda path: path.stat().st_mtime_ns)
+
+
+@pytest.fixture(params=VERSIONS)
+def session(request, cell):
+    """As radiusd stored it."""
+    if request.param not in _SAMPLES:
+        Device(cell.alpha.clients["laptop"], request.param).visit(cell.alpha)
+        _SAMPLES[request.param] = stored(cell, ".asn1")[-1].read_bytes()
+    return _SAMPLES[request.param]
+
+
+def test_certificate_is_found_in_a_stored_session(cell, session):
+    assert peer_certificate(session) == tenants.der(cell.alpha.clients["laptop"].certificate)
+
+
+def test_session_that_is_cut_anywhere_is_unreadable(session):
+    for end in range(len(session)):
+        with pytest.raises(SessionUnreadable):
+            peer_certificate(session[:end])
+
+
+@fuzz
+@given(data=st.data())
+def test_session_with_changed_octets_gives_something_or_is_unreadable(session, data):
+    changed = bytearray(session)
+    for at in data.draw(st.lists(st.integers(0, min(len(session), 80) - 1), min_size=1, max_size=4)):
+        changed[at] = data.draw(st.integers(0, 255))
+    try:
+        found = peer_certificate(bytes(changed))
+    except SessionUnreadable:
+        return
+    assert found in bytes(changed)
+
+
+@fuzz
+@given(st.binary(max_size=300))
+def test_any_octets_give_something_or_are_unreadable(octets):
+    try:
+        assert peer_certificate(octets) in octets
+    except SessionUnreadable:
+        return
+
+
+# It warns of serial numbers that are none; radiusd's log may have that.
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
+@fuzz
+@given(data=st.data())
+def test_changed_certificate_is_taken_apart_or_unreadable(cell, data):
+    changed = bytearray(tenants.der(cell.alpha.clients["laptop"].certificate))
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = certificate_attributes(bytes(changed))
+    except CertificateUnreadable:
+        return
+    assert all(values and all(isinstance(value, str) and value for value in values) for values in found.values())
+
+
+@pytest.mark.parametrize("name", [b"\xa3\x00", b"\xa5\x03\x0c\x01x", b"\x84\x03abc", b"\x87\x03abc", b"\x88\x01\x80"])
+def test_alternative_names_of_rare_kinds_are_taken_apart_or_unreadable(cell, name):
+    """x400Address, ediPartyName, directoryName, an IP address of three octets, a registered ID that ends within."""
+    certificate = odd_client(cell.alpha.authorities, "rare", [(raw.COMMON_NAME, der.UTF8_STRING, b"x")], names=name)
+    with pytest.raises(CertificateUnreadable):
+        certificate_attributes(tenants.der(certificate.certificate))
+
+
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
+@pytest.mark.parametrize("serial", [b"\x00", b"\xff", b"\x80"])
+def test_serial_number_that_is_not_positive_is_unreadable(cell, serial):
+    """RFC 5280 4.1.2.2; by its octets alone -5 could pass for 5 among those that are revoked."""
+    whole = tenants.der(odd_client(cell.alpha.authorities, "x", [(raw.COMMON_NAME, UTF8, b"x")], serial=5).certificate)
+    changed = whole.replace(b"\x02\x01\x05", b"\x02\x01" + serial, 1)
+    with pytest.raises(CertificateUnreadable, match="positive"):
+        certificate_attributes(changed)
+
+
+def test_file_that_is_not_there_is_unreadable(tmp_path):
+    with pytest.raises(SessionUnreadable, match="No such file"):
+        stored_certificate(str(tmp_path / "gone.asn1"))
+
+
+def test_attribute_file_leads_back_to_its_session(tmp_path):
+    attributes = {"TLS-Client-Cert-Expiration": ("301231235959Z",), "TLS-Client-Cert-Serial": ("0a",)}
+    keep_resumable(str(tmp_path / "ab01.asn1"), attributes)
+    keep_resumable(str(tmp_path / "ab01.asn1"), attributes)
+    (written,) = tmp_path.iterdir()
+    assert written.name == "ab01.vps"
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert dict(_LINE.findall(written.read_text())) == {
+        "TLS-Client-Cert-Expiration": "301231235959Z",
+        "TLS-Client-Cert-Serial": "0a",
+        "TLS-Client-Cert-Filename": str(tmp_path / "ab01.asn1"),
+    }
+
+
+def test_no_room_for_the_attribute_file_is_no_error(tmp_path):
+    attributes = {"TLS-Client-Cert-Expiration": ("301231235959Z",), "TLS-Client-Cert-Serial": ("0a",)}
+    keep_resumable(str(tmp_path / "gone" / "ab01.asn1"), attributes)
+
+
+@both
+def test_cell_that_cannot_store_sessions_permits_and_does_not_resume(cell, version):
+    folder = cell.paths.sessions / "slot-0"
+    away = folder.rename(folder.with_name("away"))
+    try:
+        device = Device(cell.alpha.clients["laptop"], version)
+        device.visit(cell.alpha, vlan="10")
+        assert not is_resumed(device.visit(cell.alpha, vlan="10"))
+    finally:
+        away.rename(folder)
+    assert [record.request["identity"] for record in cell.decisions()] == [("laptop",)] * 2
+
+
+@both
+def test_session_that_vanishes_while_it_is_resumed_is_refused_and_then_done_in_full(cell, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    for path in (*stored(cell, ".asn1"), *stored(cell, ".vps")):
+        path.unlink()
+    assert not is_resumed(device.visit(cell.alpha, vlan="10"))
+
+
+@both
+def test_damaged_session_is_not_resumed(cell, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    path = stored(cell, ".asn1")[-1]
+    path.write_bytes(path.read_bytes()[:100])
+    assert not is_resumed(device.visit(cell.alpha, vlan="10"))
+
+
+@both
+def test_session_of_a_certificate_without_a_record_is_refused(cell, replica, version):
+    client = cell.alpha.clients["spare"]
+    device = Device(client, version)
+    device.visit(cell.alpha, vlan="10")
+    with replica.begin() as batch:
+        batch.delete_certificate(cell.alpha.number, client.serial)
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
+    assert cell.decisions()[-1].reason == "certificate-unknown"
+
+
+SAME = {
+    "plain": ([(raw.COMMON_NAME, UTF8, b"laptop")], b""),
+    "beyond ASCII": ([(raw.COMMON_NAME, UTF8, "café".encode())], b""),
+    "quotes": ([(raw.COMMON_NAME, UTF8, b"a'b`c")], b""),
+    "two parts": ([(raw.ORGANISATION, UTF8, b"Alpha"), (raw.COMMON_NAME, UTF8, b"x")], b""),
+    "alternative names": (
+        [(raw.COMMON_NAME, UTF8, b"x")],
+        general_name(DNS, b"x.example")
+        + general_name(EMAIL, b"x@b.example")
+        + general_name(URI, b"urn:x")
+        + upn("ü@b.example".encode()),
+    ),
+}
+
+
+@pytest.mark.parametrize(("relative_name", "names"), SAME.values(), ids=SAME)
+def test_parts_are_those_that_radiusd_reports(cell, replica, relative_name, names):
+    """After a full handshake of TLS 1.3 radiusd's own words stand beside the session. They differ where they are
+    wrong: test_resumption has those names.
+    """
+    client = odd_client(cell.alpha.authorities, "same", relative_name, names=names)
+    with replica.begin() as batch:
+        batch.put_certificate(cell.alpha.number, client.serial, CertificateRecord("", "valid", "", "same", ""))
+    Device(client, ssl.TLSVersion.TLSv1_3).visit(cell.alpha, vlan="10")
+    reported = dict(_LINE.findall(stored(cell, ".vps")[-1].read_text()))
+    ours = certificate_attributes(tenants.der(client.certificate))
+    assert {name: unquoted(reported[name]) for name in ours} == {name: values[0] for name, values in ours.items()}
+
+
+def unquoted(text):
+    return re.sub(r"\\([\\\"])", r"\1", text)
+
+
+def test_end_of_a_certificate_is_written_as_the_certificate_has_it(cell):
+    def end(**options):
+        client = odd_client(cell.alpha.authorities, "end", [(raw.COMMON_NAME, UTF8, b"x")], **options)
+        assert isinstance(client.certificate, x509.Certificate)
+        return certificate_attributes(tenants.der(client.certificate))["TLS-Client-Cert-Expiration"]
+
+    assert re.fullmatch(r"\d{12}Z", end()[0])
+    assert end(generalized_end=True) == ("20701231235959Z",)
