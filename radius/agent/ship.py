@@ -25,7 +25,9 @@ from radius.agent.streams import StrayRecord, Stream, Work
 
 MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
-IDLE_SECONDS = 0.1
+# A transaction costs as much as some hundred rows: while records come in slowly, they are gathered for so long.
+GATHER_SECONDS = 0.15
+FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
 # SQLSTATE classes of data that PostgreSQL refuses: data exception, integrity violation, program limit exceeded.
 # Anything else (no server, no room, no grant) may pass, so it is tried again.
@@ -108,8 +110,8 @@ class Shipper:
                 continue
             backoff = 0.0
             self._alarms.clear(alarm)
-            if not shipped:
-                stop.wait(IDLE_SECONDS)
+            if shipped < FULL_BATCH_RECORDS:
+                stop.wait(GATHER_SECONDS)
         self.close()
 
     def close(self) -> None:

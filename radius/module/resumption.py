@@ -10,6 +10,7 @@ from `<id>.vps` beside it. That file it writes only after full handshakes, thoug
 client a new ticket: unmended, every second reconnect would be full.
 """
 
+import errno
 import os
 from collections import OrderedDict
 from contextlib import suppress
@@ -55,8 +56,7 @@ def stored_certificate(session_file: str) -> Attributes:
     Raises SessionUnreadable or CertificateUnreadable.
     """
     try:
-        with open(session_file, "rb") as file:
-            session = file.read(_MAX_SESSION_BYTES)
+        session = _read(session_file)
     except OSError as exc:
         raise SessionUnreadable(f"{session_file}: {exc}") from exc
     der = peer_certificate(session)
@@ -85,14 +85,31 @@ def keep_resumable(session_file: str, certificate: Attributes) -> None:
     # By rename: another thread may be resuming this session.
     temporary = stem + ".new"
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+        _write(temporary, text.encode())
         os.replace(temporary, stem + ".vps")
     except OSError:
         # No room: the device does a full handshake next time.
         for left in (temporary, stem + ".vps"):
             with suppress(OSError):
                 os.unlink(left)
+
+
+# By the bare system calls: file objects would cost three times as much, on the path of every handshake.
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _MAX_SESSION_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(descriptor, content) != len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    finally:
+        os.close(descriptor)
 
 
 def peer_certificate(session: bytes) -> bytes:
