@@ -20,23 +20,20 @@ def decide(policy: Policy, request: Request, *, trace: bool = False) -> Decision
     try:
         if trace:
             return _decide_with_trace(policy, attributes)
-        for match, decision in policy.steps:
-            if match(attributes):
-                return decision
-        return policy.otherwise
+        return policy.decisions[policy.first(attributes)]
     except (TypeError, AttributeError):
         return _MALFORMED
 
 
 def _decide_with_trace(policy: Policy, attributes: Attributes) -> Decision:
     tried: list[RuleTrace] = []
-    for rule, (match, decision) in zip(policy.rules, policy.steps, strict=True):
-        matched = match(attributes)
+    for rule, decision in zip(policy.rules, policy.decisions[:-1], strict=True):
+        matched = rule.when.match(attributes)
         because = tuple(_because(rule.when, attributes, matched))
         tried.append(RuleTrace(rule.id, rule.name, rule.pinned, matched, because))
         if matched:
             return replace(decision, trace=tuple(tried))
-    return replace(policy.otherwise, trace=tuple(tried))
+    return replace(policy.decisions[-1], trace=tuple(tried))
 
 
 def _because(condition: Condition, attributes: Attributes, held: bool) -> list[ComparisonTrace]:

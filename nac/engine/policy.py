@@ -6,14 +6,15 @@ policy's), and else deny.
 
 import re
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nac.engine import reachability
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.conditions import Condition, ConditionParser
 from nac.engine.decision import Decision
 from nac.engine.document import check_storable
-from nac.engine.matchers import Match
+from nac.engine.fused import FirstMatch, fuse
+from nac.engine.matchers import Attributes
 from nac.engine.mistakes import PolicyErrors, Report, at_index, at_key
 from nac.engine.outcome import Outcome, ReplyDictionary, parse_outcome
 
@@ -39,23 +40,29 @@ class Rule:
         return Decision(self.then.verdict, reason, self.id, self.name, self.then.vlan, self.then.pairs())
 
 
+def _no_rule(attributes: Attributes) -> int:
+    return -1
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Pinned denies, then rules, in the order in which they are tried. The zero value denies everything.
 
-    `steps` and `otherwise` are what `decide` walks: every decision is made once, when the policy is compiled.
+    `first` and `decisions` are what `decide` uses: every decision is made once, when the policy is compiled. The last
+    decision is the fallback's, which -1 (no rule matched) picks.
     """
 
     rules: tuple[Rule, ...] = ()
     fallback: Outcome = _DENY
-    steps: tuple[tuple[Match, Decision], ...] = ()
-    otherwise: Decision = _DENIED
+    first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
+    decisions: tuple[Decision, ...] = (_DENIED,)
 
     @classmethod
     def of(cls, rules: tuple[Rule, ...], fallback: Outcome) -> "Policy":
         reason = "fallback-permitted" if fallback.verdict == "permit" else "fallback-denied"
         otherwise = Decision(fallback.verdict, reason, vlan=fallback.vlan, reply=fallback.pairs())
-        return cls(rules, fallback, tuple((rule.when.match, rule.decision()) for rule in rules), otherwise)
+        first = fuse([rule.when for rule in rules])
+        return cls(rules, fallback, first, (*(rule.decision() for rule in rules), otherwise))
 
 
 def compile_policy(document: object, *, fallback: object = None, replies: ReplyDictionary | None = None) -> Policy:

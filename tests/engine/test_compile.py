@@ -207,4 +207,4 @@ def test_hostile_nesting_is_refused_quickly():
 def test_empty_policy_denies():
     policy = compile_policy({})
     assert policy.fallback.verdict == "deny"
-    assert policy.otherwise.reason == "fallback-denied"
+    assert policy.decisions[-1].reason == "fallback-denied"

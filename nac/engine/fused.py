@@ -1,0 +1,61 @@
+"""All rules of a policy as one function: which is the first that matches?
+
+A closure per condition costs a call each, 4 us for 20 rules and 90 us for 500; one function that reads each attribute
+once and compares in line costs 1 us and 16 us (`python -m loadtest.micro.engine`). Its source is made of our own words
+alone: every value of a policy is passed in as a constant, so no text of a customer's becomes code.
+"""
+
+from collections.abc import Callable, Sequence
+
+from nac.engine.conditions import Comparison, Condition
+from nac.engine.matchers import MISSING, Attributes
+
+# Index of the first rule that matches, -1 where none does.
+FirstMatch = Callable[[Attributes], int]
+
+
+def fuse(conditions: Sequence[Condition]) -> FirstMatch:
+    return _Source().function(conditions)
+
+
+class _Source:
+    def __init__(self) -> None:
+        self._constants: dict[str, object] = {"missing": MISSING}
+        # Attribute name -> local variable that holds its values.
+        self._values: dict[str, str] = {}
+
+    def function(self, conditions: Sequence[Condition]) -> FirstMatch:
+        tests = [f"    if {self._expression(condition)}: return {index}" for index, condition in enumerate(conditions)]
+        reads = [f"    {local} = get({self._constant(name)}, missing)" for name, local in self._values.items()]
+        lines = ["def first(a):", "    get = a.get", *reads, *tests, "    return -1"]
+        space = dict(self._constants)
+        exec("\n".join(lines), space)  # noqa: S102 -- see above: the source holds no text but ours
+        first: FirstMatch = space["first"]  # type: ignore[assignment]
+        return first
+
+    def _expression(self, condition: Condition) -> str:
+        if isinstance(condition, Comparison):
+            return self._comparison(condition)
+        parts = [self._expression(child) for child in condition.children]
+        if condition.how == "not":
+            return f"(not {parts[0]})"
+        if condition.how == "all":
+            return f"({' and '.join(parts)})" if parts else "True"
+        return f"({' or '.join(parts)})" if parts else "False"
+
+    def _comparison(self, comparison: Comparison) -> str:
+        attribute = comparison.attribute
+        otherwise = f"{self._constant(comparison.match)}(a)"
+        if comparison.operator != "equals" or attribute.kind == "boolean":
+            return otherwise
+        same = f"{self._constant(comparison.value)} in {self._local(attribute.name)}"
+        # Folded: most values come in normal form; only those that do not are folded one by one.
+        return f"({same} or {otherwise})" if attribute.folded else same
+
+    def _constant(self, value: object) -> str:
+        name = f"c{len(self._constants)}"
+        self._constants[name] = value
+        return name
+
+    def _local(self, attribute: str) -> str:
+        return self._values.setdefault(attribute, f"v{len(self._values)}")
