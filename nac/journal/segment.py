@@ -27,6 +27,7 @@ SUFFIX = ".journal"
 _NAME_DIGITS = 20
 # A RADIUS packet holds 4,096 bytes; a length beyond this is damage, not a record.
 MAX_RECORD_BYTES = 1 << 20
+_SEGMENTS_WITHIN_LIMIT = 8
 # How many bytes go out between two looks at what the agent has deleted meanwhile.
 _MEASURE_EVERY_BYTES = 4 << 20
 _MEASURE_PAUSE_SECONDS = 0.1
@@ -79,7 +80,8 @@ class JournalWriter:
         self._directory = Path(directory)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._max_bytes = max_bytes
-        self._segment_bytes = segment_bytes
+        # The segment in use is never deleted: several must fit the limit, or what was shipped would make no room.
+        self._segment_bytes = min(segment_bytes, max_bytes // _SEGMENTS_WITHIN_LIMIT)
         self._always = sync == "always"
         self._encode = msgspec.msgpack.Encoder().encode
         self._fd = -1
