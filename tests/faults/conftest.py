@@ -1,6 +1,7 @@
 """One instance for all rows of the fault table, two tenants in it, and a list of how long recoveries took."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from tests.faults.instance import Instance
 from tests.faults.load import Load
 
 _DEVICES = 20
+# Minutes of load without PostgreSQL fit.
+JOURNAL_DISK_BYTES = 256 << 20
 _recoveries: list[tuple[str, float]] = []
 
 
@@ -30,6 +33,7 @@ def note() -> Callable[[str, float], None]:
 def started_instance() -> Iterator[Instance]:
     instance = Instance()
     try:
+        instance.give_journal_its_own_disk(JOURNAL_DISK_BYTES)
         instance.up()
         yield instance
     finally:
@@ -43,6 +47,14 @@ def instance(started_instance: Instance) -> Instance:
         started_instance.up()
     started_instance.wait_until_well()
     return started_instance
+
+
+@pytest.fixture
+def journal_disk(instance: Instance) -> Path:
+    """The disk that the journal has to itself."""
+    if not instance.mounts:
+        pytest.skip("only root may mount a disk for the journal; the journal's own limit is tested all the same")
+    return instance.mounts[0]
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from typing import Any
 import psycopg
 
 from cli import envfile, health, procfs
+from cli.account import is_root, require_service_account
 from cli.layout import CHECKOUT, Layout
 from cli.supervisor import State, Supervisor
 from loadtest.product import Installation
@@ -42,6 +43,7 @@ class Instance:
         self.home.chmod(0o755)
         self.var = self.home / "var"
         self.first_port, self.api_port = _free_ports(2 * SLOTS + 1)
+        self.mounts: list[Path] = []
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
             "ADMIT_VAR_DIR": str(self.var),
             "ADMIT_CELL_SLOTS": str(SLOTS),
@@ -64,6 +66,23 @@ class Instance:
             check=False,
         )
 
+    def give_journal_its_own_disk(self, size_bytes: int) -> bool:
+        """Before the first `up`: the cell's journal on a small disk that can be filled. False where one may not."""
+        journal = CellPaths(self.var / "cells" / "cell-1").journal
+        if not is_root():
+            return False
+        owner = require_service_account()
+        journal.mkdir(parents=True)
+        for folder in (self.var, self.var / "cells", journal.parent):
+            os.chown(folder, owner.uid, owner.gid)
+        options = f"size={size_bytes},mode=0700,uid={owner.uid},gid={owner.gid}"
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", journal], capture_output=True, check=False
+        )
+        if mounted.returncode == 0:
+            self.mounts.append(journal)
+        return mounted.returncode == 0
+
     def up(self) -> None:
         ports = ("--first-port", str(self.first_port), "--api-port", str(self.api_port))
         done = self.admit("up", "--no-demo", "--no-install", *ports)
@@ -80,6 +99,8 @@ class Instance:
             assert self.processes() == []
         finally:
             procfs.end(self.processes())
+            for mount in self.mounts:
+                subprocess.run(["umount", mount], check=True)
             shutil.rmtree(sessions, ignore_errors=True)
             shutil.rmtree(self.home)
 

@@ -177,8 +177,12 @@ class Load:
     def assert_decisions_stored_at_least(self) -> None:
         """As above, but what was asked for again by another radiusd may have been decided twice."""
         answered = sum(tally.right for kind, tally in self.run.tallies.items() if not kind.startswith("acct"))
-        decided = self._decided().total()
+        decided = self.count_decided()
         assert answered <= decided <= answered + self.run.retransmissions
+
+    def count_decided(self) -> int:
+        """Rows of auth_log that came since the load began."""
+        return self._decided().total()
 
     def _decided(self) -> Counter[str]:
         return self._count_decisions() - self._before
