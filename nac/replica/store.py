@@ -141,6 +141,11 @@ class ReplicaView:
         # Given back to the environment's spare ones, not ended.
         self._transaction.abort()
 
+    @property
+    def version(self) -> tuple[str, int]:
+        """Changes with every commit: what was read under one version holds as long as that stands."""
+        return self._from.name, self._transaction.id()
+
     def slot(self, number: int) -> SlotRecord | None:
         value = self._get(keys.pack_slot(number), db=self._from.slots)
         return None if value is None else _decode_slot(value)

@@ -6,7 +6,7 @@ from nac import clock
 from nac.journal.records import AccountingRecord
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
-from radius.module.decision import locate
+from radius.module.decision import Places
 from radius.module.repeats import Repeats, key_of, predecessors_records
 from radius.module.request import AccessRequest
 
@@ -14,6 +14,7 @@ _STREAM = "acct"
 _cell: Cell
 _journal: Journal
 _repeats: Repeats
+_places = Places()
 
 
 def instantiate(_: object) -> int:
@@ -34,10 +35,10 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
     try:
         request = AccessRequest(pairs)
         with _cell.replica.begin() as view:
-            slot = view.slot(request.slot)
-            if slot is None:
-                return radiusd.FAIL
-            place = locate(request, view, slot)
+            place = _places.find(request, view)
+        slot = place.slot
+        if slot is None:
+            return radiusd.FAIL
         record = AccountingRecord(
             clock.epoch_microseconds(),
             request.slot,

@@ -14,12 +14,13 @@ from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
 from radius.module.credentials import PasswordOpener, examine
-from radius.module.decision import Case, Outcome, decide_case, eap_method, explain_reject, locate
+from radius.module.decision import Case, Outcome, Place, Places, decide_case, eap_method, explain_reject
 from radius.module.request import AccessRequest, collect, first
 
 _cell: Cell
 _journal: Journal
 _open_password: PasswordOpener
+_places = Places()
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
 # Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
@@ -62,7 +63,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         state = collect(lists["session-state"])
         case = Case(request, first(control, "Admit-Method") or eap_method(request, state), state)
         with _cell.replica.begin() as view:
-            _find_place(case, view)
+            case.place = _places.find(request, view)
             outcome = _explain(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
         return _settle(case, outcome, started)
@@ -76,7 +77,8 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
     case = Case(request, "unknown")
     outcome = None
     with _cell.replica.begin() as view:
-        slot = _find_place(case, view)
+        case.place = _places.find(request, view)
+        slot = case.place.slot
         if slot is None:
             return _settle(case, Outcome(False, "not-ready"), started)
         refusal = _refusal(request, slot, case.at)
@@ -107,15 +109,9 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
 
 def _explain(case: Case, view: ReplicaView) -> Outcome:
     # Asked here as well: packets with a State, made up or not, come past `authorize`.
-    refusal = _refusal(case.request, case.slot, case.at) if case.slot else ""
+    slot = case.place.slot
+    refusal = _refusal(case.request, slot, case.at) if slot else ""
     return Outcome(False, refusal) if refusal else explain_reject(case, view)
-
-
-def _find_place(case: Case, view: ReplicaView) -> SlotRecord | None:
-    case.slot = view.slot(case.request.slot)
-    if case.slot is not None:
-        case.place = locate(case.request, view, case.slot)
-    return case.slot
 
 
 def _refusal(request: AccessRequest, slot: SlotRecord, at: int) -> str:
@@ -140,10 +136,10 @@ def _limiter_key(request: AccessRequest) -> tuple[int, str, str]:
 
 def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
     with _cell.replica.begin() as view:
-        slot = view.slot(request.slot)
-        if slot is None:
-            return radiusd.NOOP
-        place = locate(request, view, slot)
+        place = _places.find(request, view)
+    slot = place.slot
+    if slot is None:
+        return radiusd.NOOP
     conversation = secrets.token_hex(8)
     written = _journal.append(
         CertificateSentRecord(
@@ -167,7 +163,7 @@ def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
 
 def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
     """Count, journal and answer."""
-    slot = case.slot
+    slot = case.place.slot
     if slot is None:
         say_not_ready(case.request.slot, case.at)
         return radiusd.REJECT, {"config": _DECIDED}
@@ -195,7 +191,7 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
     return AuthRecord(
         case.at,
         request.slot,
-        case.slot.tenant_id if case.slot else "",
+        case.place.slot.tenant_id if case.place.slot else "",
         case.place.site_id,
         case.place.nas_id,
         request.nas_address,
@@ -228,8 +224,9 @@ def _record_internal_error(lists: radiusd.Lists) -> radiusd.Answer:
     try:
         case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
         with _cell.replica.begin() as view:
-            _find_place(case, view)
-        if case.slot is not None:
+            # Nothing more than whose log it belongs to: what failed may be the way to the site.
+            case.place = Place(view.slot(case.request.slot), None, None, None)
+        if case.place.slot is not None:
             _journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
     except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands
         log_exception("record_internal_error")

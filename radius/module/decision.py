@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from nac import clock
 from nac.engine import Request, decide
-from nac.replica.records import NasRecord, SiteRecord, SlotRecord
+from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.cell import Policies
 from radius.module.failure import explain_failure
@@ -25,10 +25,13 @@ class Outcome(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the device asks: the NAS and site that the request resolves to, None where unregistered."""
+    """Where the device asks: the tenant, and the NAS and site that the request resolves to, None where unregistered."""
 
+    slot: SlotRecord | None
     nas: NasRecord | None
     site: SiteRecord | None
+    # What decides there, None where nothing is published.
+    policy: PolicyRecord | None
 
     @property
     def nas_id(self) -> str:
@@ -39,20 +42,44 @@ class Place(NamedTuple):
         return self.site.site_id if self.site else ""
 
 
-NOWHERE = Place(None, None)
+NOWHERE = Place(None, None, None, None)
+# A NAS is named by its tenant, what it states and where it sends from; made-up names push out nothing but these.
+MAX_PLACES = 10_000
+
+
+class Places:
+    """Remembers places while the replica stands still: a NAS sends many packets, and each would be six look-ups.
+
+    Not for several threads: each instance of the module, which radiusd calls one at a time, has its own.
+    """
+
+    def __init__(self) -> None:
+        self._version: tuple[str, int] | None = None
+        self._places: dict[tuple[int, str, str, str], Place] = {}
+
+    def find(self, request: AccessRequest, view: ReplicaView) -> Place:
+        version = view.version
+        places = self._places
+        if version != self._version or len(places) >= MAX_PLACES:
+            places.clear()
+            self._version = version
+        key = (request.slot, request.nas_identifier, request.nas_address, request.source)
+        place = places.get(key)
+        if place is None:
+            place = places[key] = locate(request, view)
+        return place
 
 
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("at", "certificate", "method", "place", "request", "slot", "state", "values")
+    __slots__ = ("at", "certificate", "method", "place", "request", "state", "values")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
         self.at = clock.epoch_microseconds()
-        self.slot: SlotRecord | None = None
         self.place = NOWHERE
         # What the device showed, in radiusd's words: good enough to tell of a failure, see `_shown_certificate`.
         self.certificate = request.attributes if "TLS-Client-Cert-Serial" in request.attributes else {}
@@ -75,7 +102,7 @@ def eap_method(request: AccessRequest, state: Attributes) -> str:
 
 def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     """The verdict over a device whose credentials hold; fills in what it finds out about `case`."""
-    slot = case.slot
+    slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
     case.values = case.request.engine_values()
@@ -127,7 +154,7 @@ def _shown_certificate(case: Case) -> Attributes:
 
 def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     """Words for a reject that radiusd itself decided."""
-    slot = case.slot
+    slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
     reason, detail = explain_failure(case.request.attributes.get("Module-Failure-Message", ()))
@@ -141,10 +168,15 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     return Outcome(False, reason, detail)
 
 
-def locate(request: AccessRequest, view: ReplicaView, slot: SlotRecord) -> Place:
+def locate(request: AccessRequest, view: ReplicaView) -> Place:
+    slot = view.slot(request.slot)
+    if slot is None:
+        return NOWHERE
     nas = request.find_nas(view, slot.tenant)
     site_id = nas.site_id if nas else slot.default_site_id
-    return Place(nas, view.site(slot.tenant, site_id) if site_id else None)
+    site = view.site(slot.tenant, site_id) if site_id else None
+    policy = view.policy(slot.tenant, site.policy_id) if site and site.policy_id else None
+    return Place(slot, nas, site, policy)
 
 
 _SAN_VALUES = (
@@ -197,7 +229,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     site = case.place.site
     if site is None:
         return Outcome(False, "no-site")
-    record = view.policy(slot.tenant, site.policy_id) if site.policy_id else None
+    record = case.place.policy
     if record is None:
         return Outcome(False, "no-policy")
     request, values, now_seconds = case.request, case.values, case.at // 1_000_000

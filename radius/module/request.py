@@ -29,6 +29,7 @@ _PRIVATE = frozenset(
 _OWN_PREFIXES = ("Admit-", "TLS-", "MS-CHAP", "Tmp-")
 _ENGINE_NAMES: dict[str, str] = {}
 MAX_ENGINE_NAMES = 5_000
+_EMPTY = ("",)
 
 
 def collect(pairs: Pairs | None) -> Attributes:
@@ -65,14 +66,15 @@ class AccessRequest:
     def __init__(self, pairs: Pairs | None) -> None:
         attributes = collect(pairs)
         self.attributes = attributes
-        self.slot = int(first(attributes, "Admit-Slot"))
-        self.user_name = first(attributes, "User-Name")
-        self.mac = normalise_mac(first(attributes, "Calling-Station-Id"))
-        self.ssid = called_station_ssid(first(attributes, "Called-Station-Id"))
-        self.nas_identifier = first(attributes, "NAS-Identifier")
-        self.source = first(attributes, "Admit-Source")
-        self.nas_address = first(attributes, "NAS-IP-Address") or first(attributes, "NAS-IPv6-Address") or self.source
-        self.nas_port = first(attributes, "NAS-Port-Id") or first(attributes, "NAS-Port")
+        get = attributes.get
+        self.slot = int(attributes["Admit-Slot"][0])
+        self.user_name = get("User-Name", _EMPTY)[0]
+        self.mac = normalise_mac(get("Calling-Station-Id", _EMPTY)[0])
+        self.ssid = called_station_ssid(get("Called-Station-Id", _EMPTY)[0])
+        self.nas_identifier = get("NAS-Identifier", _EMPTY)[0]
+        self.source = get("Admit-Source", _EMPTY)[0]
+        self.nas_address = get("NAS-IP-Address", _EMPTY)[0] or get("NAS-IPv6-Address", _EMPTY)[0] or self.source
+        self.nas_port = get("NAS-Port-Id", _EMPTY)[0] or get("NAS-Port", _EMPTY)[0]
 
     def nas_key(self) -> str:
         return self.nas_identifier or self.nas_address
