@@ -132,6 +132,7 @@ class Plan:
     journal_max_bytes: int = 1 << 30
     journal_sync: Literal["interval", "always"] = "interval"
     slugs: tuple[str, ...] = ("alpha", "bravo")
+    listen_address: str = LOOPBACK
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
 
 
@@ -203,7 +204,7 @@ def _config(plan: Plan, paths: CellPaths, tenants: dict[str, Tenant], status_por
         if tenant.baked:
             baked[tenant.slot] = tenant.server.serial
     return CellConfig(
-        LOOPBACK,
+        plan.listen_address,
         status_port,
         STATUS_SECRET,
         plan.reject_delay_seconds,

@@ -7,6 +7,7 @@ import pytest
 from loadtest import packet
 from loadtest.packet import ACCT_SESSION_ID, ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME
 from nac.replica.records import PolicyRecord, SiteRecord
+from radius.agent import probe
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
@@ -175,3 +176,10 @@ def test_eap_packet_that_is_none_is_rejected(cell, eap):
     assert Nas(cell.alpha).ask(attributes + packet.eap_message(eap))[0] == packet.ACCESS_REJECT
     assert cell.decision().permitted is False
     assert ask_mab(cell) == packet.ACCESS_ACCEPT
+
+
+def test_cell_that_listens_on_ipv6_decides_and_knows_who_asks():
+    with running_cell(Plan(listen_address="::1")) as cell:
+        assert probe.decides("::1", cell.alpha.auth_port, cell.alpha.secret, seconds=5)
+        record = cell.decision()
+        assert (record.reason, record.nas_address) == ("unknown-mac", "::1")
