@@ -12,6 +12,7 @@ from nac.settings import SettingsError, load_settings
 from radius.agent.cell import CellAgent, CellRefused
 from radius.agent.generation import PortTaken
 from radius.agent.process import RadiusdError
+from radius.agent.render import RenderError
 
 REQUIRED = ("DATABASE_CELL_URL", "MASTER_KEY_FILE")
 
@@ -27,7 +28,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, ask_to_stop)
     try:
         CellAgent(load_settings(required=REQUIRED)).run(stop)
-    except (SettingsError, CellRefused, RadiusdError, PortTaken, SecretsError, AdmitError, OSError) as exc:
+    except (SettingsError, CellRefused, RadiusdError, RenderError, PortTaken, SecretsError, AdmitError, OSError) as exc:
         print(f"admit agent: {exc}", file=sys.stderr)  # noqa: T201
         return 1
     return 0

@@ -19,17 +19,19 @@ from nac.dictionary import Dictionary, read_dictionary, to_json
 from nac.errors import AdmitError, SchemaTooNew, SchemaTooOld
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
-from nac.replica.writer import ReplicaWriter
+from nac.replica.writer import ReplicaFull, ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
 from radius.agent.directory import Directory
+from radius.agent.files import write_small
 from radius.agent.generation import Generation, Generations
 from radius.agent.keeper import Keeper
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import Radiusd
+from radius.agent.render import RenderError
 from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream, AuthStream, Stream
 from radius.agent.sync import ReplicaSync, open_replica
@@ -73,7 +75,7 @@ class CellAgent:
         writer = open_replica(self._paths.replica, self._alarms)
         sync = self._synchroniser(cell_id, directory, writer)
         if online:
-            sync.catch_up()
+            self._catch_up(sync)
         self._serials = {number: slot.server_certificate for number, slot in writer.slots().items()}
         self._serve(directory, online=online)
         ended = self._work(cell_id, directory, sync, stop)
@@ -85,6 +87,14 @@ class CellAgent:
             # Else a thread is still at work on it, and the end of the process closes it.
             writer.close()
         lock.close()
+
+    def _catch_up(self, sync: ReplicaSync) -> None:
+        try:
+            sync.catch_up()
+        except ReplicaFull as exc:
+            if not sync.complete:
+                raise CellRefused(f"the replica cannot be filled: {exc}") from exc
+            log.warning("serving from the replica as it is: %s", exc)
 
     def _take_lock(self) -> TextIO:
         lock = open(self._paths.lock, "w")  # noqa: SIM115  # held for life
@@ -127,7 +137,8 @@ class CellAgent:
             cells.upload_dictionary(
                 session, cell_id=cell_id, content=to_json(self._dictionary()), server_version=process.version()
             )
-        self._paths.identity.write_text(json.dumps({"cell_id": cell_id}))
+        if self._read_identity() != cell_id:
+            write_small(self._paths.identity, json.dumps({"cell_id": cell_id}).encode())
         return cell_id
 
     @staticmethod
@@ -184,19 +195,26 @@ class CellAgent:
         for number in range(self._settings.cell_slots):
             self._materials.prepare_slot(number)
         self._materials.ensure_placeholder()
-        generation = self._first_generation(directory) if online else self._generations.newest()
+        generation = (self._first_generation(directory) if online else None) or self._generations.newest()
         if generation is None:
             raise CellRefused("there is no configuration of radiusd to start with, and no database to make one from")
         self._radiusd.start(generation)
         self._generations.remove_old(generation.directory)
 
-    def _first_generation(self, directory: Directory) -> Generation:
+    def _first_generation(self, directory: Directory) -> Generation | None:
+        """None where the configuration in the database does not serve but an earlier one is at hand."""
         count = self._settings.cell_slots
         renewed = directory.renew_retired(count=count)
-        generation = self._generations.make(
-            directory.slots(count=count), self._serials, status_port=self._settings.cell_ports.stop
-        )
-        process.check(generation.directory)
+        try:
+            generation = self._generations.make_checked(
+                directory.slots(count=count), self._serials, status_port=self._settings.cell_ports.stop
+            )
+        except (RenderError, process.RadiusdError, OSError) as exc:
+            if self._generations.newest() is None:
+                raise
+            log.exception("the configuration in the database does not serve; starting the one before")
+            self._alarms.tell("exchange", f"A changed configuration is not in force: {exc}")
+            return None
         directory.free(renewed)
         return generation
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from nac.settings import Settings
+from radius.agent import process
 from radius.agent.directory import SlotRow
 from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, RenderError, Slot, python_path, render
@@ -114,6 +115,16 @@ class Generations:
         )
         return self._write(config, facts)
 
+    def make_checked(self, slots: Sequence[SlotRow], serials: Mapping[int, str], *, status_port: int) -> Generation:
+        """As `make`; raises RadiusdError where radiusd refuses it, and leaves nothing that could be started later."""
+        generation = self.make(slots, serials, status_port=status_port)
+        try:
+            process.check(generation.directory)
+        except process.RadiusdError:
+            self.discard(generation)
+            raise
+        return generation
+
     def shadow_of(self, slots: Sequence[SlotRow], serials: Mapping[int, str]) -> Generation:
         """The same configuration on free loopback ports, with a journal that nobody ships."""
         settings = replace(self._settings, listen_address="127.0.0.1")
@@ -141,7 +152,7 @@ class Generations:
         directory = self._paths.generations / f"{max(numbers, default=0) + 1:06d}"
         try:
             render(config, directory)
-        except RenderError:
+        except (RenderError, OSError):
             shutil.rmtree(directory, ignore_errors=True)
             raise
         # Last: a directory without it is half written and is not taken up.

@@ -1,6 +1,7 @@
 """The chores of a cell: radiusd kept alive and up to date, its log followed, old sessions forgotten, its state told."""
 
 import logging
+import os
 import threading
 import time
 from collections import Counter
@@ -34,6 +35,8 @@ STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
 # A report that takes longer has met a database that hangs.
 HANGS_SECONDS = 2.0
+# A segment of the journal.
+LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSIONS_SECONDS = 10.0
 SESSION_LIFETIME_SECONDS = 24 * 3600
@@ -88,6 +91,7 @@ class Keeper:
     def run(self, stop: threading.Event) -> None:
         """What must go on whatever the database does: nothing here asks it."""
         chores = {
+            "disk": (STATUS_SECONDS, self._look_at_disk),
             "status": (STATUS_SECONDS, self._tell_status),
             "sessions": (SESSIONS_SECONDS, self._forget_sessions),
         }
@@ -201,6 +205,19 @@ class Keeper:
 
     def _forget_sessions(self) -> None:
         forget_old_sessions(self._paths.sessions, lifetime_seconds=SESSION_LIFETIME_SECONDS, most=SESSION_FILES)
+
+    def _look_at_disk(self) -> None:
+        """Of a full disk radiusd's log says nothing, for it is on that disk too."""
+        disk = os.statvfs(self._paths.journal)
+        free = disk.f_bavail * disk.f_frsize
+        if free < LOW_DISK_BYTES:
+            self._alarms.tell(
+                "disk-low",
+                f"{free / (1 << 20):.1f} MB are left on the disk of the cell. When there is none, accounting is not "
+                "acknowledged and decisions are not recorded.",
+            )
+        else:
+            self._alarms.clear("disk-low")
 
     def _tell_status(self) -> None:
         running, generation = self._radiusd.running, self._radiusd.generation

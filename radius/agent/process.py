@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from radius.agent.files import write_small
+
 RADIUSD = "/usr/sbin/freeradius"
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 STOP_SECONDS = 10.0
@@ -134,9 +136,7 @@ def remember(path: Path, running: Running) -> None:
     text = json.dumps(
         {"pid": running.pid, "start_ticks": running.start_ticks, "config_directory": str(running.config_directory)}
     )
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text)
-    temporary.replace(path)
+    write_small(path, text.encode())
 
 
 def adopt(path: Path) -> Running | None:

@@ -54,7 +54,12 @@ class Radiusd:
         """Start on `generation`; returns when it answers. Raises RadiusdError or PortTaken, and then nothing runs."""
         require_free_ports(generation.facts)
         running = process.start(generation.directory, self._paths.radiusd_log)
-        process.remember(self._paths.running, running)
+        try:
+            process.remember(self._paths.running, running)
+        except OSError:
+            # Nobody would know whose it is.
+            process.stop(running)
+            raise
         if not self._answers(running, generation):
             process.stop(running)
             raise RadiusdError(f"radiusd does not answer; see {self._paths.radiusd_log}")
@@ -102,8 +107,7 @@ class Radiusd:
         """
         try:
             self._try_shadow(slots, serials)
-            new = self._generations.make(slots, serials, status_port=status_port)
-            process.check(new.directory)
+            new = self._generations.make_checked(slots, serials, status_port=status_port)
         except (RadiusdError, RenderError, OSError) as exc:
             return str(exc)
         _wait_for(is_quiet)

@@ -15,6 +15,7 @@ from nac.db import CellScope, session_scope
 from nac.ids import CellId
 from nac.models import Cell
 from radius.agent.alarms import Alarm
+from radius.agent.files import write_small
 
 
 def status_document(
@@ -48,10 +49,7 @@ def status_document(
 
 
 def write_status(path: Path, document: Mapping[str, Any]) -> None:
-    """Whole or not at all: a reader never sees half of it."""
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(msgspec.json.encode(document))
-    temporary.replace(path)
+    write_small(path, msgspec.json.encode(document))
 
 
 def report(engine: Engine, cell_id: CellId, counters: Counter[str], alarms: Sequence[Alarm]) -> None:
