@@ -12,7 +12,7 @@ from tests.faults.load import Load
 
 _DEVICES = 20
 # Minutes of load without PostgreSQL fit.
-JOURNAL_DISK_BYTES = 256 << 20
+CELL_DISK_BYTES = 256 << 20
 _recoveries: list[tuple[str, float]] = []
 
 
@@ -33,7 +33,7 @@ def note() -> Callable[[str, float], None]:
 def started_instance() -> Iterator[Instance]:
     instance = Instance()
     try:
-        instance.give_journal_its_own_disk(JOURNAL_DISK_BYTES)
+        instance.give_cell_its_own_disk(CELL_DISK_BYTES)
         instance.up()
         yield instance
     finally:
@@ -50,10 +50,10 @@ def instance(started_instance: Instance) -> Instance:
 
 
 @pytest.fixture
-def journal_disk(instance: Instance) -> Path:
-    """The disk that the journal has to itself."""
+def cell_disk(instance: Instance) -> Path:
+    """The disk that the cell has to itself."""
     if not instance.mounts:
-        pytest.skip("only root may mount a disk for the journal; the journal's own limit is tested all the same")
+        pytest.skip("only root may mount a disk for the cell; the journal's own limit is tested all the same")
     return instance.mounts[0]
 
 

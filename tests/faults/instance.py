@@ -66,22 +66,19 @@ class Instance:
             check=False,
         )
 
-    def give_journal_its_own_disk(self, size_bytes: int) -> bool:
-        """Before the first `up`: the cell's journal on a small disk that can be filled. False where one may not."""
-        journal = CellPaths(self.var / "cells" / "cell-1").journal
+    def give_cell_its_own_disk(self, size_bytes: int) -> None:
+        """Before the first `up`: a small disk for all that the cell keeps, which can be filled. Only root may."""
         if not is_root():
-            return False
+            return
         owner = require_service_account()
-        journal.mkdir(parents=True)
-        for folder in (self.var, self.var / "cells", journal.parent):
-            os.chown(folder, owner.uid, owner.gid)
+        cell = self.var / "cells" / "cell-1"
+        cell.mkdir(parents=True)
         options = f"size={size_bytes},mode=0700,uid={owner.uid},gid={owner.gid}"
         mounted = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", journal], capture_output=True, check=False
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", cell], capture_output=True, check=False
         )
         if mounted.returncode == 0:
-            self.mounts.append(journal)
-        return mounted.returncode == 0
+            self.mounts.append(cell)
 
     def up(self) -> None:
         ports = ("--first-port", str(self.first_port), "--api-port", str(self.api_port))
