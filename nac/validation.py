@@ -8,6 +8,10 @@ from nac.mac import normalise_mac
 # A DNS label (RFC 1035 2.3.1), because slugs become part of host names.
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
+# What a RADIUS server's configuration can carry: the other printable characters would begin an escape or an expansion
+# in it, or end the string. The Message-Authenticator is an HMAC-MD5 over it, so that shorter ones are found offline
+# (RFC 2865 3 asks for 16 octets).
+RADIUS_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
 # RADIUS carries 253 octets of a value in one attribute (RFC 2865 5).
 _RADIUS_OCTETS = 253
 

@@ -16,10 +16,7 @@ from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository
 from nac.sealing import Seal
-from nac.validation import require_name, require_radius_text
-
-# Message-Authenticator is an HMAC-MD5 over this secret: shorter ones are found offline (RFC 2865 3 asks for 16 octets).
-MINIMUM_SECRET_CHARACTERS = 16
+from nac.validation import RADIUS_SECRET, require_name, require_radius_text
 
 
 class NasNotFound(NotFound):
@@ -147,10 +144,10 @@ def _require_unused(session: Session, tenant_id: TenantId, identifier: str | Non
 
 
 def _require_secret(secret: str) -> str:
-    if len(secret) < MINIMUM_SECRET_CHARACTERS or not secret.isascii() or not secret.isprintable() or " " in secret:
+    if not RADIUS_SECRET.fullmatch(secret):
         raise InvalidInput(
-            "The secret is too short or holds characters that devices do not agree on.",
+            "The secret is too short or too long, or holds characters that servers and devices do not agree on.",
             place="secret",
-            remedy=f"Use {MINIMUM_SECRET_CHARACTERS} or more printable ASCII characters without blanks.",
+            remedy="Use 16 to 128 letters, digits or . _ : / + = @ ! # * , ; ? ~ ^ -",
         )
     return secret

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import msgspec
 
+from nac.validation import RADIUS_SECRET
 from radius.module.settings import ModuleSettings
 
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
 # Rendered at the top; what stands in templates/ is rendered once for each slot.
 _RENDERED = ("radiusd.conf",)
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
-# In radiusd's double-quoted strings these would begin an escape or an expansion, or end the string.
-_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
 
 
 class RenderError(Exception):
@@ -123,7 +122,7 @@ def _nas_client(slot: Slot, number: int, client: NasClient) -> str:
 
 
 def _checked_secret(secret: str, where: str) -> str:
-    if not _SECRET.fullmatch(secret):
+    if not RADIUS_SECRET.fullmatch(secret):
         raise RenderError(
             f"the secret of {where} must be 16 to 128 letters, digits or . _ : / + = @ ! # * , ; ? ~ ^ -; change it"
         )
