@@ -13,20 +13,22 @@ from tests.faults.load import Load
 _DEVICES = 20
 # Minutes of load without PostgreSQL fit.
 CELL_DISK_BYTES = 256 << 20
-_recoveries: list[tuple[str, float]] = []
+_notes: list[str] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _recoveries:
-        terminalreporter.section("recovery times")
-    for what, seconds in _recoveries:
-        terminalreporter.line(f"{seconds:7.2f} s  {what}")
+    if _notes:
+        terminalreporter.section("what it took")
+    for line in _notes:
+        terminalreporter.line(line)
 
 
 @pytest.fixture
-def note() -> Callable[[str, float], None]:
-    """Keeps how long something took, for the summary."""
-    return lambda what, seconds: _recoveries.append((what, seconds))
+def note() -> Callable[[str, float | int], None]:
+    """Keeps how long something took (seconds), or how often it was done, for the summary."""
+    return lambda what, value: _notes.append(
+        f"{value:8.2f} s  {what}" if isinstance(value, float) else f"{value:8}    {what}"
+    )
 
 
 @pytest.fixture(scope="session")
