@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from nac import clock
 from nac.engine import Request, decide
+from nac.mac import normalise_mac
 from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.cell import Policies
@@ -105,6 +106,8 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
+    if case.method == "mab" and case.request.names_its_station():
+        case.request.mac = normalise_mac(case.request.user_name)
     case.values = case.request.engine_values()
     case.values["identity"] = (case.request.user_name,)
     if slot.status != "active":

@@ -79,6 +79,15 @@ class AccessRequest:
     def nas_key(self) -> str:
         return self.nas_identifier or self.nas_address
 
+    def names_its_station(self) -> bool:
+        """Whether a name that is a MAC address may stand for the Calling-Station-Id: some switches send none with MAB.
+
+        Not where one is sent that is no MAC address, nor with the service types of logins: there a person may have
+        typed the name.
+        """
+        attributes = self.attributes
+        return "Calling-Station-Id" not in attributes and first(attributes, "Service-Type") in ("", "Call-Check")
+
     def find_nas(self, view: ReplicaView, tenant: int) -> NasRecord | None:
         """By NAS-Identifier, then by the address it states, then by the address it sends from."""
         if self.nas_identifier:

@@ -92,9 +92,17 @@ def test_no_password_and_no_call_check_is_rejected(cell):
     assert cell.decision().reason == "wrong-password"
 
 
-def test_calling_station_is_missing_so_no_endpoint_is_known(cell):
-    """The name alone claims an address; where the NAS does not confirm it the device stays unknown."""
-    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"')
+@pytest.mark.parametrize("service", [(), ("Service-Type=Call-Check",)])
+def test_calling_station_is_missing_so_the_name_stands_for_it(cell, service):
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', *service)
+    assert_on_printer_vlan(reply)
+    assert cell.decision().mac == PRINTER.replace("-", "").lower()
+
+
+@pytest.mark.parametrize("typed_by_a_person", ["Service-Type=Login-User", 'Calling-Station-Id="192.0.2.7"'])
+def test_name_may_have_been_typed_so_no_endpoint_is_known(cell, typed_by_a_person):
+    """A login page or VPN that passes on what a person enters: the name alone proves no device."""
+    reply = radclient(cell.alpha, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"', typed_by_a_person)
     assert reply.code == "Access-Reject"
     assert cell.decision().reason == "unknown-mac"
 
