@@ -81,10 +81,10 @@ def add_authority(owner, tenant, *, kind="issuing", subject="/O=Alpha/CN=CA"):
     return authority_id
 
 
-def add_certificate(owner, tenant, authority_id, serial, *, profile="eap-client-device", status="valid"):
+def add_certificate(owner, tenant, authority_id, serial, *, profile="eap-client-device", status="valid", has_key=True):
     owner.execute(
         "INSERT INTO certificates (tenant_id, authority_id, serial, profile, common_name, subject, certificate_der, "
-        "status, not_before, not_after) "
-        "VALUES (%s, %s, %s, %s, 'cn', '/CN=cn', '', %s, now() - interval '1 day', now() + interval '1 year')",
-        (tenant.id, authority_id, serial, profile, status),
+        "key_sealed, status, not_before, not_after) "
+        "VALUES (%s, %s, %s, %s, 'cn', '/CN=cn', '', %s, %s, now() - interval '1 day', now() + interval '1 year')",
+        (tenant.id, authority_id, serial, profile, b"sealed" if has_key else None, status),
     )

@@ -48,6 +48,8 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
     ca = add_authority(owner, alpha)
     add_certificate(owner, alpha, ca, b"\x0f\xff")
     add_certificate(owner, alpha, ca, b"\x01", profile="eap-server")
+    # Newer, but nobody here could present it.
+    add_certificate(owner, alpha, ca, b"\x07", profile="eap-server", has_key=False)
     replica.catch_up()
     with replica.view as view:
         slot = view.slot(alpha.slot)
