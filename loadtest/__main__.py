@@ -23,7 +23,7 @@ from loadtest.tenantry import known, make_tenants
 from nac.errors import AdmitError
 
 # What `--only` calls the works.
-_GROUPS = {"mab": ("mab",), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
+_GROUPS = {"mab": ("mab", "mab-paced"), "acct": ("acct",), "tls": ("tls-full", "tls-mix")}
 _DEFAULT_SLOTS = 32
 
 

@@ -73,11 +73,16 @@ def _mab(results: Results) -> list[Finding]:
     cpu = ours.microseconds("radiusd") / stock.microseconds("radiusd")
     rate = "MAB rate until the last row was in PostgreSQL, of the rate of FreeRADIUS with rlm_sql"
     answers = "MAB rate of answers alone, of the same"
-    return [
+    found = [
         Finding("P1", rate, ours.stored_rate / sql.rate, "x", 4, at_least=True),
         Finding("P1", answers, ours.rate / sql.rate, "x", 4, at_least=True),
         Finding("P1", "radiusd's CPU time per MAB, of stock FreeRADIUS with files", cpu, "x", 2, at_least=False),
     ]
+    if ("mab-paced", PRODUCT) in results:
+        paced, stock = results["mab-paced", PRODUCT], results["mab-paced", STOCK]
+        cpu = paced.microseconds("radiusd") / stock.microseconds("radiusd")
+        found.append(Finding("P1", "the same with both at the same rate", cpu, "x", 2, at_least=False))
+    return found
 
 
 def _handshakes(results: Results) -> list[Finding]:

@@ -16,7 +16,13 @@ from loadtest.workloads import Device
 STOCK, STOCK_RESUMING, RLM_SQL = "stock", "stock, cache on", "rlm_sql"
 # Which peers a work is compared with. Stock without its session cache does less in a full handshake, so it is the
 # harder one to beat there.
-PEERS_OF = {"mab": (STOCK, RLM_SQL), "acct": (RLM_SQL,), "tls-full": (STOCK,), "tls-mix": (STOCK_RESUMING,)}
+PEERS_OF = {
+    "mab": (STOCK, RLM_SQL),
+    "mab-paced": (STOCK,),
+    "acct": (RLM_SQL,),
+    "tls-full": (STOCK,),
+    "tls-mix": (STOCK_RESUMING,),
+}
 _CLIENTS = 32
 _CLIENT_VLAN = "30"
 
