@@ -35,6 +35,8 @@ STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
 # A report that takes longer has met a database that hangs.
 HANGS_SECONDS = 2.0
+# A configuration that could not be brought into force is tried again: a port may be free by then.
+RETRY_SECONDS = 60.0
 # A segment of the journal.
 LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
@@ -85,6 +87,7 @@ class Keeper:
         # Whether the last report arrived, and when the one began that is under way.
         self._reported = False
         self._reporting_since: float | None = None
+        self._retry_at = float("inf")
         self.configuration_changed = threading.Event()
         self.configuration_changed.set()
 
@@ -112,7 +115,7 @@ class Keeper:
         hang as long as the database does."""
         due = 0.0
         while not stop.wait(TICK_SECONDS):
-            if self._reported and self.configuration_changed.is_set():
+            if self._reported and (self.configuration_changed.is_set() or time.monotonic() >= self._retry_at):
                 self._bring_up_to_date()
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_SECONDS
@@ -174,6 +177,7 @@ class Keeper:
     def _bring_up_to_date(self) -> None:
         """Exchange radiusd where the configuration in the database is another than the one that runs."""
         self.configuration_changed.clear()
+        self._retry_at = float("inf")
         try:
             self._exchange_where_needed()
             self._alarms.clear("configuration")
@@ -191,6 +195,8 @@ class Keeper:
             slots = self._directory.slots(count=count) if renewed else slots
         running = self._radiusd.generation
         if running is not None and running.facts.fingerprint == self._generations.fingerprint(slots):
+            # What could not come into force may have been taken back.
+            self._alarms.clear("exchange")
             return
         log.info("exchanging radiusd for a new configuration")
         trouble = self._radiusd.exchange(
@@ -199,6 +205,7 @@ class Keeper:
         if trouble:
             log.error("the new configuration is not in force: %s", trouble)
             self._alarms.tell("exchange", f"A changed configuration is not in force: {trouble}")
+            self._retry_at = time.monotonic() + RETRY_SECONDS
             return
         self._alarms.clear("exchange")
         self._directory.free(renewed)
