@@ -15,10 +15,10 @@ from typing import Self
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT
 from loadtest.product_tenants import Provisioned
-from loadtest.radius_client import Exchange, RadiusClient, Request
+from loadtest.radius_client import Exchange, RadiusClient, Request, Target
 from loadtest.tally import Run
 from loadtest.tenantry import CERTIFICATE_VLAN
-from loadtest.workloads import BENCH_NAS, START, STOP, AccountingSource, Device, mab
+from loadtest.workloads import START, STOP, AccountingSource, Device, Nas, mab
 from tests.faults.instance import Instance
 from tests.faults.waiting import until
 
@@ -70,9 +70,11 @@ class Load:
         self._per_second = per_second
         self._tries = tries
         self._turns = [turn for turn in _TURNS if with_eap or turn != "tls"]
-        self._prefix = f"f-{os.urandom(4).hex()}"
+        # Names this load's rows: its NAS, and the beginning of its accounting session ids.
+        self._name = f"load-{os.urandom(4).hex()}"
+        self._nas = Nas(identifier=self._name)
         self._devices = [Device(made.target, each.mac, each.vlan) for made in tenants for each in made.tenant.endpoints]
-        self._accounting = AccountingSource(self._devices, prefix=self._prefix, open_sessions=50)
+        self._accounting = AccountingSource(self._devices, prefix=self._name, nas=self._nas, open_sessions=50)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._generate, name="load")
         # Of every answer, on perf_counter's clock; grows while the load runs.
@@ -80,8 +82,6 @@ class Load:
         self.run = Run()
 
     def __enter__(self) -> Self:
-        self._instance.wait_until_shipped()
-        self._before = self._count_decisions()
         self._thread.start()
         until(lambda: self.answers, "a first answer")
         return self
@@ -99,8 +99,8 @@ class Load:
 
     def _source(self) -> Iterator[Exchange]:
         permits = cycle(self._devices)
-        handshakes = cycle(_supplicants(self._tenants))
-        nas = BENCH_NAS.attributes()
+        nas = self._nas.attributes()
+        handshakes = cycle(_supplicants(self._tenants, nas))
         for turn in cycle(self._turns):
             if self._stop.is_set():
                 return
@@ -155,7 +155,7 @@ class Load:
             "SELECT session_id, status_type, coalesce(session_seconds, 0), count(*) FROM accounting_log "
             "WHERE tenant_id = ANY (%s) AND session_id LIKE %s GROUP BY 1, 2, 3",
             [made.tenant_id for made in self._tenants],
-            f"{self._prefix}-%",
+            f"{self._name}-%",
         )
         stored = {(session, status, int(seconds)): number for session, status, seconds, number in rows}
         promised = Counter(
@@ -169,7 +169,7 @@ class Load:
 
     def assert_decisions_stored(self) -> None:
         """As many rows in auth_log as requests and conversations were answered, with the reasons that they had."""
-        decided = self._decided()
+        decided = self._count_decisions()
         kinds = {kind: tally.finished for kind, tally in self.run.tallies.items() if not kind.startswith("acct")}
         unknown = kinds.pop(UNKNOWN, 0)
         assert decided == +Counter({"rule-permitted": sum(kinds.values()), "unknown-mac": unknown})
@@ -181,27 +181,23 @@ class Load:
         assert answered <= decided <= answered + self.run.retransmissions
 
     def count_decided(self) -> int:
-        """Rows of auth_log that came since the load began."""
-        return self._decided().total()
-
-    def _decided(self) -> Counter[str]:
-        return self._count_decisions() - self._before
+        """Rows of auth_log that this load made."""
+        return self._count_decisions().total()
 
     def _count_decisions(self) -> Counter[str]:
         rows = self._instance.query(
-            "SELECT reason, count(*) FROM auth_log WHERE tenant_id = ANY (%s) GROUP BY 1",
+            "SELECT reason, count(*) FROM auth_log WHERE tenant_id = ANY (%s) AND nas_identifier = %s GROUP BY 1",
             [made.tenant_id for made in self._tenants],
+            self._name,
         )
         return Counter(dict(rows))
 
 
-def _supplicants(tenants: Sequence[Provisioned]) -> list[tuple]:
+def _supplicants(tenants: Sequence[Provisioned], nas: bytes) -> list[tuple[Target, Supplicant]]:
     made = []
     for tenant in tenants:
         for files in tenant.clients:
             context = client_context(certificate=str(files.certificate), key=str(files.key))
-            supplicant = Supplicant(
-                context, files.identity, BENCH_NAS.attributes(), server_certificate=tenant.server_certificate
-            )
+            supplicant = Supplicant(context, files.identity, nas, server_certificate=tenant.server_certificate)
             made.append((tenant.target, supplicant))
     return made

@@ -124,7 +124,12 @@ def data_file(instance):
 
 
 @pytest.mark.parametrize(
-    "damage", [zero_first_pages, zero_all_but_the_head, pytest.param(cut_in_half, marks=pytest.mark.long)]
+    "damage",
+    [
+        zero_first_pages,
+        pytest.param(zero_all_but_the_head, marks=pytest.mark.long),
+        pytest.param(cut_in_half, marks=pytest.mark.long),
+    ],
 )
 def test_replica_damaged_while_the_agent_is_away_is_built_anew(instance, tenants, note, damage):
     """The agent is killed and the replica's file damaged under a radiusd that serves from it. The next agent builds a
@@ -144,6 +149,7 @@ def test_replica_damaged_while_the_agent_is_away_is_built_anew(instance, tenants
     instance.wait_until_well()
 
 
+@pytest.mark.long
 def test_replica_damaged_while_the_cell_is_down_is_built_anew(instance, tenants):
     """Agent and radiusd are stopped and the file is damaged: the cell starts, builds it anew and serves."""
     with instance.stopped("agent"):

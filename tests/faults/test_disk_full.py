@@ -129,6 +129,7 @@ def test_radiusd_that_starts_on_a_full_disk_admits_devices(instance, tenants, ce
     assert instance.query("SELECT count(*) FROM accounting_log WHERE session_id = %s", session_id) == [(1,)]
 
 
+@pytest.mark.long
 def test_agent_that_starts_on_a_full_disk_takes_over_and_tells(instance, tenants, cell_disk):
     """The agent dies while the disk is full, and radiusd with it: the next one starts both with what is at hand."""
     with Wire(tenants[0]) as wire:

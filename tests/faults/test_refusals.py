@@ -146,7 +146,7 @@ def test_agent_refuses_a_taken_port(run_agent):
     assert_one_sentence(done, f"port {port + 1} ", "is taken", "--first-port")
 
 
-@pytest.mark.parametrize("version", ["3.2.1", "3.2.9", "3.2.10", "3.0.26", "4.0.0"])
+@pytest.mark.parametrize("version", ["3.2.1", "3.2.9", "4.0.0"])
 def test_agent_refuses_another_freeradius(run_agent, tmp_path, version):
     """radiusd itself says another version than dpkg may have."""
     fake = tmp_path / "freeradius"
