@@ -223,7 +223,7 @@ class Instance:
         )
 
     def wait_until_well(self) -> None:
-        until(lambda: not self.complaints() and self.status()["database"], "every process is well")
+        until(lambda: not self.complaints(), "every process is well")
 
     def wait_until_shipped(self) -> None:
         self.installation.wait_until_shipped()

@@ -99,16 +99,19 @@ def test_bad_packets_meet_silence_and_are_counted_by_reason(instance, tenants):
 
 def test_wrong_secret_and_signatures_are_named_in_the_counters(instance, tenants):
     """Beside how many: what was wrong, and with which slot's client; radiusd says so once a second at the most."""
-    reasons = ("radiusd_log_bad_message_authenticator", "radiusd_log_bad_request_authenticator")
-    before = {name: instance.counter(name) for name in reasons}
     with Wire(tenants[1]) as wire:
+        bad = {
+            "radiusd_log_bad_message_authenticator": (wire.mab_packet(secret=_STRANGERS_SECRET), False),
+            "radiusd_log_bad_request_authenticator": (wire.accounting_packet("n", secret=_STRANGERS_SECRET), True),
+        }
+        for name, (datagram, acct) in bad.items():
+            before = instance.counter(name)
 
-        def are_named() -> bool:
-            wire.send(wire.mab_packet(secret=_STRANGERS_SECRET))
-            wire.send(wire.accounting_packet("n", secret=_STRANGERS_SECRET), acct=True)
-            return all(instance.counter(name) > before[name] for name in reasons)
+            def is_named(name=name, datagram=datagram, acct=acct, before=before) -> bool:
+                wire.send(datagram, acct=acct)
+                return instance.counter(name) > before
 
-        until(are_named, f"{reasons} rise")
+            until(is_named, f"{name} rises")
         assert wire.verdict() == packet.ACCESS_ACCEPT
 
 

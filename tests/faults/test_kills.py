@@ -60,9 +60,11 @@ def test_killed_radiusd_is_started_again_and_what_it_promised_is_kept(instance, 
     until(lambda: not instance.complaints(), "the cell is well")
 
 
+@pytest.mark.long
 def test_killed_radiusd_comes_back_while_postgresql_hangs(instance, tenants, note):
     """PostgreSQL hangs with the agent's connections open, and radiusd dies: the agent must not wait for the one to
     replace the other."""
+    until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
     with instance.frozen("postgres"), Wire(tenants[0]) as wire:
         until(lambda: not instance.status()["database"], "the cell notices that PostgreSQL hangs")
         killed = instance.kill("radiusd")
