@@ -8,7 +8,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
 from radius.module.decision import Places
 from radius.module.repeats import Repeats, key_of, predecessors_records
-from radius.module.request import AccessRequest
+from radius.module.request import AccessRequest, is_recordable
 
 _STREAM = "acct"
 _cell: Cell
@@ -46,7 +46,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             place.site_id,
             place.nas_id,
             request.nas_address,
-            tuple(pair for pair in pairs if not pair[0].startswith("Admit-")),
+            tuple(pair for pair in pairs if is_recordable(pair[0])),
         )
         key = key_of(record)
         if key in _repeats:

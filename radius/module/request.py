@@ -1,6 +1,8 @@
 """An Access-Request as the module sees it: attributes by name, and who asks from where."""
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from nac.mac import called_station_ssid, is_random_mac, normalise_mac
 from nac.replica.records import NasRecord
@@ -11,12 +13,11 @@ from radius.module.radiusd_api import Pairs
 Attributes = dict[str, tuple[str, ...]]
 EngineValues = dict[str, tuple[str | int | bool, ...]]
 
-# Credentials, and what belongs to transport or to radiusd itself: neither rules nor the log see them.
+# Credentials by name, vendors' own included: neither rules nor any log see them. EAP-Key-Name only names a key.
+_CREDENTIAL = re.compile(r"Password|Passphrase|Secret|-Key$|-Keys$|^CHAP-|^MS-CHAP|^MS-MPPE-|^ARAP-|^Digest-Response$")
+# What belongs to transport or to radiusd itself: of no use to rules and to the log of decisions.
 _PRIVATE = frozenset(
     (
-        "User-Password",
-        "CHAP-Password",
-        "CHAP-Challenge",
         "EAP-Message",
         "Message-Authenticator",
         "State",
@@ -26,7 +27,7 @@ _PRIVATE = frozenset(
         "EAP-Session-Resumed",
     )
 )
-_OWN_PREFIXES = ("Admit-", "TLS-", "MS-CHAP", "Tmp-")
+_OWN_PREFIXES = ("Admit-", "TLS-", "Tmp-")
 _ENGINE_NAMES: dict[str, str] = {}
 MAX_ENGINE_NAMES = 5_000
 _EMPTY = ("",)
@@ -41,6 +42,12 @@ def collect(pairs: Pairs | None) -> Attributes:
         else:
             found[name] = (value,)
     return found
+
+
+@lru_cache(maxsize=5_000)
+def is_recordable(name: str) -> bool:
+    """Whether the attribute may be kept: it is the packet's, not ours, and no credential."""
+    return not name.startswith("Admit-") and _CREDENTIAL.search(name) is None
 
 
 def first(attributes: Mapping[str, tuple[str, ...]], name: str) -> str:
@@ -129,7 +136,8 @@ class AccessRequest:
 
 
 def _name_for_engine(name: str) -> str:
-    engine_name = "" if name in _PRIVATE or name.startswith(_OWN_PREFIXES) else "radius." + name
+    hidden = name in _PRIVATE or name.startswith(_OWN_PREFIXES) or not is_recordable(name)
+    engine_name = "" if hidden else "radius." + name
     if len(_ENGINE_NAMES) < MAX_ENGINE_NAMES:
         _ENGINE_NAMES[name] = engine_name
     return engine_name

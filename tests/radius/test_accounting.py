@@ -107,6 +107,23 @@ def test_request_without_a_status_type_is_journalled_too(cell):
     assert len(cell.accounting()) == 1
 
 
+def test_credentials_are_not_kept_whoever_sends_them(cell):
+    """RFC 2866 5.13 has none of them in accounting; NASes of all kinds send what they had at hand."""
+    sent = session()
+    # CHAP-Password, ARAP-Password, MS-CHAP-Response; then a User-Password, whose unhidden octets are not UTF-8.
+    vendor = (311).to_bytes(4, "big") + b"\x01\x12" + b"c" * 16
+    secret = [(3, b"\x01" + b"p" * 16), (70, b"p" * 16), (26, vendor), (packet.USER_PASSWORD, b"\xfe" * 16)]
+    assert Nas(cell.alpha).account(joined([(ACCT_STATUS_TYPE, 1), *sent, *secret])) is not None
+    (record,) = cell.accounting()
+    assert [name for name, _ in record.attributes] == [
+        "Acct-Status-Type",
+        "User-Name",
+        "Calling-Station-Id",
+        "Acct-Session-Id",
+        "NAS-Identifier",
+    ]
+
+
 def test_packet_that_is_sent_again_is_acknowledged_and_journalled_once(cell):
     """RFC 5080 2.2.2: the same source port, identifier and authenticator."""
     nas = Nas(cell.alpha)

@@ -116,6 +116,13 @@ class TestRequest:
             "Module-Failure-Message",
             "MS-CHAP-Response",
             "MS-CHAP2-Response",
+            "MS-MPPE-Send-Key",
+            "ARAP-Password",
+            "ARAP-Challenge-Response",
+            "Tunnel-Password",
+            "Ascend-Send-Secret",
+            "Huawei-User-Password",
+            "Digest-Response",
             "TLS-Client-Cert-Serial",
             "Tmp-String-0",
         )
