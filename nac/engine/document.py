@@ -30,6 +30,9 @@ def read_policy_text(text: str | bytes) -> object:
         raise PolicyErrors([Mistake("", "is not UTF-8 text")]) from exc
     except json.JSONDecodeError as exc:
         raise PolicyErrors([Mistake(f"line {exc.lineno}, column {exc.colno}", f"is not JSON: {exc.msg}")]) from exc
+    except ValueError as exc:
+        # A number of more digits than Python reads (4,300): all that is left of what json.loads raises.
+        raise PolicyErrors([Mistake("", "holds a number of thousands of digits")]) from exc
     if repeated:
         raise PolicyErrors(Mistake("", f"the key {key[:64]!r} occurs twice in one object") for key in repeated)
     return document
