@@ -6,6 +6,7 @@ steady pace in a thread of its own.
 
 import os
 import threading
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count, cycle, pairwise
@@ -128,7 +129,7 @@ class Load:
 
     def answered_since(self, moment: float) -> int:
         """Answers after `moment` of perf_counter."""
-        return sum(1 for at in reversed(self.answers) if at > moment)
+        return len(self.answers) - bisect_right(self.answers, moment)
 
     @property
     def longest_silence_seconds(self) -> float:

@@ -137,8 +137,10 @@ def test_agent_that_starts_on_a_full_disk_takes_over_and_tells(instance, tenants
             for name in ("agent", "radiusd"):
                 instance.kill(name)
             until(wire.is_admitted, "a verdict")
-            until(lambda: instance.alarm(LOW), "an alarm")
-            assert instance.status()["agent_pid"] == instance.pid("agent")
+            until(
+                lambda: instance.status()["agent_pid"] == instance.pid("agent") and instance.alarm(LOW),
+                "an alarm of the new agent",
+            )
         until(lambda: not instance.alarm(LOW), "the end of the alarm")
     instance.wait_until_well()
     assert instance.status()["radiusd_pid"] == instance.pid("radiusd")
