@@ -8,16 +8,23 @@ from cli.fail import Refused
 from nac.settings import Settings
 
 
-def require_free_ports(settings: Settings) -> None:
-    """Raise Refused with the first port of cell or API that somebody else holds."""
-    taken = first_taken(settings.listen_address, settings.cell_ports, socket.SOCK_DGRAM)
+def require_free_ports(settings: Settings, *, running: Settings | None = None) -> None:
+    """Raise Refused with the first port of cell or API that somebody else holds.
+
+    With `running`, the ports that the running processes were started with count as free: they are about to be given up.
+    """
+    cell_held = running.cell_ports if running else range(0)
+    # Port 0 is any free one: it tells whether the address is this machine's where all else is held.
+    wanted = [0, *(port for port in settings.cell_ports if port not in cell_held)]
+    taken = first_taken(settings.listen_address, wanted, socket.SOCK_DGRAM)
     if taken:
         raise Refused(
             f"UDP port {taken} of {settings.listen_address} is taken; the cell needs"
             f" {settings.cell_ports.start} to {settings.cell_ports.stop - 1}.",
             remedy="Choose others: ./admit up --first-port PORT.",
         )
-    if first_taken(settings.listen_address, [settings.api_port], socket.SOCK_STREAM):
+    keeps_api_port = running is not None and running.api_port == settings.api_port
+    if not keeps_api_port and first_taken(settings.listen_address, [settings.api_port], socket.SOCK_STREAM):
         raise Refused(
             f"TCP port {settings.api_port} of {settings.listen_address} is taken; the API needs it.",
             remedy="Choose another: ./admit up --api-port PORT.",

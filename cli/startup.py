@@ -16,7 +16,7 @@ from cli.ports import require_free_ports
 from cli.programs import OTHERS, STORES, programs, write_redis_configuration
 from cli.progress import Progress
 from cli.supervisor import Supervisor
-from nac.settings import Settings, load_settings
+from nac.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
@@ -49,6 +49,8 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     stamp = _stamp(configuration, values)
     running = Supervisor(layout).is_up()
     if running and _stored_stamp(layout) != stamp:
+        # What cannot start must not end what runs.
+        require_free_ports(settings, running=_settings_before(layout) or settings)
         with progress.step("restart", "settings or code have changed since the processes were started"):
             stop(layout)
         running = False
@@ -58,6 +60,14 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     _start_database(layout, settings, progress)
     _start_others(layout, settings, progress)
     return Started(settings, anew=not running)
+
+
+def _settings_before(layout: Layout) -> Settings | None:
+    """As admit.env has them from the last start, None where a person has since made a mistake in it."""
+    try:
+        return load_settings(environment.compose(layout, {}))
+    except SettingsError:
+        return None
 
 
 def _start_supervisor(

@@ -144,13 +144,15 @@ class _RuleParser:
         missing = [key for key in keys if key not in document]
         if missing:
             report.add(place, f"lacks {', '.join(missing)}")
-            return None
-        identifier = self._identifier(document["id"], at_key(place, "id"))
-        name = document["name"]
-        if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME:
+        # What is there is read all the same: every mistake in one answer.
+        identifier = self._identifier(document["id"], at_key(place, "id")) if "id" in document else ""
+        name = document.get("name")
+        if "name" in document and (not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME):
             report.add(at_key(place, "name"), f"must be text of 1 to {_MAX_NAME} characters")
-        when = self._conditions.parse(document["when"], at_key(place, "when"))
-        then = Outcome() if pinned else parse_outcome(document["then"], at_key(place, "then"), report, self._replies)
+        when = self._conditions.parse(document["when"], at_key(place, "when")) if "when" in document else None
+        then = Outcome()
+        if not pinned and "then" in document:
+            then = parse_outcome(document["then"], at_key(place, "then"), report, self._replies)
         return None if when is None else Rule(identifier, str(name), when, then, pinned)
 
     def _identifier(self, value: object, place: str) -> str:

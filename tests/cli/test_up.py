@@ -134,6 +134,22 @@ def test_damaged_settings_are_refused_with_every_mistake(up: Installation):
     assert all(name in done.stderr for name in changed)
 
 
+@pytest.mark.parametrize(
+    ("option", "words"), [("--listen", "no address 192.0.2.1"), ("--api-port", "TCP port {api} of 127.0.0.1 is taken")]
+)
+def test_choice_that_cannot_be_met_leaves_everything_running(up: Installation, option: str, words: str):
+    before = up.processes()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        api = str(holder.getsockname()[1])
+        done = up.run("up", "--no-install", "--no-demo", option, "192.0.2.1" if option == "--listen" else api)
+    assert done.returncode == 1
+    assert words.format(api=api) in done.stderr
+    after = up.processes()
+    assert {name: row["pid"] for name, row in after.items()} == {name: row["pid"] for name, row in before.items()}
+
+
 def test_newer_database_is_refused(up: Installation):
     with up.connect() as connection:
         (head,) = connection.execute("SELECT version_num FROM alembic_version").fetchone() or ("",)

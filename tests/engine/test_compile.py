@@ -47,6 +47,22 @@ def test_every_mistake_is_reported_at_its_place():
     }
 
 
+def test_what_an_incomplete_rule_does_say_is_checked_too():
+    found = mistakes(
+        {
+            "pinned_denies": [{"id": "p", "when": compare("colour", "equals", "red")}],
+            "rules": [{"name": " ", "then": {**PERMIT, "vlan": "4095"}}],
+        }
+    )
+    assert found.keys() == {
+        "pinned_denies[0]",
+        "pinned_denies[0].when.attribute",
+        "rules[0]",
+        "rules[0].name",
+        "rules[0].then.vlan",
+    }
+
+
 @pytest.mark.parametrize(
     ("condition", "place", "words"),
     [
