@@ -5,19 +5,20 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from sqlalchemy import Engine
 
 from nac.errors import AdmitError
-from nac.ids import CellId
+from nac.ids import CellId, SlotNumber
 from nac.journal.segment import journal_bytes, sync_segments
 from nac.replica.check import check_replica
 from nac.replica.files import ReplicaDamaged
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
-from radius.agent.directory import Directory
+from radius.agent.directory import Directory, SlotRow
 from radius.agent.generation import Generations
 from radius.agent.log import LogFollower
 from radius.agent.materials import forget_old_sessions
@@ -33,7 +34,7 @@ JOURNAL_SYNC_SECONDS = 0.05
 TICK_SECONDS = 0.2
 STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
-# A report that takes longer has met a database that hangs.
+# What takes longer has met a database that hangs.
 HANGS_SECONDS = 2.0
 # A configuration that could not be brought into force is tried again: a port may be free by then.
 RETRY_SECONDS = 60.0
@@ -84,9 +85,9 @@ class Keeper:
         self._log_counts: Counter[str] = Counter()
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
         self._counters: Counter[str] = Counter()
-        # Whether the last report arrived, and when the one began that is under way.
+        # Whether the last report arrived, and since when the database is being asked something.
         self._reported = False
-        self._reporting_since: float | None = None
+        self._asking_since: float | None = None
         self._retry_at = float("inf")
         self.configuration_changed = threading.Event()
         self.configuration_changed.set()
@@ -123,8 +124,16 @@ class Keeper:
 
     @property
     def _database(self) -> bool:
-        since = self._reporting_since
+        since = self._asking_since
         return self._reported and (since is None or time.monotonic() - since < HANGS_SECONDS)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        self._asking_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._asking_since = None
 
     def sync_journal(self, stop: threading.Event) -> None:
         """To disk every 50 ms: what a power cut can take of the journal. A crash of radiusd or of us takes nothing."""
@@ -186,13 +195,18 @@ class Keeper:
             self._reported = False
             self.configuration_changed.set()
 
-    def _exchange_where_needed(self) -> None:
+    def _wanted_slots(self) -> tuple[list[SlotRow], list[SlotNumber]]:
+        """What radiusd should be configured with, and the slots among it that get a new secret thereby."""
         count = self._settings.cell_slots
-        slots = self._directory.slots(count=count)
-        renewed = []
-        if sum(slot.status == "free" for slot in slots) < FEW_FREE_SLOTS:
+        with self._asking():
+            slots = self._directory.slots(count=count)
+            if sum(slot.status == "free" for slot in slots) >= FEW_FREE_SLOTS:
+                return slots, []
             renewed = self._directory.renew_retired(count=count)
-            slots = self._directory.slots(count=count) if renewed else slots
+            return self._directory.slots(count=count) if renewed else slots, renewed
+
+    def _exchange_where_needed(self) -> None:
+        slots, renewed = self._wanted_slots()
         running = self._radiusd.generation
         if running is not None and running.facts.fingerprint == self._generations.fingerprint(slots):
             # What could not come into force may have been taken back.
@@ -208,7 +222,8 @@ class Keeper:
             self._retry_at = time.monotonic() + RETRY_SECONDS
             return
         self._alarms.clear("exchange")
-        self._directory.free(renewed)
+        with self._asking():
+            self._directory.free(renewed)
 
     def _forget_sessions(self) -> None:
         forget_old_sessions(self._paths.sessions, lifetime_seconds=SESSION_LIFETIME_SECONDS, most=SESSION_FILES)
@@ -257,14 +272,12 @@ class Keeper:
             log.error("status.json cannot be written: %s", exc)
 
     def _report(self) -> None:
-        self._reporting_since = time.monotonic()
         try:
-            report(self._engine, self._cell_id, self._counters, self._alarms.standing())
+            with self._asking():
+                report(self._engine, self._cell_id, self._counters, self._alarms.standing())
         except AdmitError as exc:
             if self._reported:
                 log.warning("the database does not answer: %s", exc)
             self._reported = False
         else:
             self._reported = True
-        finally:
-            self._reporting_since = None
