@@ -31,7 +31,7 @@ def note() -> Callable[[str, float | int], None]:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def started_instance() -> Iterator[Instance]:
     instance = Instance()
     try:
@@ -59,7 +59,7 @@ def cell_disk(instance: Instance) -> Path:
     return instance.mounts[0]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def made_tenants(started_instance: Instance) -> "tuple[Provisioned, Provisioned]":
     maker = make_tenants(started_instance)
     alpha, bravo = (maker(slug, number) for number, slug in enumerate(("fault-alpha", "fault-bravo")))
