@@ -20,7 +20,9 @@ SHORT_SECONDS = 2
 
 def serve_without(instance, work, name, how, seconds):
     """The load goes on for `seconds` without process `name`; returns what the cell says of itself at their end."""
-    until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
+    must_notice = name == "postgres" and (how == "frozen" or seconds > SHORT_SECONDS)
+    if must_notice:
+        until(lambda: instance.status()["database"], "the cell reports to PostgreSQL")
     with AWAY[how](instance, name):
         began = time.perf_counter()
         until(
@@ -28,7 +30,7 @@ def serve_without(instance, work, name, how, seconds):
             f"answers without {name}",
             seconds=seconds + PATIENCE_SECONDS,
         )
-        if name == "postgres" and (how == "frozen" or seconds > SHORT_SECONDS):
+        if must_notice:
             until(lambda: not instance.status()["database"], "the cell notices that PostgreSQL is away")
         status = instance.status()
         assert status["state"] == "serving"
