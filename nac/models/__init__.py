@@ -1,7 +1,7 @@
 """Every table, one file per aggregate. Importing this package completes the metadata."""
 
 from nac.models.audit import AuditEntry
-from nac.models.cell import Cell, Dictionary, JournalPosition, Slot
+from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import Certificate, CertificateAuthority
 from nac.models.endpoint import Endpoint, EndpointGroup, EndpointGroupMember, EndpointSighting
 from nac.models.log import AccountingLog, AuthLog
@@ -31,6 +31,7 @@ __all__ = [
     "Nas",
     "Policy",
     "PolicyVersion",
+    "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
     "Site",

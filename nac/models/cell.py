@@ -1,7 +1,8 @@
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, UniqueConstraint, func
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UuidKey
@@ -69,3 +70,21 @@ class JournalPosition(Base):
     # Conversations whose server certificate was sent and that have not ended yet.
     open_conversations: Mapped[dict[str, Any]] = mapped_column(default=dict)
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
+
+
+class QuarantinedRecord(Base):
+    """A journal record that could not be stored, and why; `radius.agent.replay` ships it once it can be."""
+
+    __tablename__ = "quarantined_records"
+    __table_args__ = (Index("ix_quarantined_records_cell_id_stream_id", "cell_id", "stream", "id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id", ondelete="CASCADE"))
+    # auth | acct
+    stream: Mapped[str]
+    # None where the record cannot be read.
+    tenant_id: Mapped[UUID | None] = mapped_column(index=True)
+    why: Mapped[str]
+    # msgpack, as in the journal.
+    payload: Mapped[bytes]
+    at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,7 +1,6 @@
 """One cell: takes its place in the database, fills its replica, starts radiusd, and keeps all of that going."""
 
 import fcntl
-import json
 import logging
 import platform
 import threading
@@ -25,8 +24,8 @@ from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
 from radius.agent.directory import Directory
-from radius.agent.files import write_small
 from radius.agent.generation import Generation, Generations
+from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
@@ -107,7 +106,7 @@ class CellAgent:
     def _take_place(self) -> tuple[CellId, bool]:
         """The cell's id, and whether the database answers: without it a cell serves what it has served before."""
         deadline = time.monotonic() + DATABASE_WAIT_SECONDS
-        known = self._read_identity()
+        known = read_identity(self._paths)
         while True:
             try:
                 return self._register(), True
@@ -137,20 +136,13 @@ class CellAgent:
             cells.upload_dictionary(
                 session, cell_id=cell_id, content=to_json(self._dictionary()), server_version=process.version()
             )
-        if self._read_identity() != cell_id:
-            write_small(self._paths.identity, json.dumps({"cell_id": cell_id}).encode())
+        write_identity(self._paths, cell_id)
         return cell_id
 
     @staticmethod
     def _dictionary() -> Dictionary:
         """What the radiusd here loads; Admit's own attributes are not among it, for no reply may carry them."""
         return read_dictionary(DICTIONARY)
-
-    def _read_identity(self) -> CellId | None:
-        try:
-            return CellId(int(json.loads(self._paths.identity.read_text())["cell_id"]))
-        except (OSError, ValueError, KeyError):
-            return None
 
     def _synchroniser(self, cell_id: CellId, directory: Directory, writer: ReplicaWriter) -> ReplicaSync:
         cell_sealer = Sealer(MasterKeyFile.load_or_create(self._paths.key))

@@ -1,27 +1,58 @@
-"""Where records go that cannot be stored: a file in the journal's own format, to be shipped once they can."""
+"""Where journal records go that cannot be stored: a table, written in the transaction that moves the position on.
 
-import os
-from pathlib import Path
-from zlib import crc32
+So a record is set aside exactly once: whatever is tried again or killed before the commit leaves nothing behind, and
+after it the position is behind the record. A file beside the journal could only repeat records or lose them.
+"""
 
-from nac.journal.segment import FRAME, HEADER
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
 
-MAX_BYTES = 64 << 20
+import msgspec
+import psycopg
+
+from nac.ids import CellId
+from nac.journal.records import AnyRecord
+
+# Of one stream of a cell. Some 100 MB at the most; what comes after it is counted, told and lost.
+MAX_RECORDS = 100_000
+_MAX_WHY = 500
+
+_KEEP = """
+INSERT INTO quarantined_records (cell_id, stream, tenant_id, why, payload) VALUES (%s, %s, %s, %s, %s)
+"""
+_COUNT = "SELECT count(*) FROM quarantined_records WHERE cell_id = %s AND stream = %s"
+
+_decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
 
-class Quarantine:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A record, and why it is not stored: its tenant lives elsewhere, or our code or PostgreSQL cannot take it."""
 
-    def add(self, payload: memoryview) -> None:
-        """On disk when this returns. A full file takes no more: the alarm that goes with each record still counts."""
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-        try:
-            size = os.fstat(descriptor).st_size
-            if size >= MAX_BYTES:
-                return
-            frame = FRAME.pack(len(payload), crc32(payload)) + payload
-            os.write(descriptor, frame if size else HEADER + frame)
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+    payload: memoryview
+    kind: Literal["stray", "quarantined"]
+    why: str
+
+
+def keep(cursor: psycopg.Cursor, cell_id: CellId, stream: str, records: Sequence[SetAside]) -> int:
+    """Add the records to the quarantine, as far as there is room; returns how many were left out."""
+    if not records:
+        return 0
+    (held,) = cursor.execute(_COUNT, (cell_id, stream)).fetchone() or (0,)
+    kept = records[: max(0, MAX_RECORDS - held)]
+    rows = [(cell_id, stream, _tenant_of(each.payload), _text(each.why), bytes(each.payload)) for each in kept]
+    cursor.executemany(_KEEP, rows)
+    return len(records) - len(kept)
+
+
+def _tenant_of(payload: memoryview) -> UUID | None:
+    try:
+        return UUID(_decode(payload).tenant_id)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _text(why: str) -> str:
+    return why.replace("\0", "")[:_MAX_WHY]

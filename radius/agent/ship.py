@@ -20,7 +20,7 @@ from nac.ids import CellId
 from nac.journal.reader import Batch, JournalReader, Position
 from radius.agent.alarms import Alarms
 from radius.agent.driver import driver_connection, sentence
-from radius.agent.quarantine import Quarantine
+from radius.agent.quarantine import SetAside, keep
 from radius.agent.streams import StrayRecord, Stream, Work
 
 MAX_RECORDS = 5_000
@@ -67,6 +67,16 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
     return engine
 
 
+def is_data_fault(exc: psycopg.Error) -> bool:
+    """Whether PostgreSQL refuses what it was given, so that trying again is of no use."""
+    return (exc.sqlstate or "")[:2] in _DATA_FAULTS
+
+
+def tenants_of(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
+    """Ids of the tenants that live in the cell."""
+    return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))
+
+
 class _PositionMoved(Exception):
     """No error: somebody else shipped, or we did and were not told."""
 
@@ -89,7 +99,6 @@ class Shipper:
         self._cell_id = cell_id
         self._engine = engine
         self._reader = JournalReader(journal / stream.name)
-        self._quarantine = Quarantine(journal / f"{stream.name}.quarantine")
         self._alarms = alarms
         self._clock = clock
         self._position: Position | None = None
@@ -135,7 +144,7 @@ class Shipper:
             self._position = None
             return 1
         except psycopg.Error as exc:
-            if (exc.sqlstate or "")[:2] not in _DATA_FAULTS:
+            if not is_data_fault(exc):
                 raise
             self._narrow(batch, exc)
             return 1
@@ -159,52 +168,58 @@ class Shipper:
             raise _PositionMoved
         return Position(row[0], row[1]), row[2]
 
-    def _store(self, batch: Batch) -> int:
-        """Returns the time of the last record, 0 where there is none."""
+    def _store(self, batch: Batch, refused: tuple[SetAside, ...] = ()) -> int:
+        """Returns the time of the last record, 0 where there is none. `refused` go into quarantine."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
             if self._lock(cursor)[0] != self._position:
                 raise _PositionMoved
-            work, last_at = self._prepare(cursor, batch)
+            work, last_at, strange = self._prepare(cursor, batch)
+            set_aside = [*refused, *strange]
             work.write(cursor, self._cell_id)
+            left_out = keep(cursor, self._cell_id, self._stream.name, set_aside)
             position = batch.position
             stored = (position.segment, position.offset, work.open_conversations(), self._cell_id, self._stream.name)
             cursor.execute(_POSITION_STORE, stored)
         self._stream.committed(work)
+        self._tell_set_aside(set_aside, left_out)
         return last_at
 
-    def _prepare(self, cursor: psycopg.Cursor, batch: Batch) -> tuple[Work, int]:
-        tenants = frozenset(row[0] for row in cursor.execute(_TENANTS, (self._cell_id,)))
-        work = self._stream.begin(tenants)
+    def _prepare(self, cursor: psycopg.Cursor, batch: Batch) -> tuple[Work, int, list[SetAside]]:
+        work = self._stream.begin(tenants_of(cursor, self._cell_id))
         last_at = 0
+        strange = []
         for payload in batch.payloads:
             try:
                 last_at = work.take(payload)
             except StrayRecord as exc:
-                self._set_aside(payload, f"{exc}", "stray")
+                strange.append(SetAside(payload, "stray", f"{exc}"))
             except Exception as exc:  # house-rule: whatever one record does to our code, the others are shipped
-                self._set_aside(payload, f"{type(exc).__name__}: {exc}", "quarantined")
+                strange.append(SetAside(payload, "quarantined", f"{type(exc).__name__}: {exc}"))
         # While a backlog is read, time is that of its records: what ends a conversation may be in the next batch.
         work.finish(last_at if batch.more else self._clock())
-        return work, last_at
+        return work, last_at, strange
 
     def _narrow(self, batch: Batch, exc: psycopg.Error) -> None:
         """The batch holds something that PostgreSQL refuses: find it by halves and set it aside."""
         if len(batch.payloads) > 1:
             self._limit = max(1, len(batch.payloads) // 2)
             return
-        for payload in batch.payloads:
-            self._set_aside(payload, sentence(exc), "quarantined")
+        refused = tuple(SetAside(payload, "quarantined", sentence(exc)) for payload in batch.payloads)
         batch.payloads = []
-        self._advance(batch, self._store(batch))
+        self._advance(batch, self._store(batch, refused))
 
-    def _set_aside(self, payload: memoryview, why: str, counter: str) -> None:
-        self._quarantine.add(payload)
-        self.counters[counter] += 1
-        self._alarms.tell(
-            f"{counter}-{self._stream.name}",
-            f"{self.counters[counter]} journal records were set aside in {self._quarantine.path.name}; the last: {why}",
-        )
+    def _tell_set_aside(self, records: list[SetAside], left_out: int) -> None:
+        """After the commit, so that each is counted once."""
+        self.counters["lost"] += left_out
+        for kind, number in Counter(record.kind for record in records).items():
+            self.counters[kind] += number
+            last = [record.why for record in records if record.kind == kind][-1]
+            full = f" The quarantine is full: {self.counters['lost']} were lost." if left_out else ""
+            self._alarms.tell(
+                f"{kind}-{self._stream.name}",
+                f"{self.counters[kind]} journal records were set aside, the last because: {last}.{full}",
+            )
 
     def _advance(self, batch: Batch, last_at: int) -> None:
         assert self._position is not None

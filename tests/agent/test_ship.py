@@ -5,16 +5,14 @@ import subprocess
 import sys
 import threading
 import time
-from zlib import crc32
 
 import psycopg
 import pytest
 
 from nac.journal.reader import JournalReader, Position
-from nac.journal.segment import FRAME, HEADER, list_segments, segment_path
+from nac.journal.segment import list_segments, segment_path
 from radius.agent.streams import AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
-from tests.journal.reading import decode, read_all
 from tests.replica.reading import ROOT
 
 
@@ -136,42 +134,6 @@ def test_text_that_postgresql_cannot_hold_is_cleaned_not_dropped(owner, alpha, j
     assert owner.execute("SELECT identity, session_id FROM accounting_log").fetchone() == ("cd", "s")
     assert owner.execute("SELECT identity FROM sessions").fetchone() == ("cd",)
     assert journal.alarm_codes == set()
-
-
-def test_record_that_postgresql_refuses_is_set_aside_alone(owner, alpha, journal):
-    records = [auth(alpha, at=AT + number) for number in range(60)]
-    records[17] = auth(alpha, at=AT + 17, policy_id="no uuid")
-    records[44] = auth(alpha, at=AT + 44, mac="no address")
-    journal.ship(*records)
-    assert count(owner, "auth_log") == 58
-    assert journal.auth.counters["quarantined"] == 2
-    assert journal.alarm_codes == {"quarantined-auth"}
-    kept = (journal.directory / "auth.quarantine").read_bytes()
-    assert kept.startswith(HEADER)
-    replay = journal.directory / "replay"
-    replay.mkdir()
-    (replay / f"{1:020d}.journal").write_bytes(kept)
-    assert [decode(payload) for payload in read_all(replay)[0]] == [records[17], records[44]]
-
-
-def test_record_of_a_tenant_that_left_the_cell_is_set_aside(owner, alpha, journal):
-    journal.write(auth(alpha), auth(alpha, tenant_id=""))
-    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (alpha.id,))
-    journal.ship()
-    assert count(owner, "auth_log") == 0
-    assert journal.auth.counters["stray"] == 2
-    assert journal.alarm_codes == {"stray-auth"}
-
-
-def test_unreadable_record_stops_nothing(owner, alpha, journal, tmp_path):
-    journal.write(auth(alpha))
-    path = segment_path(journal.directory / "auth", list_segments(journal.directory / "auth")[0])
-    with path.open("ab") as file:
-        payload = b"\x92\xa7unknown\x01"
-        file.write(FRAME.pack(len(payload), crc32(payload)) + payload)
-    journal.ship(auth(alpha, at=AT + 1))
-    assert count(owner, "auth_log") == 2
-    assert journal.auth.counters["quarantined"] == 1
 
 
 def sighted(owner):

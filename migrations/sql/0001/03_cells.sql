@@ -42,6 +42,19 @@ CREATE TABLE journal_positions (
     CONSTRAINT pk_journal_positions PRIMARY KEY (cell_id, stream)
 ) WITH (fillfactor = 50);
 
+-- Records of a journal that could not be stored, kept in the transaction that moves the position past them: exactly once.
+CREATE TABLE quarantined_records (
+    id bigint CONSTRAINT pk_quarantined_records PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    cell_id int NOT NULL CONSTRAINT fk_quarantined_records_cell_id REFERENCES cells ON DELETE CASCADE,
+    stream text NOT NULL CONSTRAINT ck_quarantined_records_stream CHECK (stream IN ('auth', 'acct')),
+    tenant_id uuid, -- NULL where the record cannot be read; no reference, since a tenant that is gone may be the reason
+    why text NOT NULL,
+    payload bytea NOT NULL,
+    at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX ix_quarantined_records_cell_id_stream_id ON quarantined_records (cell_id, stream, id);
+CREATE INDEX ix_quarantined_records_tenant_id ON quarantined_records (tenant_id);
+
 -- An agent that starts for the first time has no id yet that row-level security could go by.
 CREATE FUNCTION register_cell(cell_name text, cell_host text) RETURNS int
     LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$

@@ -85,6 +85,12 @@ ALTER TABLE journal_positions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY cell_scope ON journal_positions TO admit_cell USING (cell_id = scope_cell_id()) WITH CHECK (cell_id = scope_cell_id());
 CREATE POLICY platform_scope ON journal_positions FOR SELECT TO admit_app, admit_worker USING (scope_is_platform());
 
+-- Of no tenant but by accident: a cell sees what it set aside, the worker deletes what belonged to a purged tenant.
+ALTER TABLE quarantined_records ENABLE ROW LEVEL SECURITY;
+CREATE POLICY cell_scope ON quarantined_records TO admit_cell USING (cell_id = scope_cell_id()) WITH CHECK (cell_id = scope_cell_id());
+CREATE POLICY platform_scope ON quarantined_records FOR SELECT TO admit_app, admit_worker USING (scope_is_platform());
+CREATE POLICY tenant_scope ON quarantined_records TO admit_worker USING (tenant_id = scope_tenant_id());
+
 -- Slots carry their cell, so that a cell learns of a tenant that has just left it.
 ALTER TABLE replica_changes ENABLE ROW LEVEL SECURITY;
 CREATE POLICY cell_scope ON replica_changes FOR SELECT TO admit_cell USING (

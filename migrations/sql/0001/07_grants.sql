@@ -22,7 +22,8 @@ GRANT SELECT ON auth_log, accounting_log TO admit_app, admit_worker;
 GRANT DELETE ON auth_log, accounting_log TO admit_worker;
 GRANT SELECT, DELETE ON sessions, endpoint_sightings TO admit_app, admit_worker;
 GRANT UPDATE ON sessions TO admit_worker;
-GRANT SELECT ON cells, slots, dictionaries, journal_positions TO admit_app, admit_worker;
+GRANT SELECT ON cells, slots, dictionaries, journal_positions, quarantined_records TO admit_app, admit_worker;
+GRANT DELETE ON quarantined_records TO admit_worker;
 GRANT UPDATE (status) ON cells TO admit_app, admit_worker;
 GRANT UPDATE (tenant_id, status) ON slots TO admit_app, admit_worker;
 GRANT SELECT, DELETE ON replica_changes TO admit_worker;
@@ -38,6 +39,8 @@ GRANT INSERT ON auth_log, accounting_log TO admit_cell;
 GRANT USAGE ON SEQUENCE auth_log_id_seq, accounting_log_id_seq TO admit_cell;
 GRANT SELECT, INSERT, UPDATE ON sessions, endpoint_sightings TO admit_cell;
 GRANT SELECT, INSERT, UPDATE, DELETE ON journal_positions TO admit_cell;
+GRANT SELECT, INSERT, DELETE ON quarantined_records TO admit_cell;
+GRANT UPDATE (why) ON quarantined_records TO admit_cell; -- what SELECT ... FOR UPDATE asks for
 GRANT INSERT ON dictionaries, slots TO admit_cell;
 GRANT UPDATE (host, dictionary_sha256, replica_position, replica_position_at, agent_seen_at, radiusd_started_at, counters, alarms)
     ON cells TO admit_cell;

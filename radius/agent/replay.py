@@ -1,0 +1,111 @@
+"""Ships what is in quarantine once its cause is mended: `python -m radius.agent.replay`, beside a running agent or not.
+
+A transaction writes the rows and takes their records out of quarantine, so each is stored exactly once, as in shipping.
+What still cannot be stored stays.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from nac.db import CellScope, session_scope
+from nac.errors import AdmitError
+from nac.ids import CellId
+from nac.settings import Settings, SettingsError, load_settings
+from radius.agent.driver import driver_connection, sentence
+from radius.agent.identity import read_identity
+from radius.agent.paths import CellPaths
+from radius.agent.ship import is_data_fault, shipping_engine, tenants_of
+from radius.agent.streams import AccountingStream, AuthStream, Stream, Work
+
+BATCH_RECORDS = 500
+
+_WAITING = "SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s ORDER BY id"
+# What another replay holds is left to it.
+_LOCK = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"
+_REMOVE = "DELETE FROM quarantined_records WHERE id = ANY (%s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    shipped: int
+    kept: int
+
+
+def replay_cell(settings: Settings) -> dict[str, Replayed]:
+    """By stream. Raises AdmitError where this machine's cell or the database is not to be had."""
+    cell_id = read_identity(CellPaths(settings.cell_dir))
+    if cell_id is None:
+        raise AdmitError(f"There is no cell in {settings.cell_dir}.", remedy="Run this where the cell's agent runs.")
+    streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
+    replayed = {}
+    for stream in streams:
+        engine = shipping_engine(settings.database_cell_url, stream)
+        try:
+            replayed[stream.name] = replay(stream, cell_id=cell_id, engine=engine)
+        finally:
+            engine.dispose()
+    return replayed
+
+
+def replay(stream: Stream, *, cell_id: CellId, engine: Engine) -> Replayed:
+    """Try each record of the stream's quarantine; `engine` is `shipping_engine`'s. Raises what the database raises."""
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        rows = driver_connection(session).execute(_WAITING, (cell_id, stream.name)).fetchall()
+    waiting = [record_id for (record_id,) in rows]
+    shipped = sum(
+        _replay(stream, cell_id, engine, waiting[start : start + BATCH_RECORDS])
+        for start in range(0, len(waiting), BATCH_RECORDS)
+    )
+    return Replayed(shipped, len(waiting) - shipped)
+
+
+def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int]) -> int:
+    """Returns how many were stored. Where PostgreSQL refuses something among them, it is found by halves."""
+    try:
+        with session_scope(CellScope(cell_id), engine=engine) as session:
+            cursor = driver_connection(session).cursor()
+            work = stream.begin(tenants_of(cursor, cell_id))
+            taken = [
+                record_id
+                for record_id, payload in cursor.execute(_LOCK, (list(ids),)).fetchall()
+                if _takes(work, memoryview(payload))
+            ]
+            # Not finished: that a conversation has no end in the quarantine does not mean that it was abandoned.
+            work.write(cursor, cell_id)
+            cursor.execute(_REMOVE, (taken,))
+    except psycopg.Error as exc:
+        if not is_data_fault(exc):
+            raise
+        if len(ids) == 1:
+            return 0
+        middle = len(ids) // 2
+        return sum(_replay(stream, cell_id, engine, half) for half in (ids[:middle], ids[middle:]))
+    return len(taken)
+
+
+def _takes(work: Work, payload: memoryview) -> bool:
+    try:
+        work.take(payload)
+    except Exception:  # house-rule: it is in quarantine because of what it does to our code
+        return False
+    return True
+
+
+def main() -> int:
+    try:
+        replayed = replay_cell(load_settings(required=("DATABASE_CELL_URL",)))
+    except (SettingsError, AdmitError, SQLAlchemyError, psycopg.Error) as exc:
+        print(f"admit replay: {sentence(exc)}", file=sys.stderr)  # noqa: T201
+        return 1
+    for stream, counted in replayed.items():
+        print(f"{stream}: {counted.shipped} records shipped, {counted.kept} stay in quarantine")  # noqa: T201
+    return 1 if any(counted.kept for counted in replayed.values()) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,157 @@
+"""Records that cannot be stored are set aside exactly once, and shipped once they can be."""
+
+from zlib import crc32
+
+import psycopg
+import pytest
+
+from nac.errors import AdmitError
+from nac.journal.segment import FRAME, list_segments, segment_path
+from nac.settings import load_settings
+from radius.agent.identity import write_identity
+from radius.agent.paths import CellPaths
+from radius.agent.replay import Replayed, replay_cell
+from radius.agent.streams import AuthStream
+from tests.agent.journal import AT, accounting, auth, certificate_sent, drain
+from tests.journal.reading import decode
+
+UNREADABLE = b"\x92\xa7unknown\x01"
+
+
+def count(owner, table):
+    return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]
+
+
+def quarantined(owner):
+    return owner.execute(
+        "SELECT stream, tenant_id, why, payload FROM quarantined_records ORDER BY stream DESC, id"
+    ).fetchall()
+
+
+def add_unreadable(journal):
+    path = segment_path(journal.directory / "auth", list_segments(journal.directory / "auth")[-1])
+    with path.open("ab") as file:
+        file.write(FRAME.pack(len(UNREADABLE), crc32(UNREADABLE)) + UNREADABLE)
+
+
+def leave_cell(owner, tenant):
+    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (tenant.id,))
+
+
+def come_back(owner, tenant):
+    owner.execute("UPDATE slots SET tenant_id = %s, status = 'assigned' WHERE number = %s", (tenant.id, tenant.slot))
+
+
+@pytest.fixture
+def replay(database, platform, tmp_path):
+    """As `python -m radius.agent.replay` on the machine of the cell."""
+    paths = CellPaths(tmp_path / "cell")
+    paths.root.mkdir()
+    write_identity(paths, platform.cell_id)
+    settings = load_settings(
+        {
+            "ADMIT_VAR_DIR": str(tmp_path),
+            "ADMIT_CELL_DIR": str(paths.root),
+            "ADMIT_DATABASE_CELL_URL": database.cell_url,
+        }
+    )
+    return lambda: replay_cell(settings)
+
+
+def test_record_that_postgresql_refuses_is_set_aside_alone(owner, alpha, journal):
+    records = [auth(alpha, at=AT + number) for number in range(60)]
+    records[17] = auth(alpha, at=AT + 17, policy_id="no uuid")
+    records[44] = auth(alpha, at=AT + 44, mac="no address")
+    journal.ship(*records)
+    assert count(owner, "auth_log") == 58
+    assert journal.auth.counters["quarantined"] == 2
+    assert journal.alarm_codes == {"quarantined-auth"}
+    kept = quarantined(owner)
+    assert [decode(payload) for *_, payload in kept] == [records[17], records[44]]
+    assert [tenant_id for _, tenant_id, *_ in kept] == [alpha.id, alpha.id]
+    assert "no uuid" in kept[0][2]
+
+
+def test_record_of_a_tenant_that_left_the_cell_is_set_aside(owner, alpha, journal):
+    journal.write(auth(alpha), auth(alpha, tenant_id=""))
+    leave_cell(owner, alpha)
+    journal.ship()
+    assert count(owner, "auth_log") == 0
+    assert journal.auth.counters["stray"] == 2
+    assert journal.alarm_codes == {"stray-auth"}
+    assert [tenant_id for _, tenant_id, *_ in quarantined(owner)] == [alpha.id, None]
+
+
+def test_unreadable_record_stops_nothing(owner, alpha, journal):
+    journal.write(auth(alpha))
+    add_unreadable(journal)
+    journal.ship(auth(alpha, at=AT + 1))
+    assert count(owner, "auth_log") == 2
+    assert [(tenant_id, payload) for _, tenant_id, _, payload in quarantined(owner)] == [(None, UNREADABLE)]
+
+
+def test_batch_tried_again_and_again_sets_its_strange_records_aside_once(owner, alpha, journal):
+    """The database takes the log rows and fails behind them: everything of the batch is tried anew."""
+    journal.write(auth(alpha, tenant_id=""), auth(alpha))
+    add_unreadable(journal)
+    owner.execute("REVOKE INSERT ON endpoint_sightings FROM admit_cell")
+    try:
+        for _ in range(3):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                journal.auth.step()
+        assert (quarantined(owner), journal.auth.counters["stray"], journal.alarm_codes) == ([], 0, set())
+    finally:
+        owner.execute("GRANT INSERT ON endpoint_sightings TO admit_cell")
+    journal.ship()
+    assert len(quarantined(owner)) == 2
+    assert (journal.auth.counters["stray"], journal.auth.counters["quarantined"]) == (1, 1)
+
+
+def test_agent_killed_between_commit_and_knowing_sets_nothing_aside_twice(owner, alpha, journal):
+    journal.ship(auth(alpha, tenant_id=""))
+    journal.write(auth(alpha, at=AT + 1, tenant_id=""))
+    second = journal.shipper(AuthStream())
+    drain(second)
+    # This one still believes in the position before.
+    drain(journal.auth)
+    assert len(quarantined(owner)) == 2
+    second.close()
+
+
+def test_full_quarantine_takes_no_more_and_says_what_is_lost(owner, alpha, journal, monkeypatch):
+    monkeypatch.setattr("radius.agent.quarantine.MAX_RECORDS", 3)
+    journal.ship(*(auth(alpha, at=AT + number, tenant_id="") for number in range(5)))
+    journal.ship(auth(alpha, at=AT + 9))
+    assert (len(quarantined(owner)), count(owner, "auth_log")) == (3, 1)
+    assert journal.auth.counters["lost"] == 2
+    (alarm,) = journal.alarms.standing()
+    assert alarm.detail.endswith("The quarantine is full: 2 were lost.")
+
+
+def test_replay_ships_what_can_be_stored_by_now_and_keeps_the_rest(owner, alpha, journal, replay):
+    journal.write(
+        *(auth(alpha, at=AT + number, mac=f"02000000{number:04x}") for number in range(30)),
+        auth(alpha, policy_id="no uuid"),
+        certificate_sent(alpha, "c1"),
+        accounting(alpha, "Start"),
+        accounting(alpha, "Stop", at=AT + 60_000_000, seconds=60),
+    )
+    add_unreadable(journal)
+    leave_cell(owner, alpha)
+    journal.ship()
+    assert len(quarantined(owner)) == 35
+    assert replay() == {"auth": Replayed(0, 33), "acct": Replayed(0, 2)}
+    come_back(owner, alpha)
+    assert replay() == {"auth": Replayed(31, 2), "acct": Replayed(2, 0)}
+    assert (count(owner, "auth_log"), count(owner, "endpoint_sightings")) == (30, 30)
+    assert (count(owner, "accounting_log"), count(owner, "sessions")) == (2, 1)
+    assert replay() == {"auth": Replayed(0, 2), "acct": Replayed(0, 0)}
+    assert count(owner, "auth_log") == 30
+
+
+def test_replay_where_no_cell_lives_says_so(database, tmp_path):
+    settings = load_settings(
+        {"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_DATABASE_CELL_URL": database.cell_url}, required=("DATABASE_CELL_URL",)
+    )
+    with pytest.raises(AdmitError, match="Run this where the cell's agent runs"):
+        replay_cell(settings)
