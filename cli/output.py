@@ -8,6 +8,7 @@ import click
 
 Row = Mapping[str, object]
 T = TypeVar("T")
+K = TypeVar("K")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 tenant_option = click.option(
@@ -15,9 +16,9 @@ tenant_option = click.option(
 )
 
 
-def pages(fetch: Callable[[str], Sequence[T]], key: Callable[[T], str]) -> Iterator[Sequence[T]]:
-    """Every page of a list: `fetch` gets the key of the last one before the page, "" for the first."""
-    after = ""
+def pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:
+    """Every page of a list: `fetch` gets the key of the last one before the page, `first` for the first."""
+    after = first
     while page := fetch(after):
         yield page
         after = key(page[-1])
@@ -55,4 +56,9 @@ def _text(value: object) -> str:
         case list() | tuple():
             return ", ".join(map(str, value)) or "-"
         case _:
-            return str(value)
+            return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Devices choose much of what is shown: nothing of it may steer the terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

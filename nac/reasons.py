@@ -178,3 +178,8 @@ REASONS = _catalogue(
         "Our code failed; the operator's log has the trace. The device was rejected to be safe.",
     ),
 )
+
+
+def reason_of(code: str) -> Reason:
+    """The log outlives the code that wrote it: a reason that this version does not know stands for itself."""
+    return REASONS.get(code) or Reason(code, code, "")

@@ -140,6 +140,7 @@ def list_(tenant: str, status: str | None, as_json: bool) -> None:
                 session, tenant_id=tenant_id, status=status or "", after_serial=after
             ),
             lambda certificate: certificate.serial.hex(),
+            first="",
         )
         rows = [_row(certificate) for page in found for certificate in page]
     show_list(rows, as_json=as_json)

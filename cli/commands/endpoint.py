@@ -119,6 +119,7 @@ def list_(tenant: str, as_json: bool) -> None:
         found = pages(
             lambda after: endpoints.list_endpoints(session, tenant_id=tenant_id, after_mac=after),
             lambda endpoint: endpoint.mac,
+            first="",
         )
         rows = [row for page in found for row in _rows(session, tenant_id, page)]
     show_list(rows, as_json=as_json)

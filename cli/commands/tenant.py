@@ -85,7 +85,9 @@ def list_(as_json: bool) -> None:
     """List the tenants."""
     with Domain().platform() as session:
         slots = cells.assigned_slots(session)
-        found = pages(lambda after: tenants.list_tenants(session, after_slug=after), lambda tenant: tenant.slug)
+        found = pages(
+            lambda after: tenants.list_tenants(session, after_slug=after), lambda tenant: tenant.slug, first=""
+        )
         rows = [_row(tenant, slots.get(tenant.id)) for page in found for tenant in page]
     show_list(rows, as_json=as_json)
 

@@ -88,6 +88,7 @@ def list_(tenant: str, as_json: bool) -> None:
         found = pages(
             lambda after: users.list_users(session, tenant_id=tenant_id, after_name=after),
             lambda user: user.name,
+            first="",
         )
         rows = [row for page in found for row in _rows(session, tenant_id, page)]
     show_list(rows, as_json=as_json)

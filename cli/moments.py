@@ -1,0 +1,29 @@
+"""Moments as people type them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from nac.clock import utc_now
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_AGO = re.compile(r"([0-9]{1,4})([smhd])")
+
+
+class Since(click.ParamType[datetime]):
+    """An age (90s, 15m, 1h, 2d) or a date, with a time where wanted; UTC unless it says otherwise. Aware."""
+
+    name = "AGO|DATE"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        text = str(value)
+        if ago := _AGO.fullmatch(text):
+            return utc_now() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither an age such as 1h or 2d nor a date such as 2026-01-31.", param, ctx)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

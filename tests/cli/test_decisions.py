@@ -1,0 +1,83 @@
+"""`./admit decisions`: what a help desk is told of a reject."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.models import AuthLog, Tenant
+from nac.reasons import REASONS
+from tests.cli.conftest import Admit
+from tests.factories.rows import make_row
+
+ADVICE = REASONS["endpoint-blocked"].advice
+
+
+@pytest.fixture
+def logged(alpha: Admit, owner_engine: Engine) -> Admit:
+    blocked = {"mac": "001122334455", "identity": "0011.2233.4455", "method": "mab", "nas_identifier": "core-1"}
+    permitted = {"identity": "Ann\x1b[2J", "method": "pap", "vlan": "40", "rule_name": "Staff", "detail": ""}
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        for minutes, permits, reason, more in (
+            (90, False, "endpoint-blocked", blocked | {"detail": "at the door"}),
+            (1, True, "rule-permitted", permitted),
+        ):
+            at = utc_now() - timedelta(minutes=minutes)
+            values = {"at": at, "permitted": permits, "reason": reason, "rule_name": "", "vlan": "", "suppressed": 0}
+            make_row(session, AuthLog.__table__, tenant_id, **values | more)
+    return alpha
+
+
+def test_reject_is_told_with_title_detail_and_advice(logged: Admit) -> None:
+    shown = logged.run("decisions", "-t", "alpha", "--mac", "00-11-22-33-44-55").stdout
+    first, why, advice = shown.splitlines()
+    assert "deny    00:11:22:33:44:55  mab, from core-1" in first
+    assert why.strip() == "Device is blocked (endpoint-blocked), at the door"
+    assert advice.strip() == f"-> {ADVICE}"
+
+
+def test_newest_come_first_and_a_device_cannot_steer_the_terminal(logged: Admit) -> None:
+    shown = logged.run("decisions", "-t", "alpha").stdout
+    assert "VLAN 40, pap, Ann\\x1b[2J" in shown.splitlines()[0]
+    assert "\x1b" not in shown
+    assert "rule 'Staff'" in shown.splitlines()[1]
+
+
+def test_json_holds_the_advice_of_rejects_alone(logged: Admit) -> None:
+    permitted, rejected = logged.json("decisions", "-t", "alpha")
+    assert (rejected["verdict"], rejected["title"], rejected["advice"]) == ("deny", "Device is blocked", ADVICE)
+    assert (permitted["verdict"], permitted["vlan"], permitted["rule"], permitted["advice"]) == (
+        "permit",
+        "40",
+        "Staff",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (("--limit", "1"), 1),
+        (("--since", "1h"), 1),
+        (("--since", "2h"), 2),
+        (("--since", "2001-02-03"), 2),
+        (("--reason", "endpoint-blocked"), 1),
+        (("--user", "nobody"), 0),
+    ],
+)
+def test_options_narrow_the_list(logged: Admit, options: tuple[str, ...], count: int) -> None:
+    assert len(logged.json("decisions", "-t", "alpha", *options)) == count
+
+
+@pytest.mark.parametrize("options", [("--since", "yesterday"), ("--reason", "x"), ("--limit", "0")])
+def test_option_that_means_nothing_is_refused_with_what_may_be_said(logged: Admit, options: tuple[str, ...]) -> None:
+    result = logged.run("decisions", "-t", "alpha", *options)
+    assert result.exit_code == 2
+    assert options[0] in result.stderr
+
+
+def test_nothing_found_is_said(alpha: Admit) -> None:
+    assert alpha.run("decisions", "-t", "alpha").stdout == "none\n"

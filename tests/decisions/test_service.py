@@ -1,0 +1,111 @@
+"""The auth log as people read it, on rows of every kind that a cell writes."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.decisions import service as decisions
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.models import AuthLog, Tenant
+from nac.nases import service as nases
+from nac.sites import service as sites
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
+
+NOW = utc_now()
+
+
+@pytest.fixture
+def tenant(app_engine: Engine, cell_engine: Engine) -> Tenant:
+    return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha")
+
+
+@pytest.fixture
+def write(owner_engine: Engine, tenant: Tenant):
+    def write(*, minutes_ago: int = 0, tenant_id: TenantId | None = None, **values: object) -> None:
+        row = {"at": NOW - timedelta(minutes=minutes_ago), "reason": "unknown-mac", "permitted": False} | values
+        with Session(owner_engine) as session, session.begin():
+            make_row(session, AuthLog.__table__, tenant_id or tenant.id, **row)
+
+    return write
+
+
+@pytest.fixture
+def read(app_engine: Engine, tenant: Tenant):
+    def read(**filters: object):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            return decisions.list_decisions(session, tenant_id=tenant.id, **filters)
+
+    return read
+
+
+def test_pages_hold_every_row_once_newest_first_also_within_one_moment(write, read) -> None:
+    for number in range(7):
+        write(minutes_ago=number // 3, identity=str(number))
+    seen, before = [], None
+    while page := read(limit=2, before=before):
+        seen += page
+        before = page[-1].key
+    assert [decision.key for decision in seen] == sorted((decision.key for decision in seen), reverse=True)
+    assert sorted(decision.log.identity for decision in seen) == [str(number) for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"mac": "00-11-22-33-44-55"}, {"printer"}),
+        ({"user": "ANN"}, {"Ann"}),
+        ({"user": "An"}, set()),
+        ({"reason": "wrong-password"}, {"Ann"}),
+        ({"since": NOW - timedelta(minutes=5)}, {"Ann"}),
+        ({"mac": "001122334455", "reason": "wrong-password"}, set()),
+        ({}, {"printer", "Ann"}),
+    ],
+)
+def test_filters_find_what_fits_all_of_them(write, read, filters, found) -> None:
+    write(identity="printer", mac="001122334455", minutes_ago=10)
+    write(identity="Ann", reason="wrong-password", mac="001122334466")
+    assert {decision.log.identity for decision in read(**filters)} == found
+
+
+def test_bad_mac_is_refused(read) -> None:
+    with pytest.raises(InvalidInput):
+        read(mac="00:11")
+
+
+def test_rows_of_another_tenant_are_not_found(write, read) -> None:
+    write(tenant_id=TenantId(uuid4()))
+    assert read() == []
+
+
+def test_nas_and_site_are_named_and_what_is_gone_or_unknown_names_itself(app_engine, tenant, write, read) -> None:
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        site = sites.require_by_slug(session, tenant_id=tenant.id, slug="main")
+        nas = nases.add_nas(
+            session,
+            actor=ACTOR,
+            tenant_id=tenant.id,
+            site_id=site.id,
+            name="Core switch",
+            seal=seal,
+            identifier="core-1",
+        )
+    write(minutes_ago=1, nas_id=nas.id, site_id=site.id, nas_identifier="core-1")
+    write(minutes_ago=2, nas_id=uuid4(), site_id=uuid4(), nas_identifier="gone")
+    write(minutes_ago=3, nas_identifier="", nas_address="192.0.2.7")
+    assert [(decision.nas, decision.site) for decision in read()] == [
+        ("Core switch", "main"),
+        ("gone", ""),
+        ("192.0.2.7", ""),
+    ]
+
+
+def test_reason_of_another_version_stands_for_itself(write, read) -> None:
+    write(reason="of-the-future")
+    assert read()[0].reason == ("of-the-future", "of-the-future", "")
