@@ -52,7 +52,7 @@ def _show_demo(started: startup.Started, progress: Progress) -> int:
     if not started.anew and show_last(started.settings):
         progress.note("This is the board as it was: nothing had to be started. Run it again: ./admit demo")
         return 0
-    return main(json=False)
+    return main(json=False, with_long=False)
 
 
 def _for_url(address: str) -> str:

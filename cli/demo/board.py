@@ -10,7 +10,7 @@ from typing import Any
 
 from cli.demo import policy
 from cli.demo.checks import Check, Seen
-from cli.demo.evidence import Evidence, gather
+from cli.demo.evidence import PATIENCE_SECONDS, Evidence, gather
 from cli.demo.files import Writer, read
 from cli.demo.rows import all_checks
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
@@ -19,6 +19,7 @@ from cli.domain import Domain
 from cli.layout import CHECKOUT
 from nac.clock import utc_now
 from nac.mac import display_mac
+from nac.reasons import reason_of
 from nac.settings import Settings
 
 # Most of a check's time is the reject delay; the tools themselves take 20 ms of processor each.
@@ -36,6 +37,9 @@ class Row:
     # Of auth_log: expected and found.
     expected_reason: str
     reason: str
+    # What a help desk is told of a reject (nac.reasons); "" else.
+    title: str
+    advice: str
     detail: str
     milliseconds: int
     ok: bool
@@ -48,6 +52,8 @@ class Board:
     database_url: str
     # ISO 8601.
     at: str
+    # Checks that were not tried, because they take long.
+    left_out: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -60,18 +66,20 @@ class Board:
     def from_json(cls, text: str) -> "Board":
         stored = json.loads(text)
         rows = tuple(Row(**row) for row in stored["rows"])
-        return cls(rows, tuple(stored["tenants"]), stored["database_url"], stored["at"])
+        return cls(rows, tuple(stored["tenants"]), stored["database_url"], stored["at"], tuple(stored["left_out"]))
 
 
-def run_board(domain: Domain) -> Board:
-    """Seeds what is missing, tries everything, and keeps the board."""
+def run_board(domain: Domain, *, with_long: bool) -> Board:
+    """Seeds what is missing, tries everything or, without `with_long`, what is quick, and keeps the board."""
     demo = seed(domain)
-    rows = run_checks(domain, all_checks(demo))
+    checks = all_checks(demo)
+    tried = [check for check in checks if with_long or not check.takes_long]
     board = Board(
-        rows=rows,
+        rows=run_checks(domain, tried),
         tenants=tuple(describe(tenant) for tenant in demo.tenants),
         database_url=domain.settings.database_owner_url,
         at=utc_now().isoformat(timespec="seconds"),
+        left_out=tuple(f"{check.tenant}, {check.name}: {check.sent}" for check in checks if check not in tried),
     )
     writer = Writer()
     writer.add(_file(domain.settings), board.to_json())
@@ -92,17 +100,21 @@ def _file(settings: Settings) -> Path:
 
 
 def run_checks(domain: Domain, checks: list[Check]) -> tuple[Row, ...]:
-    """In the order of `checks`, which are tried several at a time."""
+    """In the order of `checks`, which are tried several at a time: first those whose record is long in coming."""
     since = utc_now() - _CLOCK_SLACK
     run = secrets.token_hex(4)
     marks = [f"demo-{run}-{number}" for number in range(len(checks))]
+    plan = sorted(zip(checks, marks, strict=True), key=lambda planned: -planned[0].recorded_after_seconds)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        seen = list(pool.map(_try, checks, marks))
+        begun = {mark: pool.submit(_try, check, mark) for check, mark in plan}
+    patience = PATIENCE_SECONDS + max(check.recorded_after_seconds for check in checks)
     evidence: dict[str, Evidence] = {}
     for slug in dict.fromkeys(check.tenant for check in checks):
-        expected = {mark: check.records for check, mark in zip(checks, marks, strict=True) if check.tenant == slug}
-        evidence |= gather(domain, slug, expected, since=since)
-    return tuple(compare(check, found, evidence[mark]) for check, found, mark in zip(checks, seen, marks, strict=True))
+        expected = {mark: check.records for check, mark in plan if check.tenant == slug}
+        evidence |= gather(domain, slug, expected, since=since, patience_seconds=patience)
+    return tuple(
+        compare(check, begun[mark].result(), evidence[mark]) for check, mark in zip(checks, marks, strict=True)
+    )
 
 
 def _try(check: Check, mark: str) -> Seen:
@@ -115,6 +127,7 @@ def _try(check: Check, mark: str) -> Seen:
 def compare(check: Check, seen: Seen, evidence: Evidence) -> Row:
     got = seen.got + check.tell(evidence)
     reason = _reason(check, evidence)
+    rejected = next((reason_of(decision.reason) for decision in evidence.decisions if not decision.permitted), None)
     return Row(
         tenant=check.tenant,
         name=check.name,
@@ -123,6 +136,8 @@ def compare(check: Check, seen: Seen, evidence: Evidence) -> Row:
         got=got,
         expected_reason=check.reason,
         reason=reason,
+        title=rejected.title if rejected else "",
+        advice=rejected.advice if rejected else "",
         detail="; ".join(dict.fromkeys(decision.detail for decision in evidence.decisions if decision.detail)),
         milliseconds=round(seen.seconds * 1000),
         ok=got == check.expected and reason == check.reason and evidence.count == check.records,

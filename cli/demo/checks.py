@@ -43,6 +43,12 @@ class Check:
     tell: Callable[[Evidence], str] = _nothing
     # Rows of auth_log and accounting_log.
     records: int = 1
+    # How long after the request the cell writes them, by design: more than a person waits for at every start.
+    recorded_after_seconds: float = 0
+
+    @property
+    def takes_long(self) -> bool:
+        return self.recorded_after_seconds > 0
 
 
 def words(answer: Answer | None) -> str:

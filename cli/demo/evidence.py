@@ -16,7 +16,7 @@ from nac.ids import TenantId
 from nac.models import AccountingLog, AuthLog, RadiusSession
 
 # The journal is shipped every 0.1 s.
-_PATIENCE_SECONDS = 8.0
+PATIENCE_SECONDS = 8.0
 _POLL_SECONDS = 0.1
 
 
@@ -33,9 +33,11 @@ class Evidence:
         return len(self.decisions) + len(self.accounting)
 
 
-def gather(domain: Domain, slug: str, expected: Mapping[str, int], *, since: datetime) -> dict[str, Evidence]:
+def gather(
+    domain: Domain, slug: str, expected: Mapping[str, int], *, since: datetime, patience_seconds: float
+) -> dict[str, Evidence]:
     """By mark: waits, within limits, until there are as many log rows for each as `expected` says."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + patience_seconds
     while True:
         with domain.tenant(slug) as (session, tenant_id):
             found = _read(session, tenant_id, list(expected), since)

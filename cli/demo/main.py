@@ -8,9 +8,9 @@ from cli.domain import Domain
 from nac.settings import Settings
 
 
-def main(json: bool) -> int:
+def main(*, json: bool, with_long: bool) -> int:
     """Seed, run and show the board; the exit status. Needs click's context."""
-    return show(run_board(Domain()), as_json=json)
+    return show(run_board(Domain(), with_long=with_long), as_json=json)
 
 
 def show(board: Board, *, as_json: bool) -> int:

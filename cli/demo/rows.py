@@ -19,11 +19,13 @@ from cli.demo.tools import (
     tls_supplicant,
 )
 from nac.mac import display_mac
+from radius.agent.conversations import ABANDONED_AFTER_MICROSECONDS
 
 # Beyond the reject delay: who is silent so long does not answer.
 _SILENCE_SECONDS = 1
 _PATIENCE_SECONDS = 4
 _REAUTHENTICATIONS = 3
+_ABANDONED_SECONDS = ABANDONED_AFTER_MICROSECONDS / 1e6
 
 _PRINTER = f"permit VLAN {policy.PRINTER_VLAN}"
 _DEVICE = f"permit VLAN {policy.DEVICE_VLAN}, {policy.SESSION_SECONDS} s, keys"
@@ -128,11 +130,18 @@ def _certificates(tenant: DemoTenant, other: DemoTenant, stranger: Credential) -
         ("CBC ciphers alone", "no-common-cipher", good | {"phase1": _only("1.2"), "openssl_ciphers": '"AES128-SHA"'}),
     ):
         yield _eap(tenant, "EAP-TLS", sent, _EAP_REJECT, reason, network)
+    silent = _eap(
+        tenant, "EAP-TLS", _NEVER_ANSWERS, SILENCE, "conversation-abandoned", good | {"phase1": _ASKS_ITS_USER}
+    )
+    yield replace(silent, recorded_after_seconds=_ABANDONED_SECONDS)
     peap = peap_supplicant(STAFF_USER, tenant.staff_password)
     yield _eap(tenant, "PEAP", "nothing but PEAP", _EAP_REJECT, "method-not-offered", peap)
 
 
 _OLD = '"DEFAULT@SECLEVEL=0"'
+# wpa_supplicant.conf(5): a device that asks its user whether to trust our certificate, and the user has walked away.
+_ASKS_ITS_USER = '"tls_ext_cert_check=1"'
+_NEVER_ANSWERS = "silent on our certificate"
 
 
 def _only(*versions: str) -> str:

@@ -1,6 +1,7 @@
 """The board for people: a table, then what they need next."""
 
 import shlex
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,10 +10,12 @@ import click
 from cli.demo.board import Board, Row
 
 _WIDEST = 48
+# As wide as the table.
+_LINE = 140
 
 
 def render(board: Board) -> str:
-    return "\n".join([*_table(board), *_summary(board), "", *_next_steps(board)])
+    return "\n".join([*_table(board), *_help_desk(board), "", *_summary(board), "", *_next_steps(board)])
 
 
 def _table(board: Board) -> Iterator[str]:
@@ -53,12 +56,25 @@ def _complaint(row: Row) -> Iterator[str]:
         yield f"      detail: {row.detail}"
 
 
+def _help_desk(board: Board) -> Iterator[str]:
+    """Title and advice of every reason that a row was rejected for."""
+    told = {row.reason: f"{row.title}. {row.advice}" for row in board.rows if row.advice}
+    width = max(map(len, told), default=0)
+    yield "What a help desk is told of the rejects (./admit decisions -t TENANT):"
+    for reason, sentence in told.items():
+        yield textwrap.fill(
+            sentence, _LINE, initial_indent=f"  {reason:<{width}}  ", subsequent_indent=" " * (width + 4)
+        )
+
+
 def _summary(board: Board) -> Iterator[str]:
     wrong = sum(not row.ok for row in board.rows)
     if wrong:
         yield click.style(f"{wrong} of {len(board.rows)} checks are not as expected ({board.at}).", fg="red", bold=True)
     else:
         yield click.style(f"All {len(board.rows)} checks are as expected ({board.at}).", fg="green", bold=True)
+    for name in board.left_out:
+        yield f"Left to ./admit demo, because it takes half a minute: {name}."
 
 
 def _next_steps(board: Board) -> Iterator[str]:

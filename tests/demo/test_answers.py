@@ -101,8 +101,9 @@ def test_mac_by_eap_md5_is_permitted_without_keys() -> None:
     assert eap_words(result, keys=False) == "permit VLAN 20"
 
 
-def test_no_answer_is_silence_and_no_reject() -> None:
-    result = read_eapol_result(recorded("silence"), 2.0)
+@pytest.mark.parametrize("name", ["silence", "tls12_unanswered"])
+def test_no_answer_is_silence_and_no_reject(name: str) -> None:
+    result = read_eapol_result(recorded(name), 2.0)
     assert (result.answers, result.attributes, result.access_reject_has_eap_failure) == ((), (), False)
     assert eap_words(result) == "silence"
 

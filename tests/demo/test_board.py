@@ -1,11 +1,12 @@
 """A row is as expected to the letter or it is wrong, and one wrong row makes the exit status 1."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cli.demo.board import Board, compare, last_board, run_checks
+from cli.demo.board import Board, compare, last_board, run_board, run_checks
 from cli.demo.checks import Check, Seen
 from cli.demo.evidence import Evidence
 from cli.demo.main import show, show_last
@@ -14,10 +15,12 @@ from cli.demo.text import render
 from cli.demo.tools import ToolFailed
 from cli.domain import Domain
 from nac.models import AuthLog
+from nac.reasons import REASONS
 
 
 def decided(reason: str, **values: Any) -> AuthLog:
-    return AuthLog(reason=reason, detail=values.pop("detail", ""), resumed=False, **values)
+    made = {"detail": "", "resumed": False, "permitted": reason.endswith("-permitted")}
+    return AuthLog(reason=reason, **made | values)
 
 
 def check(**values: Any) -> Check:
@@ -62,6 +65,15 @@ def test_silence_that_was_logged_all_the_same_is_wrong() -> None:
     assert compare(silence, Seen("silence", 2.0), Evidence()).ok
     row = compare(silence, Seen("silence", 2.0), Evidence([decided("unknown-mac")]))
     assert (row.ok, row.reason) == (False, "unknown-mac (1 of 0 rows)")
+
+
+def test_row_of_a_reject_bears_what_a_help_desk_is_told() -> None:
+    row = compare(check(), GOOD, Evidence([decided("unknown-mac")]))
+    assert (row.title, row.advice) == (REASONS["unknown-mac"].title, REASONS["unknown-mac"].advice)
+    told = render(replace(board(GOOD), rows=(row,)))
+    assert f"unknown-mac  Unknown device. {row.advice}"[:100] in told
+    permitted = compare(check(), GOOD, PERMITTED)
+    assert (permitted.title, permitted.advice) == ("", "")
 
 
 def test_what_the_database_adds_is_compared_too() -> None:
@@ -150,3 +162,14 @@ def test_last_board_is_shown_again_only_if_it_was_well(domain: Domain, capsys: p
     assert not show_last(domain.settings)
     file.write_text('{"rows": [')
     assert last_board(domain.settings) is None
+
+
+def test_quick_board_names_the_checks_that_it_leaves_out(domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
+    monkeypatch.setattr("cli.demo.board.all_checks", lambda demo: [quick, replace(quick, recorded_after_seconds=30)])
+    found = run_board(domain, with_long=False)
+    assert len(found.rows) == 1
+    assert found.left_out == ("alpha, MAB by PAP: printer",)
+    assert last_board(domain.settings) == found
+    assert "Left to ./admit demo, because it takes half a minute: alpha, MAB by PAP: printer." in render(found)
+    assert len(run_board(domain, with_long=True).rows) == 2
