@@ -10,9 +10,12 @@ import click
 from sqlalchemy.orm import Session
 
 from cli import environment
+from cli.fail import Refused
+from cli.layout import NothingRuns, require_layout
+from cli.supervisor import Supervisor
 from nac.cells import service as cells
 from nac.db import PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
-from nac.errors import NotLiveYet
+from nac.errors import DatabaseUnavailable, NotLiveYet
 from nac.ids import TenantId
 from nac.secrets import MasterKeyFile, Sealer
 from nac.tenants import service as tenants
@@ -28,8 +31,16 @@ class Domain:
         self.settings = environment.load_into_process(required=("DATABASE_URL",))
         self._engine = make_engine(self.settings.database_url, pool_size=1, application_name="admit-cli")
         click.get_current_context().call_on_close(self._engine.dispose)
-        require_current_schema(self._engine)
+        self._require_database()
         self.actor = f"cli:{os.environ.get('SUDO_USER') or getpass.getuser()}"
+
+    def _require_database(self) -> None:
+        try:
+            require_current_schema(self._engine)
+        except DatabaseUnavailable as exc:
+            if not Supervisor(require_layout()).is_up():
+                raise NothingRuns from exc
+            raise Refused("The database does not answer.", remedy="See ./admit status and ./admit doctor.") from exc
 
     @cached_property
     def sealer(self) -> Sealer:

@@ -99,10 +99,14 @@ def find_layout() -> Layout | None:
         ) from exc
 
 
+class NothingRuns(Refused):
+    """Nothing runs here. Start it: ./admit up"""
+
+
 def require_layout() -> Layout:
     layout = find_layout()
     if layout is None:
-        raise Refused("Admit was never started here.", remedy="Run ./admit up.")
+        raise NothingRuns
     return layout
 
 

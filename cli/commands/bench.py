@@ -6,6 +6,8 @@ import sys
 import click
 
 from cli import environment
+from cli.layout import NothingRuns, require_layout
+from cli.supervisor import Supervisor
 
 
 @click.command(
@@ -16,5 +18,8 @@ def command(arguments: tuple[str, ...]) -> None:
     """Measure the running cell against its peers: './admit bench quick'."""
     if not {"-h", "--help"} & set(arguments):
         environment.load_into_process()
+        # The other measurements bring what they measure.
+        if "quick" in arguments and not Supervisor(require_layout()).is_up():
+            raise NothingRuns
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "loadtest", *arguments])  # noqa: S606 -- no shell is the point

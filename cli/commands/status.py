@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli import environment, health
-from cli.layout import Layout, find_layout
+from cli.layout import Layout, NothingRuns, find_layout
 from cli.procfs import memory_kilobytes
 from cli.programs import NAMES
 from cli.supervisor import State, Supervisor
@@ -35,7 +35,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     layout = find_layout()
     states = Supervisor(layout).states() if layout else {}
     if layout is None or not states:
-        click.echo(json.dumps({"processes": [], "cells": []}) if as_json else "Nothing runs here. Start it: ./admit up")
+        click.echo(json.dumps({"processes": [], "cells": []}) if as_json else str(NothingRuns()))
         ctx.exit(1)
     settings = environment.load_into_process()
     rows = [_row(name, states[name], layout, settings) for name in NAMES if name in states]

@@ -1,0 +1,58 @@
+"""Every command that needs what `./admit up` starts, in a checkout where nothing was started or all has ended."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli.main import admit
+
+COMMANDS = (
+    ("decisions", "-t", "alpha"),
+    ("demo",),
+    ("demo", "--json"),
+    ("tenant", "list"),
+    ("tenant", "create", "alpha"),
+    ("site", "list", "-t", "alpha"),
+    ("nas", "list", "-t", "alpha"),
+    ("endpoint", "list", "-t", "alpha"),
+    ("user", "list", "-t", "alpha"),
+    ("policy", "list", "-t", "alpha"),
+    ("ca", "list", "-t", "alpha"),
+    ("cert", "issue", "-t", "alpha", "--profile", "device", "--name", "laptop", "--out", "{var}/out"),
+    ("bench", "quick"),
+)
+
+
+@pytest.fixture
+def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As `./admit down` leaves it."""
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
+    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
+    (tmp_path / "layout.json").write_text(json.dumps(layout))
+    url = f"postgresql://admit_app@/admit?host={tmp_path}"
+    (tmp_path / "admit.env").write_text(f"ADMIT_VAR_DIR={tmp_path}\nADMIT_DATABASE_URL={url}\n")
+    for name in ("ADMIT_DATABASE_URL", "ADMIT_MASTER_KEY_FILE"):
+        # Remembered, so that what the command puts into the environment goes again.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_command_says_how_to_start_when_all_has_ended(ended: Path, command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(admit, [word.format(var=ended) for word in command])
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "Error: Nothing runs here. Start it: ./admit up\n"
+    assert not (ended / "out").exists()
+
+
+@pytest.mark.parametrize("command", [("tenant", "list"), ("logs",), ("bench", "quick")], ids=" ".join)
+def test_command_says_how_to_start_before_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path / "var"))
+    result = CliRunner().invoke(admit, command)
+    assert (result.exit_code, result.stderr) == (1, "Error: Nothing runs here. Start it: ./admit up\n")
