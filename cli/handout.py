@@ -3,6 +3,8 @@
 import os
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cli.fail import Refused
@@ -17,6 +19,19 @@ _SUFFIXES = {
     "password": ".p12-password",
 }
 _PRIVATE = ("key", "p12", "password")
+
+
+@contextmanager
+def handing_out(folder: Path, name: str) -> Iterator["Handout"]:
+    """Folders that were made for a certificate that is then not issued go again."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield Handout(folder, name)
+    except BaseException:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+        raise
 
 
 class Handout:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from cli.domain import Domain
 from cli.fail import Refused
-from cli.handout import Handout, read_password
+from cli.handout import handing_out, read_password
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
@@ -85,25 +85,25 @@ def issue(
     password = read_password(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
         raise Refused("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
-    handout = Handout(out, name)
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        if profile == "server":
-            issued = _issue_server(session, domain, tenant_id, name, names, request)
-        else:
-            issued = certificates.issue_client(
-                session,
-                actor=domain.actor,
-                tenant_id=tenant_id,
-                profile=_PROFILES[profile],
-                common_name=name,
-                sans=names,
-                public_key=request.public_key if request else None,
-                sealer=domain.sealer,
-                now=utc_now(),
-            )
-        row = _row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex()))
-    files = handout.write(issued, password=password, legacy=p12_legacy)
+    with handing_out(out, name) as handout:
+        domain = Domain()
+        with domain.change(tenant) as (session, tenant_id):
+            if profile == "server":
+                issued = _issue_server(session, domain, tenant_id, name, names, request)
+            else:
+                issued = certificates.issue_client(
+                    session,
+                    actor=domain.actor,
+                    tenant_id=tenant_id,
+                    profile=_PROFILES[profile],
+                    common_name=name,
+                    sans=names,
+                    public_key=request.public_key if request else None,
+                    sealer=domain.sealer,
+                    now=utc_now(),
+                )
+            row = _row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex()))
+        files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
 
 

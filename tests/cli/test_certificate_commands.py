@@ -87,6 +87,7 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
         (["--san", "email:eve@alpha.example"], "profile eap-client-device allows these kinds: dns, uri"),
         (["--csr", "/dev/null"], "not a readable PKCS#10 request"),
         (["--name", "x" * 65], "at most 64 are allowed"),
+        (["--name", ""], "is empty"),
         (["--tenant", "nobody"], "There is no tenant 'nobody'"),
         (["--out", "/proc/nowhere"], "The folder cannot be made"),
         (["--profile", "server", "--name", "not a name"], "not a host name"),
@@ -102,6 +103,7 @@ def test_bad_request_is_refused_in_one_sentence_and_issues_nothing(
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
     assert len(alpha.json("cert", "list", "-t", "alpha")) == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_short_password_is_refused_before_anything_is_issued(alpha: Admit, tmp_path: Path) -> None:
