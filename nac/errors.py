@@ -63,6 +63,10 @@ class NoFreeSlot(Conflict):
     """No cell has a free slot."""
 
 
+class CellTaken(Conflict):
+    """Another machine's agent serves the cell of this name."""
+
+
 class TenantHasNoCell(Conflict):
     """This tenant holds no slot of any cell."""
 

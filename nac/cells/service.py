@@ -5,16 +5,17 @@ import secrets
 import string
 import time
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
 
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import Engine, column, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.cells import repository
+from nac.clock import utc_now
 from nac.db import Scope, session_scope
-from nac.errors import Conflict, NoFreeSlot, NotFound, NotLiveYet, TenantHasNoCell
+from nac.errors import CellTaken, Conflict, NoFreeSlot, NotFound, NotLiveYet, TenantHasNoCell
 from nac.ids import CellId, SlotNumber, TenantId
 from nac.models import Cell, Dictionary, Slot
 from nac.sealing import Seal
@@ -26,19 +27,57 @@ NO_CELL = CellId(0)
 _SECRET_ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
+# What migration 0001 gives in register_cell. An agent reports every 5 s.
+SILENT_SECONDS = 60
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
-    """Id of the cell of this name, made where it is new. As admit_cell, in CellScope(NO_CELL)."""
-    return CellId(session.scalars(select(func.register_cell(name, host))).one())
+    """Id of the cell of this name, made where it is new. As admit_cell, in CellScope(NO_CELL).
+
+    Raises CellTaken where an agent of another host served it within SILENT_SECONDS and has not left it.
+    """
+    registered = select(func.register_cell(name, host).table_valued(column("cell_id"), column("held_by")))
+    cell_id, held_by = session.execute(registered).one()
+    if cell_id is None:
+        raise _taken(name, held_by)
+    return CellId(cell_id)
+
+
+def report_cell(
+    session: Session, *, cell_id: CellId, host: str, counters: Mapping[str, int], alarms: Sequence[Mapping[str, str]]
+) -> None:
+    """The agent on `host` serves the cell. As admit_cell; raises CellTaken where another has taken it over."""
+    reported = session.execute(
+        update(Cell)
+        .where(Cell.id == cell_id, Cell.host == host)
+        .values(agent_seen_at=utc_now(), counters=dict(counters), alarms=[dict(alarm) for alarm in alarms])
+        .returning(Cell.id)
+    )
+    if reported.first() is None:
+        cell = require_cell(session, cell_id=cell_id)
+        raise _taken(cell.name, cell.host)
+
+
+def leave_cell(session: Session, *, cell_id: CellId, host: str) -> None:
+    """The agent on `host` ends: another host may take the cell over at once. As admit_cell."""
+    session.execute(update(Cell).where(Cell.id == cell_id, Cell.host == host).values(host=""))
+
+
+def _taken(name: str, host: str) -> CellTaken:
+    return CellTaken(
+        f"Host {host} serves the cell {name!r}.",
+        remedy=f"Give the cell here another name (ADMIT_CELL_NAME), or end the agent there: one that was killed counts "
+        f"as gone after {SILENT_SECONDS} s.",
+    )
 
 
 def upload_dictionary(session: Session, *, cell_id: CellId, content: bytes, server_version: str) -> bytes:
-    """Store the JSON of the dictionaries that the cell's radiusd loads; returns its SHA-256. As admit_cell."""
-    digest = hashlib.sha256(content).digest()
+    """Store the JSON of the dictionaries that the cell's radiusd loads; returns the SHA-256 of what is stored."""
+    compressed = zlib.compress(content)
+    digest = hashlib.sha256(compressed).digest()
     session.execute(
         insert(Dictionary)
-        .values(sha256=digest, content=zlib.compress(content), server_version=server_version)
+        .values(sha256=digest, content=compressed, server_version=server_version)
         .on_conflict_do_nothing()
     )
     session.execute(update(Cell).where(Cell.id == cell_id).values(dictionary_sha256=digest))

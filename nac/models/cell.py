@@ -14,6 +14,7 @@ class Dictionary(CreatedAt, Base):
 
     __tablename__ = "dictionaries"
 
+    # Of `content`.
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
     # zlib-compressed JSON of nac.dictionary.
     content: Mapped[bytes]
@@ -27,6 +28,7 @@ class Cell(Base):
 
     id: Mapped[CellId] = mapped_column(Identity(always=True), primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
+    # Of the agent that serves it; "" where that one has left.
     host: Mapped[str]
     # active | draining | retired
     status: Mapped[str] = mapped_column(default="active")

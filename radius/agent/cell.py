@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from nac.cells import service as cells
 from nac.db import CellScope, make_engine, require_current_schema, session_scope
 from nac.dictionary import Dictionary, read_dictionary, to_json
-from nac.errors import AdmitError, SchemaTooNew, SchemaTooOld
+from nac.errors import AdmitError, CellTaken, SchemaTooNew, SchemaTooOld
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
 from nac.replica.writer import ReplicaFull, ReplicaWriter
@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 SOUND_VERSIONS = ("3.2.7", "3.2.8")
 DICTIONARY = Path("/usr/share/freeradius/dictionary")
 DATABASE_WAIT_SECONDS = 15.0
+# Long enough for a cell to move: its agent on the old machine was killed, and counts as gone after this.
+TAKEN_WAIT_SECONDS = cells.SILENT_SECONDS + 10.0
 # For the threads to end their work in; the supervisor kills after 20 s, and radiusd takes up to 10 s to end.
 END_SECONDS = 5.0
 
@@ -63,13 +65,15 @@ class CellAgent:
         # Of the slots that hold a tenant: the certificate each is to present.
         self._serials: Mapping[int, str] = {}
         self._broken = False
+        # Why the cell is another machine's by now.
+        self._taken = ""
 
     def run(self, stop: threading.Event) -> None:
         """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError where that cannot begin."""
         self._paths.prepare()
         lock = self._take_lock()
         require_sound_version()
-        cell_id, online = self._take_place()
+        cell_id, online = self._take_place(stop)
         directory = Directory(self._engine, cell_id, self._sealer)
         writer = open_replica(self._paths.replica, self._alarms)
         sync = self._synchroniser(cell_id, directory, writer)
@@ -86,6 +90,8 @@ class CellAgent:
             # Else a thread is still at work on it, and the end of the process closes it.
             writer.close()
         lock.close()
+        if self._taken:
+            raise CellRefused(self._taken)
 
     def _catch_up(self, sync: ReplicaSync) -> None:
         try:
@@ -103,15 +109,23 @@ class CellAgent:
             raise CellRefused(f"another agent owns {self._paths.root}; end that one first") from exc
         return lock
 
-    def _take_place(self) -> tuple[CellId, bool]:
+    def _take_place(self, stop: threading.Event) -> tuple[CellId, bool]:
         """The cell's id, and whether the database answers: without it a cell serves what it has served before."""
         deadline = time.monotonic() + DATABASE_WAIT_SECONDS
+        taken_until = time.monotonic() + TAKEN_WAIT_SECONDS
         known = read_identity(self._paths)
         while True:
             try:
                 return self._register(), True
             except (SchemaTooNew, SchemaTooOld):
                 raise
+            except CellTaken as exc:
+                if time.monotonic() > taken_until or stop.is_set():
+                    self._end_left_radiusd()
+                    raise CellRefused(str(exc)) from exc
+                log.warning("waiting for the other machine's agent to end: %s", exc)
+                stop.wait(5)
+                continue
             except AdmitError as exc:
                 trouble = exc
             if known is not None and self._generations.newest() is not None:
@@ -120,6 +134,11 @@ class CellAgent:
             if time.monotonic() > deadline:
                 raise CellRefused(f"the database does not answer, and this cell has nothing to serve yet: {trouble}")
             time.sleep(0.5)
+
+    def _end_left_radiusd(self) -> None:
+        """That of an agent which was killed here before the cell moved away."""
+        self._radiusd.adopt()
+        self._radiusd.stop()
 
     def _register(self) -> CellId:
         require_current_schema(self._engine)
@@ -217,6 +236,7 @@ class CellAgent:
             stream.name: Shipper(
                 stream,
                 cell_id=cell_id,
+                host=platform.node(),
                 engine=shipping_engine(self._settings.database_cell_url, stream),
                 journal=self._paths.journal,
                 alarms=self._alarms,
@@ -262,6 +282,10 @@ class CellAgent:
         """A part that fails takes the whole agent down, rather than leave one that lacks a part."""
         try:
             work(stop)
+        except CellTaken as exc:
+            # Two machines must not answer for the tenants of one cell: radiusd ends, too.
+            self._taken = str(exc)
+            stop.set()
         except Exception:  # house-rule: the edge of a thread; the agent ends and says so
             log.exception("a part of the agent fails")
             self._broken = True

@@ -6,11 +6,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sqlalchemy import Engine
 
-from nac.errors import AdmitError
+from nac.errors import AdmitError, CellTaken
 from nac.ids import CellId, SlotNumber
 from nac.journal.segment import journal_bytes, sync_segments
 from nac.replica.check import check_replica
@@ -25,7 +25,7 @@ from radius.agent.materials import forget_old_sessions
 from radius.agent.paths import CellPaths
 from radius.agent.probe import statistics
 from radius.agent.radiusd import Radiusd
-from radius.agent.status import report, status_document, write_status
+from radius.agent.status import leave, report, status_document, write_status
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class Keeper:
 
     def follow_database(self, stop: threading.Event) -> None:
         """Reports, and what the database may say of radiusd's configuration; in a thread of its own, for either may
-        hang as long as the database does."""
+        hang as long as the database does. Raises CellTaken."""
         due = 0.0
         while not stop.wait(TICK_SECONDS):
             if self._reported and (self.configuration_changed.is_set() or time.monotonic() >= self._retry_at):
@@ -121,6 +121,9 @@ class Keeper:
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_SECONDS
                 self._report()
+        if self._reported:
+            with suppress(AdmitError):
+                leave(self._engine, self._cell_id)
 
     @property
     def _database(self) -> bool:
@@ -275,6 +278,8 @@ class Keeper:
         try:
             with self._asking():
                 report(self._engine, self._cell_id, self._counters, self._alarms.standing())
+        except CellTaken:
+            raise
         except AdmitError as exc:
             if self._reported:
                 log.warning("the database does not answer: %s", exc)

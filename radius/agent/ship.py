@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nac.clock import epoch_microseconds
 from nac.db import CellScope, make_engine, session_scope
-from nac.errors import AdmitError
+from nac.errors import AdmitError, CellTaken
 from nac.ids import CellId
 from nac.journal.reader import Batch, JournalReader, Position
 from radius.agent.alarms import Alarms
@@ -37,7 +37,9 @@ _POSITION_MAKE = """
 INSERT INTO journal_positions (cell_id, stream, segment, "offset") VALUES (%s, %s, '', 0) ON CONFLICT DO NOTHING
 """
 _POSITION_LOCK = """
-SELECT segment, "offset", open_conversations::text FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE
+SELECT p.segment, p."offset", p.open_conversations::text
+FROM journal_positions p JOIN cells c ON c.id = p.cell_id AND c.host = coalesce(%s, c.host)
+WHERE p.cell_id = %s AND p.stream = %s FOR UPDATE OF p
 """
 _POSITION_STORE = """
 UPDATE journal_positions SET segment = %s, "offset" = %s, open_conversations = %s::jsonb, updated_at = now()
@@ -82,7 +84,7 @@ class _PositionMoved(Exception):
 
 
 class Shipper:
-    """`journal` is the directory that holds a folder for each stream."""
+    """`journal` holds a folder for each stream; `host` is whom the cell must belong to, where it may have moved."""
 
     def __init__(
         self,
@@ -92,11 +94,13 @@ class Shipper:
         engine: Engine,
         journal: Path,
         alarms: Alarms,
+        host: str | None = None,
         clock: Callable[[], int] = epoch_microseconds,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._stream = stream
         self._cell_id = cell_id
+        self._host = host
         self._engine = engine
         self._reader = JournalReader(journal / stream.name)
         self._alarms = alarms
@@ -163,9 +167,10 @@ class Shipper:
         self._position = position
 
     def _lock(self, cursor: psycopg.Cursor) -> tuple[Position, str]:
-        row = cursor.execute(_POSITION_LOCK, (self._cell_id, self._stream.name)).fetchone()
+        row = cursor.execute(_POSITION_LOCK, (self._host, self._cell_id, self._stream.name)).fetchone()
         if row is None:
-            raise _PositionMoved
+            # The position is that of another machine's journal: to go on from it would leave out what is in this one.
+            raise CellTaken(f"The cell is served from another host than {self._host}.")
         return Position(row[0], row[1]), row[2]
 
     def _store(self, batch: Batch, refused: tuple[SetAside, ...] = ()) -> int:

@@ -1,19 +1,19 @@
 """What a cell tells of itself: `status.json` for the machine it runs on, its row in `cells` for everybody else."""
 
 import os
-from collections import Counter
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine
 
 from nac import clock
+from nac.cells import service as cells
 from nac.db import CellScope, session_scope
 from nac.ids import CellId
-from nac.models import Cell
 from radius.agent.alarms import Alarm
 from radius.agent.files import write_small
 
@@ -52,10 +52,19 @@ def write_status(path: Path, document: Mapping[str, Any]) -> None:
     write_small(path, msgspec.json.encode(document))
 
 
-def report(engine: Engine, cell_id: CellId, counters: Counter[str], alarms: Sequence[Alarm]) -> None:
+def report(engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms: Sequence[Alarm]) -> None:
+    """Raises CellTaken where the agent of another machine has taken the cell over."""
     with session_scope(CellScope(cell_id), engine=engine) as session:
-        session.execute(
-            update(Cell)
-            .where(Cell.id == cell_id)
-            .values(agent_seen_at=clock.utc_now(), counters=dict(counters), alarms=[asdict(alarm) for alarm in alarms])
+        cells.report_cell(
+            session,
+            cell_id=cell_id,
+            host=platform.node(),
+            counters=counters,
+            alarms=[asdict(alarm) for alarm in alarms],
         )
+
+
+def leave(engine: Engine, cell_id: CellId) -> None:
+    """So that another machine need not wait before it takes the cell over."""
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        cells.leave_cell(session, cell_id=cell_id, host=platform.node())

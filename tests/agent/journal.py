@@ -97,6 +97,7 @@ class Journal:
         return Shipper(
             stream,
             cell_id=self._cell_id,
+            host="127.0.0.1",
             engine=engine,
             journal=self.directory,
             alarms=self.alarms,

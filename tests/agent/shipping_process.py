@@ -19,6 +19,7 @@ def main():
     shipper = ship.Shipper(
         stream,
         cell_id=CellId(int(cell_id)),
+        host="127.0.0.1",
         engine=ship.shipping_engine(url, stream),
         journal=Path(journal),
         alarms=Alarms(),

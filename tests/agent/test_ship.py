@@ -9,6 +9,7 @@ import time
 import psycopg
 import pytest
 
+from nac.errors import CellTaken
 from nac.journal.reader import JournalReader, Position
 from nac.journal.segment import list_segments, segment_path
 from radius.agent.streams import AuthStream
@@ -287,3 +288,19 @@ def test_lag_and_backlog_are_counted(alpha, journal, monkeypatch):
     drain(journal.auth)
     assert journal.auth.counters["lag_seconds"] == 0
     assert journal.auth.backlog_bytes() == 0
+
+
+def test_journal_of_a_cell_that_moved_to_another_host_is_neither_shipped_nor_deleted(owner, alpha, journal, platform):
+    """What follows in the other host's journal is not what follows here."""
+    journal.ship(auth(alpha))
+    journal.write(auth(alpha, at=AT + 1))
+    journal.restart_writers()
+    journal.write(auth(alpha, at=AT + 2))
+    owner.execute("UPDATE cells SET host = 'another' WHERE id = %s", (platform.cell_id,))
+    later = (f"{9 * 10**18:020d}", platform.cell_id)
+    owner.execute("UPDATE journal_positions SET segment = %s WHERE cell_id = %s", later)
+    for _ in range(3):
+        with pytest.raises(CellTaken):
+            journal.auth.step()
+    assert count(owner, "auth_log") == 1
+    assert len(list_segments(journal.directory / "auth")) == 2

@@ -1,12 +1,15 @@
 import hashlib
 import threading
+import zlib
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine, Text, cast, func, select, update
 
 from nac.cells import service as cells
+from nac.clock import utc_now
 from nac.db import CellScope, PlatformScope, TenantScope, session_scope
-from nac.errors import Conflict, NotLiveYet, TenantHasNoCell
+from nac.errors import CellTaken, Conflict, NotLiveYet, TenantHasNoCell
 from nac.ids import CellId, TenantId
 from nac.models import Cell, Slot
 from nac.sites import service as sites
@@ -24,14 +27,63 @@ def _ensure(cell_engine: Engine, cell_id: CellId, count: int, first_port: int = 
         cells.ensure_slots(session, cell_id=cell_id, count=count, first_port=first_port, seal=seal)
 
 
-def test_cell_registered_twice_keeps_its_id_and_takes_new_host(cell_engine: Engine, app_engine: Engine) -> None:
-    ids = []
-    for host in ("10.0.0.1", "10.0.0.2"):
-        with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
-            ids.append(cells.register_cell(session, name="cell-1", host=host))
-    assert ids[0] == ids[1]
+def _register(cell_engine: Engine, host: str) -> CellId:
+    with session_scope(CellScope(cells.NO_CELL), engine=cell_engine) as session:
+        return cells.register_cell(session, name="cell-1", host=host)
+
+
+def _report(cell_engine: Engine, cell_id: CellId, host: str) -> None:
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        cells.report_cell(session, cell_id=cell_id, host=host, counters={}, alarms=[])
+
+
+def _hosts(app_engine: Engine) -> list[str]:
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        assert [cell.host for cell in cells.list_cells(session)] == ["10.0.0.2"]
+        return [cell.host for cell in cells.list_cells(session)]
+
+
+def test_cell_registered_again_by_its_host_keeps_its_id(cell_engine: Engine, app_engine: Engine) -> None:
+    assert _register(cell_engine, "host-1") == _register(cell_engine, "host-1")
+    assert _hosts(app_engine) == ["host-1"]
+
+
+def test_cell_of_an_agent_that_was_just_seen_is_refused_to_another_host(
+    cell_engine: Engine, app_engine: Engine, owner_engine: Engine
+) -> None:
+    cell_id = _register(cell_engine, "host-1")
+    with pytest.raises(CellTaken, match=r"Host host-1 serves the cell 'cell-1'\. Give .* another name"):
+        _register(cell_engine, "host-2")
+    _silence(owner_engine, cells.SILENT_SECONDS - 10)
+    with pytest.raises(CellTaken):
+        _register(cell_engine, "host-2")
+    _report(cell_engine, cell_id, "host-1")
+    assert _hosts(app_engine) == ["host-1"]
+
+
+def test_moved_cell_is_taken_over_once_its_predecessor_is_silent_and_that_one_then_hears_of_it(
+    cell_engine: Engine, owner_engine: Engine
+) -> None:
+    cell_id = _register(cell_engine, "host-1")
+    _silence(owner_engine, cells.SILENT_SECONDS + 1)
+    assert _register(cell_engine, "host-2") == cell_id
+    with pytest.raises(CellTaken, match="Host host-2 serves"):
+        _report(cell_engine, cell_id, "host-1")
+    with pytest.raises(CellTaken):
+        _register(cell_engine, "host-1")
+
+
+def test_cell_that_was_left_in_order_is_taken_over_at_once(cell_engine: Engine, app_engine: Engine) -> None:
+    cell_id = _register(cell_engine, "host-1")
+    for host in ("host-2", "host-1"):
+        with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+            cells.leave_cell(session, cell_id=cell_id, host=host)
+    assert _register(cell_engine, "host-2") == cell_id
+    assert _hosts(app_engine) == ["host-2"]
+
+
+def _silence(owner_engine: Engine, seconds: int) -> None:
+    with owner_engine.begin() as connection:
+        connection.execute(update(Cell).values(agent_seen_at=utc_now() - timedelta(seconds=seconds)))
 
 
 def test_slots_get_ports_and_secrets_of_their_own(cell_engine: Engine) -> None:
@@ -94,7 +146,7 @@ def test_dictionary_of_cell_is_loaded_for_its_tenant(app_engine: Engine, cell_en
     for _ in range(2):
         with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
             digest = cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
-            assert digest == hashlib.sha256(content).digest()
+            assert digest == hashlib.sha256(zlib.compress(content)).digest()
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         assert cells.load_dictionary(session, tenant_id=tenant.id) == content
 

@@ -1,15 +1,17 @@
 """Daily partitions, and the append-only audit log."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine, func, select, text
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import InvalidInput
 from nac.ids import MspId, TenantId
 from nac.models import AuthLog
 from tests.factories.rows import make_row
@@ -33,17 +35,49 @@ def test_row_of_yesterday_today_and_next_week_has_its_partition(owner_engine: En
 def test_row_of_stray_time_goes_to_default_partition_and_moves_when_its_day_is_made(
     owner_engine: Engine, worker_engine: Engine
 ) -> None:
-    assert _write(owner_engine, datetime(2001, 2, 3, 23, 59, 59, tzinfo=UTC)) == "auth_log_default"
-    ensure = select(func.ensure_log_partitions(datetime(2001, 2, 2, tzinfo=UTC).date(), 3))
+    first = utc_now().date() + timedelta(days=10)
+    days = [f"{first + timedelta(days=number):%Y%m%d}" for number in range(3)]
+    at = datetime.combine(first + timedelta(days=1), time(23, 59, 59), UTC)
+    assert _write(owner_engine, at) == "auth_log_default"
+    ensure = select(func.ensure_log_partitions(first, 3))
     with session_scope(PlatformScope(), engine=worker_engine) as session:
         assert session.scalar(ensure) == 6
         assert session.scalar(ensure) == 0
     with owner_engine.begin() as connection:
-        assert connection.scalar(_PARTITION_OF_ROW) == "auth_log_20010203"
-        indexes = connection.scalar(text("SELECT count(*) FROM pg_indexes WHERE tablename = 'auth_log_20010203'"))
-        assert indexes == 3
-        for day in ("02", "03", "04"):
-            connection.execute(text(f"DROP TABLE auth_log_200102{day}, accounting_log_200102{day}"))
+        partition = f"auth_log_{days[1]}"
+        assert connection.scalar(_PARTITION_OF_ROW) == partition
+        assert connection.scalar(text(f"SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")) == 3
+        for day in days:
+            connection.execute(text(f"DROP TABLE auth_log_{day}, accounting_log_{day}"))
+
+
+@pytest.mark.parametrize(("first", "days"), [(-8, 1), (14, 2), (0, 16), (15, 1), (0, 0), (0, 2**31 - 1)])
+def test_partitions_of_days_that_nobody_writes_to_are_refused(worker_engine: Engine, first: int, days: int) -> None:
+    ensure = select(func.ensure_log_partitions(utc_now().date() + timedelta(days=first), days))
+    with (
+        pytest.raises(InvalidInput, match=r"log partitions are made for the days from|out of range"),
+        session_scope(PlatformScope(), engine=worker_engine) as session,
+    ):
+        session.execute(ensure)
+
+
+@pytest.mark.parametrize(("first", "days"), [(-7, 1), (13, 2)])
+def test_partitions_of_the_first_and_last_day_allowed_are_made(
+    owner_engine: Engine, worker_engine: Engine, first: int, days: int
+) -> None:
+    day = utc_now().date() + timedelta(days=first)
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        assert session.scalar(select(func.ensure_log_partitions(day, days))) == 2 * days
+    with owner_engine.begin() as connection:
+        for number in range(days):
+            made = f"{day + timedelta(days=number):%Y%m%d}"
+            connection.execute(text(f"DROP TABLE auth_log_{made}, accounting_log_{made}"))
+
+
+def test_only_the_worker_makes_partitions(app_engine: Engine, cell_engine: Engine) -> None:
+    for engine in (app_engine, cell_engine):
+        with Session(engine) as session, pytest.raises(ProgrammingError, match="permission denied"):
+            session.execute(select(func.ensure_log_partitions(utc_now().date(), 1)))
 
 
 def test_partition_made_later_is_closed_to_roles(database: Database, app_engine: Engine) -> None:

@@ -98,13 +98,14 @@ def test_cell_writes_journal_rows_of_its_tenants_alone(
     owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
+    by = {"cell_id": two.cell_id} if "cell_id" in table.columns else {}
     with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
-        make_row(session, table, two.alpha)
+        make_row(session, table, two.alpha, **by)
     with (
         pytest.raises(ScopeViolation, match="row-level security"),
         session_scope(CellScope(two.cell_id), engine=cell_engine) as session,
     ):
-        make_row(session, table, two.bravo)
+        make_row(session, table, two.bravo, **by)
     with Session(owner_engine) as session:
         assert _tenants_seen(session, table) == {two.alpha}
 

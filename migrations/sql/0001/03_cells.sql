@@ -1,5 +1,6 @@
 CREATE TABLE dictionaries (
-    sha256 bytea CONSTRAINT pk_dictionaries PRIMARY KEY CONSTRAINT ck_dictionaries_sha256 CHECK (length(sha256) = 32),
+    -- Of the content as it is stored: cells share these rows, and none can pass its own off as another's.
+    sha256 bytea CONSTRAINT pk_dictionaries PRIMARY KEY CONSTRAINT ck_dictionaries_sha256 CHECK (sha256 = sha256(content)),
     content bytea NOT NULL,
     server_version text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
@@ -8,7 +9,7 @@ CREATE TABLE dictionaries (
 CREATE TABLE cells (
     id int CONSTRAINT pk_cells PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     name text NOT NULL CONSTRAINT uq_cells_name UNIQUE CONSTRAINT ck_cells_name CHECK (name <> ''),
-    host text NOT NULL,
+    host text NOT NULL, -- '' after an orderly end
     status text NOT NULL DEFAULT 'active' CONSTRAINT ck_cells_status CHECK (status IN ('active', 'draining', 'retired')),
     dictionary_sha256 bytea CONSTRAINT fk_cells_dictionary_sha256 REFERENCES dictionaries,
     replica_position text CONSTRAINT ck_cells_replica_position CHECK (replica_position IS NULL OR replica_position::pg_snapshot IS NOT NULL),
@@ -56,9 +57,16 @@ CREATE INDEX ix_quarantined_records_cell_id_stream_id ON quarantined_records (ce
 CREATE INDEX ix_quarantined_records_tenant_id ON quarantined_records (tenant_id);
 
 -- An agent that starts for the first time has no id yet that row-level security could go by.
-CREATE FUNCTION register_cell(cell_name text, cell_host text) RETURNS int
-    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    INSERT INTO cells (name, host) VALUES (cell_name, cell_host)
-    ON CONFLICT (name) DO UPDATE SET host = excluded.host
-    RETURNING id
+-- A name that another host's agent used within a minute stays that agent's, which `held_by` then names.
+CREATE FUNCTION register_cell(cell_name text, cell_host text, OUT cell_id int, OUT held_by text)
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    INSERT INTO cells AS known (name, host, agent_seen_at) VALUES (cell_name, cell_host, now())
+    ON CONFLICT (name) DO UPDATE SET host = excluded.host, agent_seen_at = excluded.agent_seen_at
+    WHERE known.host IN (excluded.host, '') OR known.agent_seen_at IS NULL OR known.agent_seen_at < now() - interval '60 s'
+    RETURNING id INTO cell_id;
+    IF cell_id IS NULL THEN
+        SELECT host INTO held_by FROM cells WHERE name = cell_name;
+    END IF;
+END
 $$;

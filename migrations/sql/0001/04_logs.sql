@@ -62,7 +62,8 @@ CREATE INDEX ix_accounting_log_tenant_id_at_id ON accounting_log (tenant_id, at 
 CREATE TABLE auth_log_default PARTITION OF auth_log DEFAULT;
 CREATE TABLE accounting_log_default PARTITION OF accounting_log DEFAULT;
 
--- Makes the partitions of the UTC days from `first_day` that are missing; returns how many it made.
+-- Makes the partitions of the UTC days from `first_day` that are missing; returns how many it made. Any other day than
+-- those around today is a mistake, and there is no end of them.
 CREATE FUNCTION ensure_log_partitions(first_day date, days int) RETURNS int
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
@@ -70,9 +71,12 @@ DECLARE
     partition name;
     day date;
     made int := 0;
+    earliest date := current_date - 7;
+    latest date := current_date + 14;
 BEGIN
-    IF days NOT BETWEEN 1 AND 400 THEN
-        RAISE EXCEPTION 'days must be 1 to 400, not %', days USING ERRCODE = 'invalid_parameter_value';
+    IF (first_day >= earliest AND days >= 1 AND first_day + (days - 1) <= latest) IS NOT TRUE THEN
+        RAISE EXCEPTION 'log partitions are made for the days from % to %, not for % days from %', earliest, latest, days, first_day
+            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM pg_advisory_xact_lock(hashtext('ensure_log_partitions'));
     FOR parent, day IN

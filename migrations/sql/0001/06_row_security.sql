@@ -36,12 +36,19 @@ BEGIN
             owned
         );
     END LOOP;
-    -- ... and writes what its journal tells of them.
+    -- ... and writes what its journal tells of them, ...
     FOREACH owned IN ARRAY ARRAY['auth_log', 'accounting_log', 'sessions', 'endpoint_sightings']::name[] LOOP
         EXECUTE format(
             'CREATE POLICY cell_scope ON %I TO admit_cell '
             'USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id())) '
             'WITH CHECK (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))',
+            owned
+        );
+    END LOOP;
+    -- ... in its own name.
+    FOREACH owned IN ARRAY ARRAY['auth_log', 'accounting_log']::name[] LOOP
+        EXECUTE format(
+            'CREATE POLICY cell_in_its_own_name ON %I AS RESTRICTIVE FOR INSERT TO admit_cell WITH CHECK (cell_id = scope_cell_id())',
             owned
         );
     END LOOP;

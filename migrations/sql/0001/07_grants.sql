@@ -9,7 +9,7 @@ $$;
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION scope_tenant_id(), scope_msp_id(), scope_cell_id(), scope_is_platform() TO admit_app, admit_cell, admit_worker;
-GRANT EXECUTE ON FUNCTION ensure_log_partitions(date, int) TO admit_app, admit_cell, admit_worker;
+GRANT EXECUTE ON FUNCTION ensure_log_partitions(date, int) TO admit_worker;
 GRANT EXECUTE ON FUNCTION register_cell(text, text) TO admit_cell;
 GRANT SELECT ON alembic_version TO admit_app, admit_cell, admit_worker;
 
@@ -38,7 +38,7 @@ GRANT SELECT (id, tenant_id, kind, name, subject, certificate_der, key_id, statu
 GRANT INSERT ON auth_log, accounting_log TO admit_cell;
 GRANT USAGE ON SEQUENCE auth_log_id_seq, accounting_log_id_seq TO admit_cell;
 GRANT SELECT, INSERT, UPDATE ON sessions, endpoint_sightings TO admit_cell;
-GRANT SELECT, INSERT, UPDATE, DELETE ON journal_positions TO admit_cell;
+GRANT SELECT, INSERT, UPDATE ON journal_positions TO admit_cell;
 GRANT SELECT, INSERT, DELETE ON quarantined_records TO admit_cell;
 GRANT UPDATE (why) ON quarantined_records TO admit_cell; -- what SELECT ... FOR UPDATE asks for
 GRANT INSERT ON dictionaries, slots TO admit_cell;

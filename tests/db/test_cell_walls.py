@@ -1,0 +1,117 @@
+"""Cells share a database role; what one sees and writes of another is nothing."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from nac.ids import CellId, TenantId
+from tests.factories.tenancy import make_cell, make_platform, make_tenant
+
+# What a cell writes, as the agent of cell A would for `cell` and `tenant`.
+WRITES = {
+    "auth_log": (
+        "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason) "
+        "VALUES (now(), %(tenant)s, %(cell)s, 'mab', true, 'x')"
+    ),
+    "accounting_log": (
+        "INSERT INTO accounting_log (at, tenant_id, cell_id, status_type) VALUES (now(), %(tenant)s, %(cell)s, 'Start')"
+    ),
+    "sessions": (
+        "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, started_at, updated_at) "
+        "VALUES (%(tenant)s, 'n', 's', 'm', now(), now())"
+    ),
+    "endpoint_sightings": (
+        "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at, permitted) "
+        "VALUES (%(tenant)s, '02:00:00:00:00:01', now(), true)"
+    ),
+    "journal_positions": (
+        "INSERT INTO journal_positions (cell_id, stream, segment, \"offset\") VALUES (%(cell)s, 'auth', '9', 9)"
+    ),
+    "quarantined_records": (
+        "INSERT INTO quarantined_records (cell_id, stream, why, payload) VALUES (%(cell)s, 'auth', 'x', '')"
+    ),
+    "slots": (
+        "INSERT INTO slots (cell_id, number, auth_port, acct_port, secret_sealed) VALUES (%(cell)s, 9, 1812, 1813, '')"
+    ),
+}
+CHANGES = {
+    "journal_positions": "UPDATE journal_positions SET segment = 'x' WHERE cell_id = %(cell)s",
+    "slots": "UPDATE slots SET secret_sealed = '' WHERE cell_id = %(cell)s",
+    "cells": "UPDATE cells SET host = 'x', replica_position = NULL WHERE id = %(cell)s",
+    "quarantined_records": "DELETE FROM quarantined_records WHERE cell_id = %(cell)s",
+    "sessions": "UPDATE sessions SET identity = 'x' WHERE tenant_id = %(tenant)s",
+    "endpoint_sightings": "UPDATE endpoint_sightings SET permitted = false WHERE tenant_id = %(tenant)s",
+}
+
+
+@dataclass(frozen=True)
+class Cells:
+    a: CellId
+    b: CellId
+    tenant_of_a: TenantId
+    tenant_of_b: TenantId
+
+
+@pytest.fixture
+def two(app_engine, cell_engine) -> Cells:
+    platform = make_platform(app_engine, cell_engine, slots=1)
+    tenant_of_a = make_tenant(app_engine, platform, "alpha").id
+    b = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
+    return Cells(platform.cell_id, b, tenant_of_a, make_tenant(app_engine, platform, "bravo").id)
+
+
+def run_as(database, cell_id: CellId, statement: str, **values: UUID | int) -> int:
+    """Rows changed by a transaction in the scope of the cell, as the role that cells share."""
+    with psycopg.connect(database.cell_url) as connection:
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(cell_id)])
+        return connection.execute(statement, values).rowcount
+
+
+@pytest.mark.parametrize("table", WRITES)
+def test_cell_writes_nothing_of_another_cell(database, two: Cells, table: str) -> None:
+    assert run_as(database, two.a, WRITES[table], cell=two.a, tenant=two.tenant_of_a) == 1
+    attempts = [{"cell": two.b, "tenant": two.tenant_of_b}]
+    if table in ("auth_log", "accounting_log"):
+        # The other's tenant in one's own name, and one's own in the other's.
+        attempts += [{"cell": two.a, "tenant": two.tenant_of_b}, {"cell": two.b, "tenant": two.tenant_of_a}]
+    for values in attempts:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            run_as(database, two.a, WRITES[table], **values)
+
+
+@pytest.mark.parametrize("table", CHANGES)
+def test_cell_changes_nothing_of_another_cell(database, two: Cells, table: str) -> None:
+    for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
+        if table in WRITES:
+            run_as(database, cell, WRITES[table], cell=cell, tenant=tenant)
+    assert run_as(database, two.a, CHANGES[table], cell=two.b, tenant=two.tenant_of_b) == 0
+    assert run_as(database, two.a, CHANGES[table], cell=two.a, tenant=two.tenant_of_a) > 0
+
+
+@pytest.mark.parametrize("table", ["slots", "journal_positions", "quarantined_records", "cells"])
+def test_cell_sees_nothing_of_another_cell(database, two: Cells, table: str) -> None:
+    column = "id" if table == "cells" else "cell_id"
+    for cell in (two.a, two.b):
+        if table in WRITES:
+            run_as(database, cell, WRITES[table], cell=cell)
+    with psycopg.connect(database.cell_url) as connection:
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.a)])
+        assert set(connection.execute(f"SELECT {column} FROM {table}").fetchall()) == {(two.a,)}
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM journal_positions", "DELETE FROM slots", "DELETE FROM cells"])
+def test_cell_cannot_delete_what_is_known_of_it(database, two: Cells, statement: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        run_as(database, two.a, statement)
+
+
+def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> None:
+    """Cells share dictionaries by their hash: the database computes it, too."""
+    with pytest.raises(psycopg.errors.CheckViolation, match="ck_dictionaries_sha256"):
+        run_as(
+            database,
+            two.a,
+            "INSERT INTO dictionaries (sha256, content, server_version) VALUES (sha256('other'), 'mine', '3.2.7')",
+        )
