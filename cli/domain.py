@@ -22,6 +22,8 @@ from nac.tenants import service as tenants
 
 # Promise 5 of ARCHITECTURE.md is one second; longer means that the cell is down.
 _LIVE_SECONDS = 5
+# radiusd is tried on other ports first, and then exchanged in a quiet moment, which is waited for up to 10 s.
+_EXCHANGE_SECONDS = 30
 
 
 class Domain:
@@ -60,15 +62,30 @@ class Domain:
             yield session, tenant_id
 
     @contextmanager
-    def change(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
-        """As `tenant`; then waits until the tenant's cell decides with the change."""
+    def change(self, slug: str, *, of_radiusd: bool = False) -> Iterator[tuple[Session, TenantId]]:
+        """As `tenant`; then waits until the tenant's cell decides with the change.
+
+        `of_radiusd`: and until its radiusd runs with it, where radiusd's configuration is made of it.
+        """
         with self.tenant(slug) as (session, tenant_id):
             yield session, tenant_id
             xact = cells.current_xact(session)
-        self.await_live(tenant_id, xact)
+        if self.await_live(tenant_id, xact) and of_radiusd:
+            self._await_exchange(slug)
 
-    def await_live(self, tenant_id: TenantId, xact: str) -> None:
-        """Tell on standard error where the cell does not confirm the change in time: it is stored all the same."""
+    def _await_exchange(self, slug: str) -> None:
+        # Here, because it loads the agent's libraries, which few commands need.
+        from cli.exchange import NotInForceYet, wait_until_in_force
+
+        with self.tenant(slug) as (session, tenant_id):
+            cell_id = cells.require_slot(session, tenant_id=tenant_id).cell_id
+        try:
+            wait_until_in_force(self.settings, self.sealer, cell_id=cell_id, timeout_seconds=_EXCHANGE_SECONDS)
+        except NotInForceYet as exc:
+            click.echo(f"Note: {exc}", err=True)
+
+    def await_live(self, tenant_id: TenantId, xact: str) -> bool:
+        """Whether the cell confirms the change in time; told on standard error if not: it is stored all the same."""
         try:
             cells.wait_until_live(
                 TenantScope(tenant_id),
@@ -79,3 +96,5 @@ class Domain:
             )
         except NotLiveYet as exc:
             click.echo(f"Note: {exc}", err=True)
+            return False
+        return True

@@ -50,7 +50,7 @@ def add(
 ) -> None:
     """Add the NAS NAME, known by identifier or address."""
     domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
+    with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         nas = nases.add_nas(
             session,
             actor=domain.actor,
@@ -75,7 +75,7 @@ def add(
 def remove(nas: str, tenant: str, as_json: bool) -> None:
     """Remove NAS, given by identifier, address or name."""
     domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
+    with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
         nases.remove_nas(session, actor=domain.actor, tenant_id=tenant_id, reference=nas)
     show_one({"removed": nas}, as_json=as_json)
 

@@ -27,7 +27,7 @@ def open_up(path: Path) -> None:
 
 def test_before_the_first_start_there_is_none(var: Path):
     assert find_layout() is None
-    with pytest.raises(Refused, match="Nothing runs here. Start it: ./admit up"):
+    with pytest.raises(Refused, match=r"Nothing runs here\. Start it: \./admit up"):
         require_layout()
 
 

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from cli import procfs
+from cli.demo.tools import Server, radclient
 from cli.layout import CHECKOUT
 from cli.ports import first_taken
 from radius.agent.paths import CellPaths
@@ -98,6 +99,18 @@ def test_second_start_leaves_everything_running(up: Installation):
     assert {name: row["pid"] for name, row in up.processes().items()} == {
         name: row["pid"] for name, row in before.items()
     }
+
+
+def test_secret_of_a_nas_is_in_force_when_the_command_returns(up: Installation):
+    assert up.run("msp", "create", "acme").returncode == 0
+    tenant = json.loads(up.run("tenant", "create", "acme", "--json").stdout)
+    own = "a-secret-of-its-own-0123"
+    switch = ("--address", "127.0.0.1", "--secret", own)
+    for command, secret in ((("add", "core-1", *switch), own), (("remove", "core-1"), tenant["radius_secret"])):
+        done = up.run("nas", *command, "-t", "acme")
+        assert (done.returncode, done.stderr) == (0, "")
+        server = Server("127.0.0.1", tenant["auth_port"], tenant["acct_port"], secret)
+        assert radclient(server, "auth", [("User-Name", "nobody"), ("User-Password", "x")]) is not None
 
 
 def test_killed_process_is_healthy_again_after_up(up: Installation):

@@ -1,0 +1,69 @@
+"""Whether radiusd runs with what only its exchange brings into force: secrets and exceptions of single NASes."""
+
+import time
+from datetime import datetime, timedelta
+
+from cli import health
+from nac.clock import utc_now
+from nac.db import make_engine
+from nac.errors import Unavailable
+from nac.ids import CellId
+from nac.secrets import Sealer
+from nac.settings import Settings
+from radius.agent import process
+from radius.agent.directory import Directory
+from radius.agent.generation import Generations
+from radius.agent.identity import read_identity
+from radius.agent.paths import CellPaths
+from radius.agent.probe import serves
+
+_POLL_SECONDS = 0.2
+_ANSWER_SECONDS = 1.0
+# The agent reports every second.
+_SILENT_AGENT = timedelta(seconds=10)
+
+
+class NotInForceYet(Unavailable):
+    """The change is stored, but radiusd has not been exchanged for it yet; it is tried again by itself."""
+
+
+def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, timeout_seconds: float) -> None:
+    """Return once radiusd answers with the configuration that the database asks for; at once where it does already.
+
+    Raises NotInForceYet after the timeout, when the agent has failed at it, and where nobody could tell from here.
+    """
+    paths = CellPaths(settings.cell_dir)
+    if read_identity(paths) != cell_id:
+        raise NotInForceYet("The change is stored; its cell is on another machine.", remedy="See ./admit status there.")
+    generations = Generations(settings, paths)
+    engine = make_engine(settings.database_cell_url, pool_size=1, application_name="admit-cli")
+    directory = Directory(engine, cell_id, sealer)
+    began, deadline = utc_now(), time.monotonic() + timeout_seconds
+    try:
+        # Asked anew each time: an exchange may renew the secrets of free slots by the way.
+        while not _runs(paths, generations.fingerprint(directory.slots(count=settings.cell_slots))):
+            if trouble := _trouble(settings, began):
+                raise NotInForceYet(remedy=trouble)
+            if time.monotonic() > deadline:
+                raise NotInForceYet(remedy="The alarms say why: ./admit status")
+            time.sleep(_POLL_SECONDS)
+    finally:
+        engine.dispose()
+
+
+def _runs(paths: CellPaths, fingerprint: str) -> bool:
+    running = process.adopt(paths.running)
+    generation = Generations.read(running.config_directory) if running else None
+    if generation is None or generation.facts.fingerprint != fingerprint:
+        return False
+    status = generation.facts.status
+    return serves("127.0.0.1", status.port, status.secret, seconds=_ANSWER_SECONDS)
+
+
+def _trouble(settings: Settings, began: datetime) -> str:
+    """Why more patience would not help; "" while it may."""
+    status = health.read_cell_status(settings.cell_dir)
+    if health.reported_at(status) < (utc_now() - _SILENT_AGENT).timestamp():
+        return "Its agent does not report: ./admit status"
+    failed = [alarm for alarm in status.get("alarms", ()) if alarm["code"] == "exchange"]
+    return next((alarm["detail"] for alarm in failed if datetime.fromisoformat(alarm["since"]) >= began), "")

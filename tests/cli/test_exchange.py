@@ -1,0 +1,77 @@
+"""What is said of a change that radiusd does not run with; that it does is shown with a real one in `test_up.py`."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from cli.exchange import NotInForceYet, wait_until_in_force
+from nac.clock import utc_now
+from nac.ids import CellId
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import Settings, load_settings
+from radius.agent.identity import write_identity
+from radius.agent.paths import CellPaths
+from tests.factories.tenancy import make_cell
+from tests.postgres import Database
+
+
+@pytest.fixture
+def sealer(tmp_path: Path) -> Sealer:
+    return Sealer(MasterKeyFile.create(tmp_path / "master.key"))
+
+
+@pytest.fixture
+def cell_id(cell_engine: Engine, sealer: Sealer) -> CellId:
+    return make_cell(cell_engine, slots=2, seal_with=sealer.seal)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database: Database, cell_id: CellId) -> Settings:
+    made = load_settings({"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_DATABASE_CELL_URL": database.cell_url})
+    made.cell_dir.mkdir(parents=True)
+    write_identity(CellPaths(made.cell_dir), cell_id)
+    return made
+
+
+def report(settings: Settings, *, seconds_ago: int = 0, **values: object) -> None:
+    at = (utc_now() - timedelta(seconds=seconds_ago)).isoformat()
+    (settings.cell_dir / "status.json").write_text(json.dumps({"at": at} | values))
+
+
+def exchange_alarm(*, seconds_ahead: int) -> dict[str, str]:
+    since = (utc_now() + timedelta(seconds=seconds_ahead)).isoformat()
+    return {"code": "exchange", "detail": "radiusd says no", "since": since}
+
+
+def complaint(settings: Settings, sealer: Sealer, cell_id: CellId) -> str:
+    with pytest.raises(NotInForceYet) as raised:
+        wait_until_in_force(settings, sealer, cell_id=cell_id, timeout_seconds=0.3)
+    assert str(raised.value).startswith("The change is stored")
+    return str(raised.value)
+
+
+def test_cell_of_another_machine_cannot_be_seen(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
+    assert "on another machine" in complaint(settings, sealer, CellId(cell_id + 1))
+
+
+def test_agent_that_does_not_report_is_not_waited_for(settings: Settings, sealer: Sealer, cell_id: CellId) -> None:
+    assert "does not report: ./admit status" in complaint(settings, sealer, cell_id)
+    report(settings, seconds_ago=60)
+    assert "does not report: ./admit status" in complaint(settings, sealer, cell_id)
+
+
+def test_failure_of_this_exchange_is_told_as_radiusd_tells_it(
+    settings: Settings, sealer: Sealer, cell_id: CellId
+) -> None:
+    report(settings, alarms=[exchange_alarm(seconds_ahead=1)])
+    assert complaint(settings, sealer, cell_id).endswith("radiusd says no")
+
+
+def test_exchange_that_takes_longer_is_said_to_be_not_in_force_yet(
+    settings: Settings, sealer: Sealer, cell_id: CellId
+) -> None:
+    report(settings, alarms=[exchange_alarm(seconds_ahead=-60)])
+    assert complaint(settings, sealer, cell_id).endswith("The alarms say why: ./admit status")
