@@ -6,6 +6,7 @@ import click
 
 from cli.domain import Domain
 from cli.output import json_option, show_list, show_one, tenant_option
+from cli.verbs import add_verb
 from nac.groups import Groups
 
 
@@ -26,16 +27,7 @@ def group_command(groups: Groups[Any], *, members: str) -> click.Group:
             row = {"name": group.name, "id": group.id}
         show_one(row, as_json=as_json)
 
-    @command.command()
-    @click.argument("name")
-    @tenant_option
-    @json_option
-    def remove(name: str, tenant: str, as_json: bool) -> None:
-        """Remove the group NAME; its members stay, without it."""
-        domain = Domain()
-        with domain.change(tenant) as (session, tenant_id):
-            groups.remove(session, actor=domain.actor, tenant_id=tenant_id, name=name)
-        show_one({"removed": name}, as_json=as_json)
+    add_verb(command, "remove", groups.remove, key="name", help="Remove the group NAME; its members stay, without it.")
 
     @command.command("list")
     @tenant_option

@@ -1,11 +1,15 @@
 """Moments as people type them."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 import click
 
 from nac.clock import utc_now
+
+F = TypeVar("F", bound=Callable[..., object])
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _AGO = re.compile(r"([0-9]{1,4})([smhd])")
@@ -27,3 +31,11 @@ class Since(click.ParamType[datetime]):
         except ValueError:
             self.fail(f"{text!r} is neither an age such as 1h or 2d nor a date such as 2026-01-31.", param, ctx)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def valid_until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
+    return click.option("--valid-until", type=click.DateTime(), callback=_in_utc, help=help)
+
+
+def _in_utc(ctx: click.Context, param: click.Parameter, value: datetime | None) -> datetime | None:
+    return value and value.replace(tzinfo=UTC)

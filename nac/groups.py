@@ -35,6 +35,10 @@ class Groups(Generic[GroupT]):
     membership: type[EndpointGroupMember] | type[UserGroupMember]
     member_column: InstrumentedAttribute[UUID]
 
+    @property
+    def _listed(self) -> str:
+        return f"They are listed by: ./admit {self.noun}-group list"
+
     def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
         name = require_name(name)
         if self._get(session, tenant_id, name) is not None:
@@ -49,7 +53,7 @@ class Groups(Generic[GroupT]):
         """Its members stay, without it."""
         group = self._get(session, tenant_id, name)
         if group is None:
-            raise UnknownGroup(f"There is no group {name!r}.", place="group")
+            raise UnknownGroup(f"There is no group {name!r}.", place="group", remedy=self._listed)
         session.delete(group)
         session.flush()
         audit.append(session, actor=actor, action=f"{self.noun}-group.remove", target=name, tenant_id=tenant_id)
@@ -81,7 +85,7 @@ class Groups(Generic[GroupT]):
             raise UnknownGroup(
                 f"No such group: {', '.join(repr(name) for name in missing)}.",
                 place="groups",
-                remedy="Create it first.",
+                remedy=f"Add it first: ./admit {self.noun}-group add. {self._listed}",
             )
         present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
         if gone := present - set(known.values()):

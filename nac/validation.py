@@ -1,7 +1,9 @@
 """Checks of what people type, shared by the services. Each returns the value as it is stored or raises InvalidInput."""
 
 import re
+from datetime import datetime
 
+from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.mac import normalise_mac
 
@@ -58,3 +60,12 @@ def require_mac(text: str, *, place: str = "mac") -> str:
             f"{text!r} is no address of a single device.", place=place, remedy="Read it off the device again."
         )
     return mac
+
+
+def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:
+    """An end that is still to come (aware), or None for never."""
+    if moment is not None and moment <= utc_now():
+        raise InvalidInput(
+            f"{moment:%Y-%m-%d %H:%M:%S %Z} has passed already.", place=place, remedy="Give a time to come."
+        )
+    return moment

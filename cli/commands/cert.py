@@ -12,6 +12,7 @@ from cli.domain import Domain
 from cli.fail import Refused
 from cli.handout import handing_out, read_password
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.verbs import add_verb
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.clock import utc_now
@@ -178,27 +179,19 @@ def revoke(serial: str, tenant: str, reason: str, as_json: bool) -> None:
     show_one(row, as_json=as_json)
 
 
-@command.command()
-@click.argument("serial")
-@tenant_option
-@json_option
-def suspend(serial: str, tenant: str, as_json: bool) -> None:
-    """Admit nobody with the certificate SERIAL until it is reinstated."""
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        row = _full_row(
-            certificates.suspend(session, actor=domain.actor, tenant_id=tenant_id, serial=serial, now=utc_now())
-        )
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@click.argument("serial")
-@tenant_option
-@json_option
-def reinstate(serial: str, tenant: str, as_json: bool) -> None:
-    """End the suspension of the certificate SERIAL."""
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        row = _full_row(certificates.reinstate(session, actor=domain.actor, tenant_id=tenant_id, serial=serial))
-    show_one(row, as_json=as_json)
+add_verb(
+    command,
+    "suspend",
+    lambda session, **given: certificates.suspend(session, now=utc_now(), **given),
+    key="serial",
+    help="Admit nobody with the certificate SERIAL until it is reinstated.",
+    row=lambda session, tenant_id, certificate: _full_row(certificate),
+)
+add_verb(
+    command,
+    "reinstate",
+    certificates.reinstate,
+    key="serial",
+    help="End the suspension of the certificate SERIAL.",
+    row=lambda session, tenant_id, certificate: _full_row(certificate),
+)

@@ -1,13 +1,15 @@
 """`./admit endpoint`."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
+from cli.moments import valid_until_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.verbs import add_verb
 from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
@@ -34,12 +36,16 @@ def _rows(session: Session, tenant_id: TenantId, found: Sequence[Endpoint]) -> l
     ]
 
 
+def _row(session: Session, tenant_id: TenantId, endpoint: Endpoint) -> Row:
+    return _rows(session, tenant_id, [endpoint])[0]
+
+
 @command.command()
 @click.argument("mac")
 @tenant_option
 @click.option("--name", default="", help="For people.")
 @click.option("--group", "groups", multiple=True, help="A group it is in; may be repeated.")
-@click.option("--valid-until", type=click.DateTime(), help="When the approval ends (UTC).")
+@valid_until_option("When the approval ends (UTC).")
 @json_option
 def add(mac: str, tenant: str, name: str, groups: tuple[str, ...], valid_until: datetime | None, as_json: bool) -> None:
     """Add the endpoint MAC."""
@@ -52,48 +58,29 @@ def add(mac: str, tenant: str, name: str, groups: tuple[str, ...], valid_until: 
             mac=mac,
             name=name,
             groups=groups,
-            valid_until=valid_until and valid_until.replace(tzinfo=UTC),
+            valid_until=valid_until,
         )
-        row = _rows(session, tenant_id, [endpoint])[0]
+        row = _row(session, tenant_id, endpoint)
     show_one(row, as_json=as_json)
 
 
-@command.command()
-@click.argument("mac")
-@tenant_option
-@json_option
-def remove(mac: str, tenant: str, as_json: bool) -> None:
-    """Remove the endpoint MAC."""
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        endpoints.remove_endpoint(session, actor=domain.actor, tenant_id=tenant_id, mac=mac)
-    show_one({"removed": mac}, as_json=as_json)
-
-
-@command.command()
-@click.argument("mac")
-@tenant_option
-@json_option
-def block(mac: str, tenant: str, as_json: bool) -> None:
-    """Reject the endpoint MAC whatever the rules say."""
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        endpoint = endpoints.block_endpoint(session, actor=domain.actor, tenant_id=tenant_id, mac=mac)
-        row = _rows(session, tenant_id, [endpoint])[0]
-    show_one(row, as_json=as_json)
-
-
-@command.command()
-@click.argument("mac")
-@tenant_option
-@json_option
-def unblock(mac: str, tenant: str, as_json: bool) -> None:
-    """Let the rules decide about the endpoint MAC again."""
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        endpoint = endpoints.unblock_endpoint(session, actor=domain.actor, tenant_id=tenant_id, mac=mac)
-        row = _rows(session, tenant_id, [endpoint])[0]
-    show_one(row, as_json=as_json)
+add_verb(command, "remove", endpoints.remove_endpoint, key="mac", help="Remove the endpoint MAC.")
+add_verb(
+    command,
+    "block",
+    endpoints.block_endpoint,
+    key="mac",
+    help="Reject the endpoint MAC whatever the rules say.",
+    row=_row,
+)
+add_verb(
+    command,
+    "unblock",
+    endpoints.unblock_endpoint,
+    key="mac",
+    help="Let the rules decide about the endpoint MAC again.",
+    row=_row,
+)
 
 
 @command.command("set-groups")
@@ -106,7 +93,7 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.set_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
-        row = _rows(session, tenant_id, [endpoint])[0]
+        row = _row(session, tenant_id, endpoint)
     show_one(row, as_json=as_json)
 
 

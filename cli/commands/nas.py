@@ -4,6 +4,7 @@ import click
 
 from cli.domain import Domain
 from cli.output import json_option, show_list, show_one, tenant_option
+from cli.verbs import add_verb
 from nac.nases import service as nases
 from nac.sites import service as sites
 
@@ -68,16 +69,15 @@ def add(
     show_one(row, as_json=as_json)
 
 
-@command.command()
-@click.argument("nas")
-@tenant_option
-@json_option
-def remove(nas: str, tenant: str, as_json: bool) -> None:
-    """Remove NAS, given by identifier, address or name."""
-    domain = Domain()
-    with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
-        nases.remove_nas(session, actor=domain.actor, tenant_id=tenant_id, reference=nas)
-    show_one({"removed": nas}, as_json=as_json)
+add_verb(
+    command,
+    "remove",
+    nases.remove_nas,
+    key="reference",
+    metavar="NAS",
+    help="Remove NAS, given by identifier, address or name.",
+    of_radiusd=True,
+)
 
 
 @command.command("list")

@@ -4,6 +4,7 @@ import click
 
 from cli.domain import Domain
 from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.verbs import add_verb
 from nac.models import Site
 from nac.sites import service as sites
 
@@ -38,6 +39,23 @@ def add(slug: str, tenant: str, name: str, time_zone: str, as_json: bool) -> Non
         )
         row = _row(site)
     show_one(row, as_json=as_json)
+
+
+add_verb(
+    command,
+    "remove",
+    sites.remove_site,
+    key="slug",
+    help="Remove the site SLUG, once it has no NASes and no sessions and is not the default site.",
+)
+add_verb(
+    command,
+    "make-default",
+    sites.make_default,
+    key="slug",
+    help="Let NASes that are not registered belong to the site SLUG.",
+    row=lambda session, tenant_id, site: _row(site),
+)
 
 
 @command.command("list")

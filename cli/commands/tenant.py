@@ -1,5 +1,7 @@
 """`./admit tenant`."""
 
+from collections.abc import Callable
+
 import click
 from sqlalchemy.orm import Session
 
@@ -97,9 +99,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def suspend(slug: str, as_json: bool) -> None:
     """Admit nothing of the tenant SLUG until it is resumed."""
-    domain = Domain()
-    with domain.change(slug) as (session, tenant_id):
-        tenant = tenants.suspend_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    tenant = _change(Domain(), slug, tenants.suspend_tenant)
     show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
 
@@ -108,9 +108,7 @@ def suspend(slug: str, as_json: bool) -> None:
 @json_option
 def resume(slug: str, as_json: bool) -> None:
     """End a suspension, or take a deletion back."""
-    domain = Domain()
-    with domain.change(slug) as (session, tenant_id):
-        tenant = tenants.resume_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    tenant = _change(Domain(), slug, tenants.resume_tenant)
     show_one({"slug": slug, "status": tenant.status}, as_json=as_json)
 
 
@@ -124,11 +122,13 @@ def delete(slug: str, purge: bool, yes: bool, as_json: bool) -> None:
     domain = Domain()
     if purge and not yes:
         click.confirm(f"Remove tenant {slug} with all its data?", abort=True, err=True)
-    with domain.change(slug) as (session, tenant_id):
-        tenant = tenants.delete_tenant(session, actor=domain.actor, tenant_id=tenant_id)
-    status = tenant.status
+    tenant = _change(domain, slug, tenants.delete_tenant)
     if purge:
         with domain.platform() as session:
-            tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant_id)
-        status = "purged"
-    show_one({"slug": slug, "status": status}, as_json=as_json)
+            tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant.id)
+    show_one({"slug": slug, "status": "purged" if purge else tenant.status}, as_json=as_json)
+
+
+def _change(domain: Domain, slug: str, service: Callable[..., Tenant]) -> Tenant:
+    with domain.change(slug) as (session, tenant_id):
+        return service(session, actor=domain.actor, tenant_id=tenant_id)

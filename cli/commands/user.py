@@ -1,13 +1,15 @@
 """`./admit user`."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
+from cli.moments import valid_until_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.verbs import add_verb
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import User
@@ -33,13 +35,17 @@ def _rows(session: Session, tenant_id: TenantId, found: Sequence[User]) -> list[
     ]
 
 
+def _row(session: Session, tenant_id: TenantId, user: User) -> Row:
+    return _rows(session, tenant_id, [user])[0]
+
+
 @command.command()
 @click.argument("name")
 @tenant_option
 @click.password_option(help="Asked for where not given.")
 @click.option("--group", "groups", multiple=True, help="A group the user is in; may be repeated.")
 @click.option("--chap", is_flag=True, help="Store the password itself too, sealed: CHAP cannot do without it.")
-@click.option("--valid-until", type=click.DateTime(), help="When the user ends (UTC).")
+@valid_until_option("When the user ends (UTC).")
 @json_option
 def add(
     name: str,
@@ -60,23 +66,48 @@ def add(
             name=name,
             password=password,
             groups=groups,
-            valid_until=valid_until and valid_until.replace(tzinfo=UTC),
+            valid_until=valid_until,
             seal_for_chap=domain.sealer.seal if chap else None,
         )
-        row = _rows(session, tenant_id, [user])[0]
+        row = _row(session, tenant_id, user)
     show_one(row, as_json=as_json)
+
+
+add_verb(command, "remove", users.remove_user, key="name", help="Remove the user NAME.")
+add_verb(
+    command, "block", users.disable_user, key="name", help="Reject the user NAME whatever the rules say.", row=_row
+)
+add_verb(
+    command,
+    "unblock",
+    users.enable_user,
+    key="name",
+    help="Let the rules decide about the user NAME again.",
+    row=_row,
+)
 
 
 @command.command()
 @click.argument("name")
 @tenant_option
+@click.password_option(help="The new one; asked for where not given.")
+@click.option("--chap/--no-chap", default=None, help="Whether CHAP can use it; as it was where not given.")
 @json_option
-def remove(name: str, tenant: str, as_json: bool) -> None:
-    """Remove the user NAME."""
+def password(name: str, tenant: str, password: str, chap: bool | None, as_json: bool) -> None:
+    """Change the password of the user NAME."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        users.remove_user(session, actor=domain.actor, tenant_id=tenant_id, name=name)
-    show_one({"removed": name}, as_json=as_json)
+        user = users.change_password(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            password=password,
+            seal=domain.sealer.seal,
+            chap=chap,
+        )
+        row = _row(session, tenant_id, user)
+    show_one(row, as_json=as_json)
 
 
 @command.command("list")

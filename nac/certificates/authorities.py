@@ -153,5 +153,5 @@ def require_authority(session: Session, *, tenant_id: TenantId, which: str) -> C
         if which == str(authority.id) or (which == authority.kind and authority.status == "active"):
             return authority
     raise AuthorityNotFound(
-        f"There is no certificate authority {which!r}.", place="authority", remedy="See the list of authorities."
+        f"There is no certificate authority {which!r}.", place="authority", remedy="They are listed by: ./admit ca list"
     )

@@ -111,7 +111,9 @@ def parse_serial(text: str) -> bytes:
 def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) -> Certificate:
     row = repository.get_by_serial(session, tenant_id, parse_serial(serial), lock=lock)
     if row is None:
-        raise CertificateNotFound(f"There is no certificate {serial}.", place="serial")
+        raise CertificateNotFound(
+            f"There is no certificate {serial}.", place="serial", remedy="They are listed by: ./admit cert list"
+        )
     return row
 
 

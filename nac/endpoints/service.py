@@ -14,7 +14,7 @@ from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
 from nac.models.endpoint import EndpointStatus
-from nac.validation import require_mac, require_name
+from nac.validation import require_future, require_mac, require_name
 
 # Policies name them endpoint.attribute.<key>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
@@ -43,7 +43,7 @@ def add_endpoint(
         tenant_id=tenant_id,
         mac=mac,
         name=require_name(name) if name else "",
-        valid_until=valid_until,
+        valid_until=require_future(valid_until),
         attributes=_require_attributes(attributes or {}),
     )
     session.add(endpoint)
@@ -92,7 +92,9 @@ def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str) -> Endpoi
     mac = require_mac(mac)
     endpoint = repository.get_by_mac(session, tenant_id, mac)
     if endpoint is None:
-        raise EndpointNotFound(f"There is no endpoint {display_mac(mac)}.", place="mac")
+        raise EndpointNotFound(
+            f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
+        )
     return endpoint
 
 

@@ -29,7 +29,7 @@ def create_msp(session: Session, *, actor: str, slug: str, name: str = "") -> Ms
 def require_by_slug(session: Session, *, slug: str) -> Msp:
     msp = repository.get_by_slug(session, slug)
     if msp is None:
-        raise MspNotFound(f"There is no MSP {slug!r}.", place="msp", remedy="Create it first, or see the list.")
+        raise MspNotFound(f"There is no MSP {slug!r}.", place="msp", remedy="They are listed by: ./admit msp list")
     return msp
 
 

@@ -83,7 +83,7 @@ def require_nas(session: Session, *, tenant_id: TenantId, reference: str) -> Nas
     if len(named) > 1:
         raise Conflict(f"{len(named)} NASes are named {reference!r}.", remedy="Name it by its identifier or address.")
     if not named:
-        raise NasNotFound(f"There is no NAS {reference!r}.", place="nas", remedy="See the list of NASes.")
+        raise NasNotFound(f"There is no NAS {reference!r}.", place="nas", remedy="They are listed by: ./admit nas list")
     return named[0]
 
 

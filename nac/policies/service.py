@@ -82,7 +82,9 @@ def publish_policy(
         raise NothingToPublish(remedy="Save a draft first, or roll back to a version that was published before.")
     if number is not None and draft.number != number:
         raise Conflict(
-            f"The draft is version {draft.number}, not {number}.", place="number", remedy="Look at it, then publish it."
+            f"The draft is version {draft.number}, not {number}.",
+            place="version",
+            remedy="Look at it, then publish it.",
         )
     check_document(session, tenant_id=tenant_id, document=draft.document)
     _put_in_force(session, actor, policy, draft, "publish")
@@ -97,10 +99,10 @@ def roll_back_policy(
     old = _require_version(session, policy, number)
     if old.published_at is None:
         raise Conflict(
-            f"Version {number} was never published.", place="number", remedy="Save it as a draft and publish that."
+            f"Version {number} was never published.", place="version", remedy="Save it as a draft and publish that."
         )
     if policy.published_version == number:
-        raise Conflict(f"Version {number} is in force already.", place="number")
+        raise Conflict(f"Version {number} is in force already.", place="version")
     check_document(session, tenant_id=tenant_id, document=old.document)
     version = _append(session, policy, old.document, comment or f"Back to version {number}")
     _put_in_force(session, actor, policy, version, "roll-back")
@@ -142,13 +144,19 @@ def _require_locked(session: Session, tenant_id: TenantId, slug: str) -> Policy:
 
 
 def _not_found(slug: str) -> PolicyNotFound:
-    return PolicyNotFound(f"There is no policy {slug!r}.", place="policy", remedy="See the list of policies.")
+    return PolicyNotFound(
+        f"There is no policy {slug!r}.", place="policy", remedy="They are listed by: ./admit policy list"
+    )
 
 
 def _require_version(session: Session, policy: Policy, number: int) -> PolicyVersion:
     version = repository.get_version(session, policy.tenant_id, policy.id, number)
     if version is None:
-        raise PolicyVersionNotFound(f"Policy {policy.slug!r} has no version {number}.", place="number")
+        raise PolicyVersionNotFound(
+            f"Policy {policy.slug!r} has no version {number}.",
+            place="version",
+            remedy=f"They are listed by: ./admit policy list --slug {policy.slug}",
+        )
     return version
 
 

@@ -1,10 +1,12 @@
 from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import Site
+from nac.models import Nas, RadiusSession, Site
 
 
 def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None:
@@ -13,3 +15,18 @@ def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None
 
 def list_all(session: Session, tenant_id: TenantId) -> Sequence[Site]:
     return session.scalars(select(Site).where(Site.tenant_id == tenant_id).order_by(Site.slug)).all()
+
+
+def count_nases(session: Session, tenant_id: TenantId, site_id: UUID) -> int:
+    query = select(func.count()).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
+    return session.scalars(query).one()
+
+
+def count_live_sessions(session: Session, tenant_id: TenantId, site_id: UUID, *, heard_since: datetime) -> int:
+    query = select(func.count()).where(
+        RadiusSession.tenant_id == tenant_id,
+        RadiusSession.site_id == site_id,
+        RadiusSession.stopped_at.is_(None),
+        RadiusSession.updated_at >= heard_since,
+    )
+    return session.scalars(query).one()

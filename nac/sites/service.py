@@ -1,17 +1,22 @@
 """Sites of a tenant: where its NASes are, and which policy decides there."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.clock import utc_now
+from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, Site, Tenant
 from nac.sites import repository
 from nac.validation import require_name, require_slug
+
+# Sessions whose NAS was taken away never see a Stop; NASes commonly tell of live ones each hour or more often.
+_SILENT = timedelta(days=1)
 
 
 class SiteNotFound(NotFound):
@@ -71,6 +76,34 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
     return site
 
 
+def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+    """Raises InUse while it is the default site, has NASes, or sessions that go on."""
+    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    if session.get_one(Tenant, tenant_id).default_site_id == site.id:
+        raise InUse(
+            f"Site {slug!r} is the default site: NASes that are not registered belong to it.",
+            place="site",
+            remedy="Make another one the default first: ./admit site make-default",
+        )
+    if count := repository.count_nases(session, tenant_id, site.id):
+        raise InUse(
+            f"Site {slug!r} has {count} NAS{'es' if count > 1 else ''}.",
+            place="site",
+            remedy="Remove them first, or add them at another site: ./admit nas list, ./admit nas remove",
+        )
+    if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENT):
+        raise InUse(
+            f"Site {slug!r} has {count} session{'s' if count > 1 else ''} that no Stop has ended.",
+            place="site",
+            remedy="Wait until the devices there have left: after a day of silence one counts so.",
+        )
+    session.delete(site)
+    session.flush()
+    audit.append(
+        session, actor=actor, action="site.remove", target=slug, tenant_id=tenant_id, before={"name": site.name}
+    )
+
+
 def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
     return repository.list_all(session, tenant_id)
 
@@ -78,9 +111,7 @@ def list_sites(session: Session, *, tenant_id: TenantId) -> Sequence[Site]:
 def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site:
     site = repository.get_by_slug(session, tenant_id, slug)
     if site is None:
-        raise SiteNotFound(
-            f"There is no site {slug!r}.", place="site", remedy="Add it first, or see the list of sites."
-        )
+        raise SiteNotFound(f"There is no site {slug!r}.", place="site", remedy="They are listed by: ./admit site list")
     return site
 
 

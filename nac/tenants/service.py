@@ -112,7 +112,9 @@ def list_tenants(session: Session, *, after_slug: str = "", limit: int = 1000) -
 def require_by_slug(session: Session, *, slug: str) -> Tenant:
     tenant = repository.get_by_slug(session, slug)
     if tenant is None:
-        raise TenantNotFound(f"There is no tenant {slug!r}.", place="tenant", remedy="See the list of tenants.")
+        raise TenantNotFound(
+            f"There is no tenant {slug!r}.", place="tenant", remedy="They are listed by: ./admit tenant list"
+        )
     return tenant
 
 

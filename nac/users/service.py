@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
 
@@ -15,7 +15,7 @@ from nac.models import User
 from nac.sealing import Seal
 from nac.users import repository
 from nac.users.passwords import hash_password
-from nac.validation import require_radius_text
+from nac.validation import require_future, require_radius_text
 
 # User-Password carries 128 octets at most (RFC 2865 5.2).
 _PASSWORD_OCTETS = 128
@@ -48,8 +48,8 @@ def create_user(
         tenant_id=tenant_id,
         name=name,
         password_hash=hash_password(password),
-        password_sealed=None if seal_for_chap is None else seal_for_chap(password.encode(), f"user:{user_id}"),
-        valid_until=valid_until,
+        password_sealed=None if seal_for_chap is None else _sealed(user_id, password, seal_for_chap),
+        valid_until=require_future(valid_until),
     )
     session.add(user)
     session.flush()
@@ -71,12 +71,36 @@ def remove_user(session: Session, *, actor: str, tenant_id: TenantId, name: str)
     _audit(session, actor, user, "remove", before={"disabled": user.disabled})
 
 
-def set_disabled(session: Session, *, actor: str, tenant_id: TenantId, name: str, disabled: bool) -> User:
+def disable_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> User:
+    """Rejected whatever the rules say, until it is enabled."""
+    return _set_disabled(session, actor, tenant_id, name, disabled=True)
+
+
+def enable_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> User:
+    return _set_disabled(session, actor, tenant_id, name, disabled=False)
+
+
+def _set_disabled(session: Session, actor: str, tenant_id: TenantId, name: str, *, disabled: bool) -> User:
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     if user.disabled != disabled:
         user.disabled = disabled
         session.flush()
         _audit(session, actor, user, "disable" if disabled else "enable")
+    return user
+
+
+def change_password(
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, password: str, seal: Seal, chap: bool | None = None
+) -> User:
+    """`chap` says whether CHAP can use the new one; None: as it could the old one."""
+    _require_password(password)
+    user = require_by_name(session, tenant_id=tenant_id, name=name)
+    before = user.password_sealed is not None
+    after = before if chap is None else chap
+    user.password_hash = hash_password(password)
+    user.password_sealed = _sealed(user.id, password, seal) if after else None
+    session.flush()
+    _audit(session, actor, user, "change-password", before={"chap": before}, after={"chap": after})
     return user
 
 
@@ -88,13 +112,17 @@ def list_users(session: Session, *, tenant_id: TenantId, after_name: str = "", l
 def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User:
     user = repository.get_by_name(session, tenant_id, fold_name(name))
     if user is None:
-        raise UserNotFound(f"There is no user {name!r}.", place="name")
+        raise UserNotFound(f"There is no user {name!r}.", place="name", remedy="They are listed by: ./admit user list")
     return user
 
 
 def fold_name(name: str) -> str:
     """The form in which names are stored, looked up and unique."""
     return name.casefold()
+
+
+def _sealed(user_id: UUID, password: str, seal: Seal) -> bytes:
+    return seal(password.encode(), f"user:{user_id}")
 
 
 def _require_user_name(text: str) -> str:

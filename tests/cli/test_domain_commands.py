@@ -92,9 +92,64 @@ def test_user_added_with_password_asked_for_and_removed(alpha: Admit) -> None:
     assert alpha.json("user", "list", "-t", "alpha") == []
 
 
+def test_user_is_blocked_unblocked_and_given_another_password(alpha: Admit, app_engine: Engine) -> None:
+    alpha.json("user", "add", "ann", "-t", "alpha", "--password", "correct horse")
+    assert alpha.json("user", "block", "Ann", "-t", "alpha")["disabled"] is True
+    assert alpha.json("user", "unblock", "ann", "-t", "alpha")["disabled"] is False
+    changed = alpha.run("user", "password", "ann", "-t", "alpha", "--chap", "--json", text="battery staple\n" * 2)
+    assert changed.exit_code == 0, changed.output
+    assert alpha.json("user", "list", "-t", "alpha")[0]["chap"] is True
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id.desc()).limit(3)).all()
+    assert actions == ["user.change-password", "user.enable", "user.disable"]
+
+
+def test_site_is_removed_once_another_one_is_the_default(alpha: Admit) -> None:
+    refused = alpha.run("site", "remove", "main", "-t", "alpha")
+    assert (refused.exit_code, "./admit site make-default" in refused.stderr) == (1, True)
+    alpha.json("site", "add", "berlin", "-t", "alpha")
+    assert alpha.json("site", "make-default", "berlin", "-t", "alpha")["slug"] == "berlin"
+    assert alpha.json("site", "remove", "main", "-t", "alpha") == {"removed": "main"}
+    assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "listing"),
+    [
+        (("endpoint", "block", "001122334455", "-t", "alpha"), "./admit endpoint list"),
+        (("user", "remove", "nobody", "-t", "alpha"), "./admit user list"),
+        (("user-group", "remove", "none", "-t", "alpha"), "./admit user-group list"),
+        (("site", "remove", "none", "-t", "alpha"), "./admit site list"),
+        (("nas", "remove", "none", "-t", "alpha"), "./admit nas list"),
+        (("cert", "revoke", "0a", "-t", "alpha"), "./admit cert list"),
+        (("ca", "show", "none", "-t", "alpha"), "./admit ca list"),
+        (("policy", "show", "-s", "none", "-t", "alpha"), "./admit policy list"),
+        (("tenant", "show", "none"), "./admit tenant list"),
+        (("tenant", "create", "new", "--msp", "none"), "./admit msp list"),
+    ],
+)
+def test_what_is_not_there_is_told_with_the_command_that_lists_them(
+    alpha: Admit, arguments: tuple[str, ...], listing: str
+) -> None:
+    result = alpha.run(*arguments)
+    assert result.exit_code == 1
+    assert result.stderr.rstrip().endswith(f"They are listed by: {listing}")
+    assert (
+        alpha.run(*listing.split()[1:], *arguments[arguments.index("-t") :] if "-t" in arguments else ()).exit_code == 0
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (
+            ("endpoint", "add", "001122334455", "-t", "alpha", "--valid-until", "2001-02-03"),
+            "valid_until: 2001-02-03 00:00:00 UTC has passed already. Give a time to come.",
+        ),
+        (
+            ("user", "add", "ann", "-t", "alpha", "--password", "correct horse", "--valid-until", "2001-02-03"),
+            "valid_until: 2001-02-03 00:00:00 UTC has passed already.",
+        ),
         (("endpoint", "add", "00:11", "-t", "alpha"), "mac: '00:11' is no MAC address."),
         (("endpoint", "add", "001122334455", "-t", "alpha", "--group", "x"), "groups: No such group: 'x'."),
         (("site", "add", "Main", "-t", "alpha"), "slug: 'Main' is no slug."),

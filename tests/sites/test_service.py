@@ -1,16 +1,21 @@
 from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
-from nac.models import Policy, Tenant
+from nac.models import Policy, RadiusSession, Tenant
+from nac.nases import service as nases
 from nac.sites import service as sites
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 
 
 @pytest.fixture
@@ -55,6 +60,48 @@ def test_policy_is_assigned_and_taken_away(session: Session, tenant_id: TenantId
 def test_policy_that_does_not_exist_is_refused(session: Session, tenant_id: TenantId) -> None:
     with pytest.raises(NotFound, match="policy"):
         sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=uuid4())
+
+
+def test_site_that_nothing_needs_is_removed(session: Session, tenant_id: TenantId) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    sites.add_site(session, **who, slug="berlin")
+    sites.remove_site(session, **who, slug="berlin")
+    assert [site.slug for site in sites.list_sites(session, tenant_id=tenant_id)] == ["main"]
+
+
+def test_default_site_stays(session: Session, tenant_id: TenantId) -> None:
+    with pytest.raises(InUse, match="is the default site"):
+        sites.remove_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main")
+
+
+def test_site_with_a_nas_stays(session: Session, tenant_id: TenantId) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    site = sites.add_site(session, **who, slug="berlin")
+    nases.add_nas(session, **who, site_id=site.id, name="core", seal=seal, identifier="core-1")
+    with pytest.raises(InUse, match=r"has 1 NAS\. Remove them first"):
+        sites.remove_site(session, **who, slug="berlin")
+    nases.remove_nas(session, **who, reference="core")
+    sites.remove_site(session, **who, slug="berlin")
+
+
+@pytest.mark.parametrize(
+    ("session_row", "stays"),
+    [
+        ({"updated_at": utc_now()}, True),
+        ({"updated_at": utc_now(), "stopped_at": utc_now()}, False),
+        ({"updated_at": utc_now() - timedelta(days=2)}, False),
+    ],
+    ids=["goes on", "stopped", "silent for days"],
+)
+def test_site_with_a_session_that_goes_on_stays(
+    session: Session, owner_engine: Engine, tenant_id: TenantId, session_row: dict[str, object], stays: bool
+) -> None:
+    who = {"actor": ACTOR, "tenant_id": tenant_id}
+    site = sites.add_site(session, **who, slug="berlin")
+    with Session(owner_engine) as owner, owner.begin():
+        make_row(owner, RadiusSession.__table__, tenant_id, site_id=site.id, **session_row)
+    with pytest.raises(InUse, match="has 1 session that no Stop") if stays else nullcontext():
+        sites.remove_site(session, **who, slug="berlin")
 
 
 def test_default_site_changes(session: Session, tenant_id: TenantId) -> None:

@@ -56,6 +56,23 @@ def test_name_is_one_user_in_any_case(session: Session, who: dict[str, object], 
     assert users.require_by_name(session, tenant_id=tenant_id, name="ann.strasse").name == "ann.strasse"
 
 
+def test_new_password_can_be_used_as_the_old_one_unless_said_otherwise(
+    session: Session, who: dict[str, object]
+) -> None:
+    user = users.create_user(session, **who, name="ann", password=PASSWORD)
+    old, other = user.password_hash, "battery staple"
+
+    def change(**more: object) -> bytes | None:
+        return users.change_password(session, **who, name="Ann", password=other, seal=seal, **more).password_sealed
+
+    assert change() is None
+    assert user.password_hash != old
+    assert change(chap=True) == change() == seal(other.encode(), f"user:{user.id}")
+    assert change(chap=False) is None
+    with pytest.raises(InvalidInput):
+        users.change_password(session, **who, name="ann", password="short", seal=seal)
+
+
 @pytest.mark.parametrize("name", ["", " ann", "a\nb", "x" * 254, "00:11:22:33:44:55", "0011.2233.4455", "AABBCCDDEEFF"])
 def test_name_that_radius_or_mab_would_take_otherwise_is_refused(
     session: Session, who: dict[str, object], name: str
@@ -78,7 +95,8 @@ def test_groups_disable_and_remove(session: Session, who: dict[str, object], ten
     USER_GROUPS.create(session, **who, name="staff")
     user = users.create_user(session, **who, name="ann", password=PASSWORD, groups=["staff"])
     assert USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]) == {user.id: ("staff",)}
-    assert users.set_disabled(session, **who, name="Ann", disabled=True).disabled is True
+    assert users.disable_user(session, **who, name="Ann").disabled is True
+    assert users.enable_user(session, **who, name="ann").disabled is False
     users.remove_user(session, **who, name="ann")
     assert users.list_users(session, tenant_id=tenant_id) == []
     with pytest.raises(NotFound):
