@@ -104,6 +104,18 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
+def started_at(pid: int) -> float:
+    """When the process began, epoch seconds; 0 where there is none."""
+    try:
+        stat = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    # proc(5): field 22, in ticks since boot; the first two end with the bracket.
+    ticks = int(stat.rpartition(")")[2].split()[19])
+    boot = next(line.split()[1] for line in (PROC / "stat").read_text().splitlines() if line.startswith("btime "))
+    return int(boot) + ticks / os.sysconf("SC_CLK_TCK")
+
+
 def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)

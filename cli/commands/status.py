@@ -1,18 +1,23 @@
 """`./admit status`: what runs and how it is, without asking anything slow."""
 
 import json
+import textwrap
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from cli import environment, health
 from cli.layout import Layout, NothingRuns, find_layout
-from cli.procfs import memory_kilobytes
+from cli.procfs import memory_kilobytes, started_at
 from cli.programs import NAMES
 from cli.supervisor import State, Supervisor
 from nac.clock import epoch_microseconds
 from nac.settings import Settings
+from radius.agent.probe import STATISTICS
+
+_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,6 @@ def _show_cell(cell: dict[str, Any]) -> None:
     radiusd = cell.get("radiusd_pid")
     caught_up = cell.get("replica_position_at")
     backlog = cell.get("journal_backlog_bytes") or {}
-    counters = cell.get("counters") or {}
     lines = {
         "state": f"{cell.get('state')}, reported {max(0.0, now - health.reported_at(cell)):.0f} s ago",
         "radiusd": f"pid {radiusd}, {memory_kilobytes(radiusd) / 1024:.0f} MB" if radiusd else "does not run",
@@ -84,14 +88,27 @@ def _show_cell(cell: dict[str, Any]) -> None:
         "replica": f"current {max(0.0, now - caught_up):.0f} s ago" if caught_up else "never filled",
         "database": "connected" if cell.get("database") else "away: serving from the replica, the journal waits",
         "journal": ", ".join(f"{stream} {size} bytes to ship" for stream, size in backlog.items()) or "none",
-        "counters": ", ".join(f"{name} {count}" for name, count in sorted(counters.items()) if count) or "all 0",
     }
     click.echo(f"\n{cell['cell']}")
     for label, value in lines.items():
         click.echo(f"  {label:<10}{value}")
+    counters = cell.get("counters") or {}
+    of_radiusd = {name: count for name, count in counters.items() if name in STATISTICS.values()}
+    _show_counters("radiusd", radiusd, of_radiusd)
+    _show_counters("the agent", cell.get("agent_pid"), {name: counters[name] for name in counters.keys() - of_radiusd})
     for alarm in cell.get("alarms") or [{}]:
         said = f"{alarm['code']}: {alarm['detail']} (since {alarm['since']})" if alarm else "none"
         click.echo(f"  {'alarm':<10}{said}")
+
+
+def _show_counters(whose: str, pid: int | None, counters: dict[str, int]) -> None:
+    """What is not 0, as counted since the process that counts began."""
+    began = started_at(pid) if pid else 0
+    since = f", at {datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
+    click.echo(f"  counted since the last start of {whose}{since}")
+    told = ", ".join(f"{name}\N{NO-BREAK SPACE}{count}" for name, count in sorted(counters.items()) if count)
+    lines = textwrap.wrap(told or "nothing", _LINE, initial_indent=" " * 12, subsequent_indent=" " * 12)
+    click.echo("\n".join(lines).replace("\N{NO-BREAK SPACE}", " "))
 
 
 def _duration(seconds: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli import procfs
+from nac.clock import epoch_seconds
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SLEEP
@@ -93,3 +94,10 @@ def test_memory_counts_descendants(nursery: Nursery):
         both = procfs.memory_kilobytes(parent.pid)
         assert both > procfs.memory_kilobytes(child) > 1000
         procfs.end([procfs.Process(child, parent.pid, "python")])
+
+
+def test_start_of_a_process_is_told_and_none_of_what_is_not_there():
+    with subprocess.Popen(["/bin/sleep", "60"]) as child:
+        assert abs(procfs.started_at(child.pid) - epoch_seconds()) < 5
+        child.kill()
+    assert procfs.started_at(child.pid) == 0
