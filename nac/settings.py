@@ -31,6 +31,8 @@ class Settings:
     cell_slots: int
     cell_first_port: int
     cell_dir: Path
+    # What radiusd may hold before it is exchanged; 0 for half of the machine's or container's memory.
+    cell_memory_bytes: int
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
@@ -138,6 +140,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),
         cell_first_port=reader.number("CELL_FIRST_PORT", 18120, 1024, 65535),
         cell_dir=reader.folder("CELL_DIR", var_dir / "cells" / cell_name),
+        cell_memory_bytes=reader.number("CELL_MEMORY_BYTES", 0, 0, 1 << 50),
         journal_sync=cast(
             Literal["50ms", "always"], reader.text("JOURNAL_SYNC", "50ms", "50ms|always", "'50ms' or 'always'")
         ),

@@ -52,6 +52,7 @@ def test_every_mistake_is_reported_at_once():
         ("LISTEN_ADDRESS", "::1", "1.2.3"),
         ("REDIS_URL", "unix:///run/redis.sock", "tcp://x"),
         ("JOURNAL_MAX_BYTES", "1048576", "1048575"),
+        ("CELL_MEMORY_BYTES", "0", "-1"),
     ],
 )
 def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: str, bad: str):

@@ -2,9 +2,16 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nac.clock import utc_now
+
+# An alarm about an event, which nothing takes back, stands for so long after the last one: a person sees it the next
+# day, too, and the log has it for good.
+EVENT_SECONDS = 24 * 3600.0
+# More of those that are told of rows say nothing that these do not, and all of them are written out each second.
+MOST_STANDING = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,32 +22,74 @@ class Alarm:
     since: str
 
 
-class Alarms:
-    """Shared by the agent's threads. An alarm stands until it is cleared; told again, it keeps its beginning."""
+@dataclass(slots=True)
+class _Told:
+    alarm: Alarm
+    # On the clock of `Alarms`.
+    at: float
+    until: float
 
-    def __init__(self) -> None:
+
+class Alarms:
+    """Shared by the agent's threads. Told again, an alarm keeps its beginning."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
-        self._standing: dict[str, Alarm] = {}
-        self._told: dict[str, float] = {}
+        self._told: dict[str, _Told] = {}
+        # Since there is no room for more; None while there is.
+        self._crowded_since: str | None = None
 
     def tell(self, code: str, detail: str) -> None:
+        """Of a state: stands until it is cleared."""
+        self._tell(code, detail, float("inf"))
+
+    def tell_of_row(self, code: str, detail: str) -> bool:
+        """As `tell`, of one row among any number. Where MOST_STANDING stand, that there are more is all that is taken;
+        returns whether it stands itself."""
         with self._lock:
-            known = self._standing.get(code)
-            since = known.since if known else utc_now().isoformat()
-            self._standing[code] = Alarm(code, detail, since)
-            self._told[code] = time.monotonic()
+            if code not in self._told and len(self._told) >= MOST_STANDING:
+                self._crowded_since = self._crowded_since or utc_now().isoformat()
+                return False
+        self.tell(code, detail)
+        return True
+
+    def tell_event(self, code: str, detail: str) -> None:
+        """Of something that has happened: stands for a day, and then is forgotten."""
+        self._tell(code, detail, EVENT_SECONDS)
+
+    def _tell(self, code: str, detail: str, stands_seconds: float) -> None:
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            known = self._told.get(code)
+            since = known.alarm.since if known else utc_now().isoformat()
+            self._told[code] = _Told(Alarm(code, detail, since), now, now + stands_seconds)
 
     def clear(self, code: str) -> None:
         with self._lock:
-            self._standing.pop(code, None)
             self._told.pop(code, None)
+            self._make_room()
 
     def age_seconds(self, code: str) -> float:
         """Since the alarm was last told; 0 where it does not stand."""
         with self._lock:
             told = self._told.get(code)
-        return 0.0 if told is None else time.monotonic() - told
+            return 0.0 if told is None else self._clock() - told.at
 
     def standing(self) -> list[Alarm]:
         with self._lock:
-            return list(self._standing.values())
+            self._expire(self._clock())
+            alarms = [told.alarm for told in self._told.values()]
+            if self._crowded_since:
+                alarms.append(Alarm("more-alarms", "There are more of these alarms.", self._crowded_since))
+            return alarms
+
+    def _expire(self, now: float) -> None:
+        for code in [code for code, told in self._told.items() if told.until <= now]:
+            del self._told[code]
+        self._make_room()
+
+    def _make_room(self) -> None:
+        if len(self._told) < MOST_STANDING:
+            self._crowded_since = None

@@ -64,6 +64,8 @@ class CellAgent:
         self._radiusd = Radiusd(self._paths, self._generations)
         # Of the slots that hold a tenant: the certificate each is to present.
         self._serials: Mapping[int, str] = {}
+        # Slugs of the tenants whose material could not be put into place.
+        self._troubled: set[str] = set()
         self._broken = False
         # Why the cell is another machine's by now.
         self._taken = ""
@@ -172,6 +174,9 @@ class CellAgent:
         def place_materials(session: Session, slots: Mapping[int, SlotRecord]) -> None:
             for number, slot in slots.items():
                 self._place_material(directory, session, number, slot)
+            for gone in self._troubled - {slot.slug for slot in slots.values()}:
+                self._alarms.clear(f"material-{gone}")
+                self._troubled.discard(gone)
             for number in range(self._settings.cell_slots):
                 if number not in slots:
                     self._materials.clear(number)
@@ -196,6 +201,7 @@ class CellAgent:
             )
         except (LookupError, SecretsError, ValueError, OSError) as exc:
             log.exception("the authorities or server certificate of tenant %s cannot be put into place", slot.slug)
+            self._troubled.add(slot.slug)
             self._alarms.tell(alarm, f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}")
         else:
             self._alarms.clear(alarm)
@@ -264,6 +270,7 @@ class CellAgent:
             **{f"ship-{name}": shipper.run for name, shipper in shippers.items()},
             "journal-sync": keeper.sync_journal,
             "database": keeper.follow_database,
+            "memory": keeper.watch_memory,
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from nac.settings import Settings
-from radius.agent import process
+from radius.agent import memory, process
 from radius.agent.directory import SlotRow
 from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, RenderError, Slot, python_path, render
@@ -55,6 +55,7 @@ class Generations:
     def __init__(self, settings: Settings, paths: CellPaths) -> None:
         self._settings = settings
         self._paths = paths
+        self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
     def fingerprint(self, slots: Sequence[SlotRow]) -> str:
         """Changes where only a restart brings a change into force; certificates do not count, they are live at once."""
@@ -64,6 +65,7 @@ class Generations:
             settings.reject_delay_seconds,
             settings.journal_max_bytes,
             settings.journal_sync,
+            self._max_sessions,
             [
                 [
                     slot.number,
@@ -105,6 +107,7 @@ class Generations:
             cache_directory=self._paths.sessions,
             module=self._module(baked, self._paths.journal),
             slots=rendered,
+            max_sessions=self._max_sessions,
         )
         facts = Facts(
             self.fingerprint(slots),

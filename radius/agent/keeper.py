@@ -21,10 +21,12 @@ from radius.agent.alarms import Alarms
 from radius.agent.directory import Directory, SlotRow
 from radius.agent.generation import Generations
 from radius.agent.log import LogFollower
-from radius.agent.materials import forget_old_sessions
+from radius.agent.memory import limit_bytes
+from radius.agent.memory_watch import MemoryWatch
 from radius.agent.paths import CellPaths
 from radius.agent.probe import statistics
 from radius.agent.radiusd import Radiusd
+from radius.agent.session_store import SessionStore
 from radius.agent.status import leave, report, status_document, write_status
 
 log = logging.getLogger(__name__)
@@ -42,9 +44,6 @@ RETRY_SECONDS = 60.0
 LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSIONS_SECONDS = 10.0
-SESSION_LIFETIME_SECONDS = 24 * 3600
-# Two files of a page each for a session: 400 MB of memory at the most.
-SESSION_FILES = 100_000
 # Fewer free slots than this, and those whose tenants have left are made ready again.
 FEW_FREE_SLOTS = 3
 
@@ -80,6 +79,9 @@ class Keeper:
         self._shipped = shipped
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
+        self._sessions = SessionStore(paths, alarms, slots=settings.cell_slots)
+        self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
+        self.watch_memory = self._memory.run
         self._signs_of_damage = 0
         self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
@@ -97,7 +99,7 @@ class Keeper:
         chores = {
             "disk": (STATUS_SECONDS, self._look_at_disk),
             "status": (STATUS_SECONDS, self._tell_status),
-            "sessions": (SESSIONS_SECONDS, self._forget_sessions),
+            "sessions": (SESSIONS_SECONDS, self._sessions.tidy),
         }
         due = dict.fromkeys(chores, 0.0)
         while not stop.wait(TICK_SECONDS):
@@ -183,7 +185,7 @@ class Keeper:
         try:
             check_replica(self._paths.replica)
         except ReplicaDamaged as exc:
-            self._alarms.tell("replica-rebuilt", f"The replica was damaged and is built anew: {exc}")
+            self._alarms.tell_event("replica-rebuilt", f"The replica was damaged and is built anew: {exc}")
             self._rebuild_replica()
 
     def _bring_up_to_date(self) -> None:
@@ -228,9 +230,6 @@ class Keeper:
         with self._asking():
             self._directory.free(renewed)
 
-    def _forget_sessions(self) -> None:
-        forget_old_sessions(self._paths.sessions, lifetime_seconds=SESSION_LIFETIME_SECONDS, most=SESSION_FILES)
-
     def _look_at_disk(self) -> None:
         """Of a full disk radiusd's log says nothing, for it is on that disk too."""
         disk = os.statvfs(self._paths.journal)
@@ -249,6 +248,7 @@ class Keeper:
         serving = running is not None and process.alive(running)
         counters = Counter({f"radiusd_log_{name}": count for name, count in self._log_counts.items()})
         counters["radiusd_restarts"] = self._radiusd.restarts
+        counters["radiusd_renewals"] = self._radiusd.renewals
         for stream, counts in self._shipped.items():
             counters.update({f"{stream}_{name}": count for name, count in counts.items()})
         if serving and generation is not None:
@@ -265,6 +265,7 @@ class Keeper:
             tenants=len(self._serials()),
             position_at=self._position_at(),
             database=self._database,
+            memory=self._memory.document(),
             backlog={stream: measure() for stream, measure in self._backlog.items()},
             counters=counters,
             alarms=self._alarms.standing(),

@@ -5,8 +5,7 @@ Both are files that a running radiusd takes up at once, so that a new tenant nee
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -77,31 +76,6 @@ class Materials:
         if not path.exists():
             _write_secret(path, _self_signed("admit free slot"))
         return path
-
-
-def forget_old_sessions(directory: Path, *, lifetime_seconds: int, most: int) -> int:
-    """Remove stored TLS sessions past their lifetime, and the oldest where there are more than `most` files.
-
-    The room is shared evenly among the slots that use it: a busy tenant forgets its own sessions, not those of others.
-    Returns how many files were removed.
-    """
-    slots = [sorted(_stored(slot), reverse=True) for slot in directory.iterdir()]
-    share = most // max(1, sum(1 for files in slots if files))
-    oldest_kept = clock.epoch_seconds() - lifetime_seconds
-    removed = 0
-    for files in slots:
-        for number, (changed, path) in enumerate(files):
-            if changed < oldest_kept or number >= share:
-                Path(path).unlink(missing_ok=True)
-                removed += 1
-    return removed
-
-
-def _stored(slot: Path) -> Iterator[tuple[float, str]]:
-    for entry in os.scandir(slot):
-        # radiusd removes sessions too.
-        with suppress(FileNotFoundError):
-            yield entry.stat().st_mtime, entry.path
 
 
 def _write_secret(path: Path, content: bytes) -> None:

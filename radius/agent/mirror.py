@@ -93,14 +93,16 @@ class Mirror:
         self._cell_id = cell_id
         self._reseal = reseal
         self._alarms = alarms
+        # Alarms by tenant and row, so that they go when either does.
+        self._alarmed: dict[int, dict[tuple[str, str], str]] = {}
         self._nouns: dict[str, _Noun] = {
-            "site": _Noun(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, WriteBatch.delete_site),
+            "site": _Noun(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, self._delete_site),
             "policy": _Noun(_POLICIES, " AND p.id = ANY (%(keys)s::uuid[])", self._put_policy, self._delete_policy),
             "nas": _Noun(_NASES, " AND id = ANY (%(keys)s::uuid[])", _put_nas, None),
             "endpoint": _Noun(
                 _ENDPOINTS, " AND e.mac = ANY (%(keys)s::macaddr[])", _put_endpoint, WriteBatch.delete_endpoint
             ),
-            "user": _Noun(_USERS, " AND u.name = ANY (%(keys)s)", self._put_user, WriteBatch.delete_user),
+            "user": _Noun(_USERS, " AND u.name = ANY (%(keys)s)", self._put_user, self._delete_user),
             "certificate": _Noun(
                 _CERTIFICATES,
                 " AND serial = ANY (SELECT decode(hex, 'hex') FROM unnest(%(keys)s::text[]) hex)",
@@ -159,10 +161,16 @@ class Mirror:
             batch.put_site(tenant, compiling.site_record(row, self.replies))
         except PolicyErrors as exc:
             batch.keep_site(tenant, site_id)
-            self._refuse("site", site_id, f"The fallback of site {row[1]} is not used: {compiling.mistakes(exc)}")
+            self._refuse(
+                tenant, "site", site_id, f"The fallback of site {row[1]} is not used: {compiling.mistakes(exc)}"
+            )
         else:
-            self._alarms.clear(f"site-refused-{site_id}")
+            self._calm(tenant, "site", site_id)
         return site_id
+
+    def _delete_site(self, batch: WriteBatch, tenant: int, site_id: str) -> None:
+        batch.delete_site(tenant, site_id)
+        self._calm(tenant, "site", site_id)
 
     def _put_policy(self, batch: WriteBatch, tenant: int, row: Row) -> str:
         policy_id: str = row[0]
@@ -170,33 +178,52 @@ class Mirror:
             batch.put_policy(tenant, compiling.policy_record(row, self.replies))
         except PolicyErrors as exc:
             batch.keep_policy(tenant, policy_id)
-            self._refuse(
-                "policy", policy_id, f"Version {row[2]} of policy {row[1]} is not used: {compiling.mistakes(exc)}"
-            )
+            why = f"Version {row[2]} of policy {row[1]} is not used: {compiling.mistakes(exc)}"
+            self._refuse(tenant, "policy", policy_id, why)
         else:
-            self._alarms.clear(f"policy-refused-{policy_id}")
+            self._calm(tenant, "policy", policy_id)
         return policy_id
 
     def _delete_policy(self, batch: WriteBatch, tenant: int, policy_id: str) -> None:
         batch.delete_policy(tenant, policy_id)
-        self._alarms.clear(f"policy-refused-{policy_id}")
+        self._calm(tenant, "policy", policy_id)
 
-    def _refuse(self, noun: str, record_id: str, why: str) -> None:
-        self._alarms.tell(f"{noun}-refused-{record_id}", f"{why}. What decided before still decides.")
+    def _refuse(self, tenant: int, noun: str, record_id: str, why: str) -> None:
+        self._alarm(
+            tenant, noun, record_id, f"{noun}-refused-{record_id}", f"{why}. What decided before still decides."
+        )
+
+    def _alarm(self, tenant: int, noun: str, key: str, code: str, detail: str) -> None:
+        if self._alarms.tell_of_row(code, detail):
+            self._alarmed.setdefault(tenant, {})[noun, key] = code
+
+    def _calm(self, tenant: int, noun: str, key: str) -> None:
+        code = self._alarmed.get(tenant, {}).pop((noun, key), None)
+        if code is not None:
+            self._alarms.clear(code)
+
+    def forget_alarms(self, tenant: int | None = None) -> None:
+        """The tenant has left, or (None) all are read anew: what is still wrong with their rows is told again."""
+        for gone in [tenant] if tenant is not None else list(self._alarmed):
+            for code in self._alarmed.pop(gone, {}).values():
+                self._alarms.clear(code)
 
     def _put_user(self, batch: WriteBatch, tenant: int, row: Row) -> str:
         name: str = row[1]
-        alarm = f"user-unsealed-{row[0]}"
         try:
             record = compiling.user_record(row, self._reseal)
         except SecretsError as exc:
             # The user signs in by PAP as before; CHAP alone needs the password itself.
             record = compiling.user_record(row, _without_password)
-            self._alarms.tell(alarm, f"User {name} cannot use CHAP: {exc}")
+            self._alarm(tenant, "user", name, f"user-unsealed-{row[0]}", f"User {name} cannot use CHAP: {exc}")
         else:
-            self._alarms.clear(alarm)
+            self._calm(tenant, "user", name)
         batch.put_user(tenant, record)
         return name
+
+    def _delete_user(self, batch: WriteBatch, tenant: int, name: str) -> None:
+        batch.delete_user(tenant, name)
+        self._calm(tenant, "user", name)
 
 
 class _Noun(NamedTuple):

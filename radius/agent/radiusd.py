@@ -33,6 +33,7 @@ class Radiusd:
         self.running: Running | None = None
         self.generation: Generation | None = None
         self.restarts = 0
+        self.renewals = 0
         self._backoff_seconds = 0.0
         self._not_before = 0.0
         self._stopped = False
@@ -125,6 +126,28 @@ class Radiusd:
                 self._step_back(old)
                 return f"stepped back: {exc}"
             self._generations.remove_old(new.directory)
+        return ""
+
+    def renew(self, *, is_quiet: Callable[[float], bool]) -> str:
+        """Exchange the process for a new one on the same configuration. "" when done, else why the old one stays.
+
+        That configuration serves, so it needs no trial as a shadow and no database, which may be away.
+        """
+        old = self.running
+        _wait_for(is_quiet)
+        with self.lock:
+            if self._stopped:
+                return "the agent ends"
+            if old is None or self.generation is None or self.running is not old:
+                return "it has ended meanwhile"
+            process.stop(old)
+            self.renewals += 1
+            try:
+                self.start(self.generation)
+            except Exception as exc:  # house-rule: `tick` tries on, whatever it failed of
+                self.running = None
+                log.exception("radiusd did not start again")
+                return str(exc)
         return ""
 
     def _step_back(self, old: Generation | None) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from nac.validation import RADIUS_SECRET
+from radius.agent.memory import MOST_SESSIONS
 from radius.module.settings import ModuleSettings
 
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
@@ -61,6 +62,8 @@ class CellConfig:
     cache_directory: Path
     module: ModuleSettings
     slots: Sequence[Slot]
+    # EAP conversations of one slot at a time.
+    max_sessions: int = MOST_SESSIONS
 
 
 def render(config: CellConfig, target: Path) -> None:
@@ -104,6 +107,7 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "listen_address": config.listen_address,
         "server_certificate": str(slot.server_certificate),
         "ca_directory": str(config.tls_directory / name / "ca"),
+        "max_sessions": str(config.max_sessions),
         "cache_directory": str(config.cache_directory / name),
         "nas_clients": "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
     }

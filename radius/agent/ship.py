@@ -221,7 +221,7 @@ class Shipper:
             self.counters[kind] += number
             last = [record.why for record in records if record.kind == kind][-1]
             full = f" The quarantine is full: {self.counters['lost']} were lost." if left_out else ""
-            self._alarms.tell(
+            self._alarms.tell_event(
                 f"{kind}-{self._stream.name}",
                 f"{self.counters[kind]} journal records were set aside, the last because: {last}.{full}",
             )
@@ -236,7 +236,7 @@ class Shipper:
         for cut in batch.cuts:
             self.counters["cut_tails"] += 1
             self.counters["cut_bytes"] += cut.lost_bytes
-            self._alarms.tell(
+            self._alarms.tell_event(
                 f"journal-cut-{self._stream.name}",
                 f"Segment {cut.segment} was damaged at byte {cut.offset}: {cut.lost_bytes} bytes are lost.",
             )

@@ -201,6 +201,7 @@ class ReplicaSync:
         started = time.monotonic()
         connection = driver_connection(session)
         batch.clear()
+        self._mirror.forget_alarms()
         slots = self._mirror.read_slots(connection.cursor())
         rows = 0
         for number, record in slots.items():
@@ -247,6 +248,7 @@ class ReplicaSync:
             batch.put_slot(number, record)
         for tenant_id in known.keys() - present.keys():
             batch.clear_tenant(known[tenant_id])
+            self._mirror.forget_alarms(known[tenant_id])
         arrived = present.keys() - known.keys()
         for tenant_id in arrived:
             batch.clear_tenant(present[tenant_id])
@@ -274,7 +276,7 @@ def open_replica(directory: Path, alarms: Alarms) -> ReplicaWriter:
         check_replica(directory)
         return ReplicaWriter(directory)
     except (ReplicaDamaged, ReplicaMissing) as exc:
-        alarms.tell("replica-rebuilt", f"The replica could not be used and was built anew: {exc}")
+        alarms.tell_event("replica-rebuilt", f"The replica could not be used and was built anew: {exc}")
         return ReplicaWriter(directory, fresh=True)
 
 

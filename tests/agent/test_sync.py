@@ -230,6 +230,24 @@ def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica)
     with replica.view as view:
         assert view.site(alpha.number, str(site_id)).name == "Branch"
     assert replica.alarm_codes == {f"site-refused-{site_id}"}
+    owner.execute("DELETE FROM sites WHERE id = %s", (site_id,))
+    assert replica.catch_up().alarm_codes == set()
+
+
+def test_alarms_of_rows_go_with_their_tenant(owner, alpha, make, replica):
+    bravo = make("bravo")
+    sites = {tenant.number: add_site(owner, tenant) for tenant in (alpha, bravo)}
+    owner.execute('UPDATE sites SET fallback = \'{"verdict": "maybe"}\'')
+    replica.catch_up()
+    assert len([code for code in replica.alarm_codes if code.startswith("site-refused-")]) == 4
+    owner.execute("UPDATE slots SET tenant_id = NULL, status = 'retired' WHERE tenant_id = %s", (alpha.id,))
+    replica.catch_up()
+    assert f"site-refused-{sites[alpha.number]}" not in replica.alarm_codes
+    assert f"site-refused-{sites[bravo.number]}" in replica.alarm_codes
+    # Everything is loaded anew: what is still wrong is told again, once.
+    owner.execute("UPDATE cells SET replica_position = NULL")
+    replica.catch_up()
+    assert len(replica.alarm_codes) == 2
 
 
 def test_restart_goes_on_where_it_stood(owner, alpha, platform, cell_engine, tmp_path):

@@ -45,6 +45,7 @@ def config(tmp_path):
         cache_directory=paths.sessions,
         module=module,
         slots=slots,
+        max_sessions=300,
     )
     remove(paths.sessions)
 
@@ -78,6 +79,7 @@ def test_every_placeholder_of_the_templates_is_known(config, tmp_path):
 def test_values_stand_where_they_belong(config, tmp_path):
     files = rendered(config, tmp_path / "1")
     assert "reject_delay = 1.5" in files["radiusd.conf"]
+    assert files["slots/eap"].count("max_sessions = 300\n") == 2
     assert "max_servers = 3" in files["radiusd.conf"]
     assert files["slots/servers"].count("ipaddr = 127.0.0.1") == 4
     assert f'secret = "{SECRET}"' in files["slots/servers"]

@@ -1,0 +1,96 @@
+"""What radiusd holds of memory, what it may hold, and how many half-open handshakes fit into that."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nac.settings import Settings
+
+# Measured (tests/radius/test_half_open.py): of one EAP-TLS conversation whose device was sent the certificate and went
+# silent; radiusd keeps it for 30 s (radius/raddb/templates/eap).
+HALF_OPEN_BYTES = 330_000
+# Of one tenant. Beyond the most, a single one could take too much; with fewer, its own devices wait in a busy hour.
+MOST_SESSIONS = 1024
+FEWEST_SESSIONS = 256
+# An alarm comes this far below the limit at which radiusd is exchanged.
+ALARM_SHARE = 0.7
+
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of one process. `anonymous_bytes` are its own; the rest of `resident_bytes` is files that the kernel can drop."""
+
+    resident_bytes: int
+    anonymous_bytes: int
+
+
+def memory_of(pid: int) -> Memory | None:
+    """None where there is no such process."""
+    try:
+        fields = _kilobytes(_PROC / str(pid) / "status")
+    except OSError:
+        return None
+    # A zombie has none.
+    if "VmRSS" not in fields:
+        return None
+    return Memory(fields["VmRSS"] << 10, fields["RssAnon"] << 10)
+
+
+def proportional_bytes(pid: int) -> int:
+    """PSS: resident memory, of shared pages this process's part; 0 where that is not told.
+
+    The kernel walks all pages for it: not to be asked each second.
+    """
+    try:
+        return _kilobytes(_PROC / str(pid) / "smaps_rollup").get("Pss", 0) << 10
+    except OSError:
+        return 0
+
+
+def limit_bytes(settings: Settings) -> int:
+    """What radiusd may hold: the setting, or else half of what the machine (or the container) has."""
+    return settings.cell_memory_bytes or available_bytes() // 2
+
+
+def available_bytes(proc: Path = _PROC, cgroups: Path = _CGROUP_ROOT) -> int:
+    """Memory of the machine or, where that is less, of the control groups that we are in (v2 and v1)."""
+    limits = [_kilobytes(proc / "meminfo")["MemTotal"] << 10]
+    for line in _lines(proc / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            limits += _cgroup_limits(cgroups, path, "memory.max")
+        elif "memory" in controllers.split(","):
+            limits += _cgroup_limits(cgroups / "memory", path, "memory.limit_in_bytes")
+    return min(limits)
+
+
+def max_sessions(limit: int, slots: int) -> int:
+    """Conversations of one tenant at a time, so that those of all tenants together fit into `limit` bytes."""
+    return max(FEWEST_SESSIONS, min(MOST_SESSIONS, limit // (slots * HALF_OPEN_BYTES)))
+
+
+def _cgroup_limits(root: Path, path: str, name: str) -> list[int]:
+    """Of the group and those around it; inside a container the path may name a group that is not to be seen."""
+    group = root / path.lstrip("/")
+    around = [group, *group.parents]
+    texts = [line for each in around if each.is_relative_to(root) for line in _lines(each / name)]
+    return [int(text) for text in texts if text.isdecimal()]
+
+
+def _kilobytes(path: Path) -> dict[str, int]:
+    """Lines such as "VmRSS:     123 kB"."""
+    found = {}
+    for line in path.read_text().splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] == "kB":
+            found[words[0].rstrip(":")] = int(words[1])
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

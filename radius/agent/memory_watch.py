@@ -1,0 +1,104 @@
+"""Watches what radiusd holds of memory, and exchanges it before the machine has none left.
+
+Most of what grows is half-open handshakes, which radiusd drops after 30 s; what stays is a leak, in it or in a library.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from radius.agent.alarms import Alarms
+from radius.agent.memory import ALARM_SHARE, Memory, memory_of, proportional_bytes
+from radius.agent.radiusd import Radiusd
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+PROPORTIONAL_SECONDS = 60.0
+# Above the limit for so long: longer than a burst of handshakes that succeed.
+LASTS_SECONDS = 10.0
+# A new radiusd that takes as much at once is not exchanged again before this.
+PAUSE_SECONDS = 60.0
+
+
+class MemoryWatch:
+    def __init__(
+        self,
+        radiusd: Radiusd,
+        alarms: Alarms,
+        *,
+        limit_bytes: int,
+        is_quiet: Callable[[float], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._radiusd = radiusd
+        self._alarms = alarms
+        self._limit = limit_bytes
+        self._is_quiet = is_quiet
+        self._clock = clock
+        self._latest: Memory | None = None
+        self._proportional = 0
+        self._proportional_due = float("-inf")
+        self._above_since: float | None = None
+        self._not_before = float("-inf")
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.wait(LOOK_SECONDS):
+            self.look()
+
+    def document(self) -> dict[str, int]:
+        """For status.json."""
+        latest = self._latest or Memory(0, 0)
+        return {
+            "rss_bytes": latest.resident_bytes,
+            "pss_bytes": self._proportional,
+            "anonymous_bytes": latest.anonymous_bytes,
+            "limit_bytes": self._limit,
+        }
+
+    def look(self) -> None:
+        running = self._radiusd.running
+        self._latest = memory = memory_of(running.pid) if running is not None else None
+        if running is None or memory is None:
+            self._above_since = None
+            return
+        now = self._clock()
+        if now >= self._proportional_due:
+            self._proportional_due = now + PROPORTIONAL_SECONDS
+            self._proportional = proportional_bytes(running.pid)
+        # Of its own alone: the replica is a file in memory, of which the kernel takes back what it needs.
+        self._judge(memory.anonymous_bytes, now)
+
+    def _judge(self, held: int, now: float) -> None:
+        if held < ALARM_SHARE * self._limit:
+            self._alarms.clear("memory-high")
+        else:
+            self._alarms.tell(
+                "memory-high",
+                f"radiusd holds {_megabytes(held)}; above {_megabytes(self._limit)} (ADMIT_CELL_MEMORY_BYTES) it is "
+                "exchanged for a new one.",
+            )
+        if held <= self._limit:
+            self._above_since = None
+            return
+        if self._above_since is None:
+            self._above_since = now
+        if now >= max(self._above_since + LASTS_SECONDS, self._not_before):
+            self._renew(held)
+
+    def _renew(self, held: int) -> None:
+        log.error("radiusd holds %s: exchanging it", _megabytes(held))
+        trouble = self._radiusd.renew(is_quiet=self._is_quiet)
+        self._above_since = None
+        self._proportional_due = float("-inf")
+        self._not_before = self._clock() + PAUSE_SECONDS
+        self._alarms.tell_event(
+            "memory-exchange",
+            f"radiusd held {_megabytes(held)} and "
+            + (f"could not be exchanged: {trouble}" if trouble else "was exchanged for a new one."),
+        )
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / (1 << 20):.0f} MB"

@@ -1,0 +1,72 @@
+"""States stand until they are cleared, events for a day; there is an end to how many stand."""
+
+import pytest
+
+from radius.agent.alarms import EVENT_SECONDS, MOST_STANDING, Alarms
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def alarms(clock):
+    return Alarms(clock)
+
+
+def codes(alarms):
+    return {alarm.code for alarm in alarms.standing()}
+
+
+def test_state_stands_until_it_is_cleared_and_event_for_a_day(alarms, clock):
+    alarms.tell("disk-low", "little room")
+    alarms.tell_event("journal-cut-auth", "5 bytes are lost")
+    clock.now += EVENT_SECONDS - 1
+    assert codes(alarms) == {"disk-low", "journal-cut-auth"}
+    clock.now += 1
+    assert codes(alarms) == {"disk-low"}
+    alarms.clear("disk-low")
+    assert codes(alarms) == set()
+
+
+def test_event_that_happens_again_stands_for_another_day_and_keeps_its_beginning(alarms, clock):
+    alarms.tell_event("stray-auth", "1 record")
+    (first,) = alarms.standing()
+    clock.now += EVENT_SECONDS - 1
+    alarms.tell_event("stray-auth", "2 records")
+    clock.now += EVENT_SECONDS - 1
+    (again,) = alarms.standing()
+    assert (again.since, again.detail) == (first.since, "2 records")
+    clock.now += 1
+    assert alarms.standing() == []
+
+
+def test_age_counts_from_the_last_telling(alarms, clock):
+    alarms.tell("journal-refused", "full")
+    clock.now += 3
+    alarms.tell("journal-refused", "full")
+    clock.now += 2
+    assert alarms.age_seconds("journal-refused") == 2
+    assert alarms.age_seconds("another") == 0
+
+
+def test_more_alarms_than_anybody_reads_are_said_to_be_there_and_no_more(alarms):
+    for number in range(MOST_STANDING + 50):
+        alarms.tell_of_row(f"user-unsealed-{number}", "cannot use CHAP")
+    alarms.tell_of_row("user-unsealed-0", "still cannot")
+    standing = alarms.standing()
+    assert len(standing) == MOST_STANDING + 1
+    assert (standing[0].detail, standing[-1].code) == ("still cannot", "more-alarms")
+    alarms.tell("disk-low", "little room")
+    assert "disk-low" in codes(alarms)
+    for number in range(2):
+        alarms.clear(f"user-unsealed-{number}")
+    assert "more-alarms" not in codes(alarms)

@@ -1,0 +1,96 @@
+"""How much radiusd may hold, and what becomes of one that holds more."""
+
+import os
+from dataclasses import dataclass
+
+import pytest
+
+from nac.settings import load_settings
+from radius.agent import memory
+from radius.agent.memory import FEWEST_SESSIONS, HALF_OPEN_BYTES, MOST_SESSIONS
+
+GIGABYTE = 1 << 30
+
+
+def test_memory_of_a_process_is_told_and_of_none_is_not():
+    own = memory.memory_of(os.getpid())
+    assert 0 < own.anonymous_bytes <= own.resident_bytes
+    assert 0 < memory.proportional_bytes(os.getpid()) <= 2 * own.resident_bytes
+    gone = os.fork()
+    if not gone:
+        os._exit(0)
+    os.waitid(os.P_PID, gone, os.WEXITED | os.WNOWAIT)
+    assert memory.memory_of(gone) is None
+    os.waitpid(gone, 0)
+    assert memory.memory_of(gone) is None
+    assert memory.proportional_bytes(gone) == 0
+
+
+@dataclass
+class Machine:
+    """/proc and /sys/fs/cgroup of a machine of 8 GB."""
+
+    proc: os.PathLike
+    cgroups: os.PathLike
+
+    def belongs(self, *lines):
+        (self.proc / "self" / "cgroup").write_text("".join(f"{line}\n" for line in lines))
+
+    def limit(self, path, text):
+        file = self.cgroups / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+
+    def available(self):
+        return memory.available_bytes(self.proc, self.cgroups)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    machine = Machine(tmp_path / "proc", tmp_path / "cgroup")
+    (machine.proc / "self").mkdir(parents=True)
+    machine.cgroups.mkdir()
+    (machine.proc / "meminfo").write_text("MemTotal:        8388608 kB\nMemFree:  1 kB\nHugePages_Total:       0\n")
+    return machine
+
+
+def test_machine_without_groups_gives_all_it_has(machine):
+    assert machine.available() == 8 * GIGABYTE
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "text", "expected"),
+    [
+        ("0::/system.slice/admit.service", "system.slice/admit.service/memory.max", 2 * GIGABYTE, 2 * GIGABYTE),
+        ("0::/system.slice/admit.service", "system.slice/memory.max", 3 * GIGABYTE, 3 * GIGABYTE),
+        ("0::/system.slice/admit.service", "system.slice/admit.service/memory.max", "max", 8 * GIGABYTE),
+        # In a container: its own group is the root, and the path is that of the world outside.
+        ("0::/", "memory.max", GIGABYTE, GIGABYTE),
+        ("0::/../../docker-1", "memory.max", GIGABYTE, GIGABYTE),
+        ("4:memory:/docker/1", "memory/memory.limit_in_bytes", GIGABYTE, GIGABYTE),
+        ("4:memory:/docker/1", "memory/memory.limit_in_bytes", 2**63 - 4096, 8 * GIGABYTE),
+        ("4:cpu:/docker/1", "memory/memory.limit_in_bytes", GIGABYTE, 8 * GIGABYTE),
+    ],
+)
+def test_control_group_that_gives_less_decides(machine, line, file, text, expected):
+    machine.belongs(line)
+    machine.limit(file, text)
+    assert machine.available() == expected
+
+
+def test_limit_is_the_setting_or_half_of_what_there_is():
+    settings = {"ADMIT_VAR_DIR": "/x"}
+    assert memory.limit_bytes(load_settings(settings)) == memory.available_bytes() // 2
+    assert memory.limit_bytes(load_settings(settings | {"ADMIT_CELL_MEMORY_BYTES": "1000000000"})) == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("limit", "slots", "expected"),
+    [
+        (512 * 32 * HALF_OPEN_BYTES, 32, 512),
+        (64 * GIGABYTE, 32, MOST_SESSIONS),
+        (GIGABYTE, 32, FEWEST_SESSIONS),
+    ],
+)
+def test_handshakes_of_all_slots_fit_into_the_limit_unless_too_few_for_a_tenant(limit, slots, expected):
+    assert memory.max_sessions(limit, slots) == expected

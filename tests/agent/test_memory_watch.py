@@ -1,0 +1,110 @@
+"""A real radiusd that holds more than it may is exchanged, once, and serves on."""
+
+import pytest
+
+from loadtest.bare_cell import BareCell
+from loadtest.tenantry import make_tenants
+from nac.settings import load_settings
+from radius.agent import process
+from radius.agent.alarms import Alarms
+from radius.agent.generation import Generations
+from radius.agent.memory import memory_of
+from radius.agent.memory_watch import LASTS_SECONDS, PAUSE_SECONDS, MemoryWatch
+from radius.agent.paths import CellPaths
+from radius.agent.probe import serves
+from radius.agent.radiusd import Radiusd
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def radiusd(tmp_path):
+    """As an agent takes it over."""
+    with BareCell(tmp_path, make_tenants((2,)), slots=2) as cell:
+        settings = load_settings({"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_CELL_DIR": str(tmp_path / "cell")})
+        paths = CellPaths(settings.cell_dir)
+        generation = Generations(settings, paths).newest()
+        process.remember(paths.running, process.Running(cell.pid, process.start_ticks(cell.pid), generation.directory))
+        radiusd = Radiusd(paths, Generations(settings, paths))
+        assert radiusd.adopt()
+        yield radiusd
+        radiusd.stop()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def watch(radiusd, clock):
+    """A watch whose limit is this part of what radiusd holds."""
+
+    def make(share):
+        held = memory_of(radiusd.running.pid).anonymous_bytes
+        alarms = Alarms()
+        made = MemoryWatch(radiusd, alarms, limit_bytes=int(held * share), is_quiet=lambda _: True, clock=clock)
+        made.look()
+        return made, lambda: {alarm.code for alarm in alarms.standing()}
+
+    return make
+
+
+def test_memory_is_told_and_an_alarm_comes_before_the_limit(radiusd, watch):
+    calm, codes = watch(2)
+    told = calm.document()
+    assert 0 < told["anonymous_bytes"] < told["rss_bytes"]
+    assert 0 < told["pss_bytes"] <= told["rss_bytes"]
+    assert codes() == set()
+    _, codes = watch(1.3)
+    assert codes() == {"memory-high"}
+    assert radiusd.renewals == 0
+
+
+def test_radiusd_that_stays_above_the_limit_is_exchanged_and_not_again_at_once(radiusd, watch, clock):
+    old = radiusd.running
+    hard, codes = watch(0.5)
+    clock.now = LASTS_SECONDS - 0.1
+    hard.look()
+    assert radiusd.running is old
+    clock.now = LASTS_SECONDS
+    hard.look()
+    assert not process.alive(old)
+    assert process.alive(radiusd.running)
+    assert radiusd.renewals == 1
+    assert codes() == {"memory-high", "memory-exchange"}
+    status = radiusd.generation.facts.status
+    assert serves("127.0.0.1", status.port, status.secret, seconds=5)
+    # The new one takes as much, so the limit is too low: it is not exchanged again and again.
+    for clock.now in (LASTS_SECONDS + 1, 2 * LASTS_SECONDS + 2, LASTS_SECONDS + PAUSE_SECONDS - 1):
+        hard.look()
+    assert radiusd.renewals == 1
+    clock.now = LASTS_SECONDS + PAUSE_SECONDS
+    hard.look()
+    assert radiusd.renewals == 2
+
+
+def test_peak_that_passes_exchanges_nothing(radiusd, watch, clock):
+    hard, codes = watch(0.5)
+    clock.now = LASTS_SECONDS - 1
+    hard._limit *= 4
+    hard.look()
+    assert codes() == set()
+    hard._limit //= 4
+    for clock.now in (LASTS_SECONDS, 2 * LASTS_SECONDS - 1):
+        hard.look()
+    assert radiusd.renewals == 0
+
+
+def test_radiusd_that_has_ended_is_nobody_to_judge(radiusd, watch, clock):
+    hard, _ = watch(0.5)
+    radiusd.stop()
+    clock.now = 2 * LASTS_SECONDS
+    hard.look()
+    assert hard.document()["rss_bytes"] == 0
+    assert radiusd.renewals == 0

@@ -1,0 +1,101 @@
+"""Stored TLS sessions: forgotten past their lifetime or their room, and an alarm where that is not enough."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from radius.agent.alarms import Alarms
+from radius.agent.paths import CellPaths
+from radius.agent.session_store import LIFETIME_SECONDS, SessionStore, forget_old_sessions
+
+PAGE = 4096
+
+
+class Paths(CellPaths):
+    """A cell whose sessions lie below its own root."""
+
+    @property
+    def sessions(self):
+        return self.root / "sessions"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "sessions"
+
+
+def add(store, slot, name, *, age=0, size=PAGE):
+    path = store / f"slot-{slot}" / f"{name}.asn1"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(os.urandom(size))
+    changed = time.time() - age
+    os.utime(path, (changed, changed))
+    return path
+
+
+def left(store):
+    return sorted(path.stem for path in store.glob("slot-*/*"))
+
+
+def test_session_past_its_lifetime_goes_and_its_neighbour_stays(store):
+    add(store, 0, "old", age=LIFETIME_SECONDS + 5)
+    add(store, 0, "young", age=LIFETIME_SECONDS - 5)
+    add(store, 1, "old-too", age=10 * LIFETIME_SECONDS)
+    assert forget_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=1 << 30) == 2
+    assert left(store) == ["young"]
+
+
+def test_slot_that_takes_more_than_its_share_loses_its_oldest_and_no_other_does(store):
+    for number in range(10):
+        add(store, 0, f"busy-{number}", age=number)
+    for number in range(3):
+        add(store, 1, f"calm-{number}", age=1000 + number)
+    (store / "slot-2").mkdir()
+    forget_old_sessions(store, lifetime_seconds=LIFETIME_SECONDS, most_bytes=2 * 4 * PAGE)
+    assert left(store) == [*(f"busy-{number}" for number in range(4)), *(f"calm-{number}" for number in range(3))]
+
+
+def test_foreign_file_and_missing_slots_do_not_end_the_tidying(tmp_path):
+    paths, alarms = Paths(tmp_path), Alarms()
+    paths.sessions.mkdir()
+    (paths.sessions / "foreign").write_text("x")
+    SessionStore(paths, alarms, slots=2).tidy()
+    assert sorted(path.name for path in paths.sessions.iterdir()) == ["foreign", "slot-0", "slot-1"]
+    assert alarms.standing() == []
+
+
+def test_store_that_cannot_be_had_is_an_alarm_and_no_end(tmp_path):
+    paths, alarms = Paths(tmp_path), Alarms()
+    paths.sessions.write_text("in its place")
+    store = SessionStore(paths, alarms, slots=2)
+    store.tidy()
+    assert [alarm.code for alarm in alarms.standing()] == ["session-store"]
+    paths.sessions.unlink()
+    store.tidy()
+    assert alarms.standing() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small place")
+def test_place_that_is_nearly_full_is_an_alarm_and_sessions_take_half_of_it_at_the_most(tmp_path):
+    paths, alarms = Paths(tmp_path), Alarms()
+    paths.sessions.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", paths.sessions], check=True)
+    try:
+        store = SessionStore(paths, alarms, slots=1)
+        for number in range(3):
+            add(paths.sessions, 0, f"s{number}", age=number, size=1 << 20)
+        store.tidy()
+        assert left(paths.sessions) == ["s0", "s1"]
+        assert alarms.standing() == []
+        (paths.sessions / "of-another-program").write_bytes(bytes(int(1.8 * (1 << 20))))
+        store.tidy()
+        (alarm,) = alarms.standing()
+        assert alarm.code == "session-store-full"
+        assert "of 4 MB are left" in alarm.detail
+        (paths.sessions / "of-another-program").unlink()
+        store.tidy()
+        assert alarms.standing() == []
+    finally:
+        subprocess.run(["umount", paths.sessions], check=True)

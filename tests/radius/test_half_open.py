@@ -1,0 +1,31 @@
+"""What a half-open handshake takes of radiusd's memory, by which a cell's bound on them is reckoned."""
+
+import pytest
+
+from radius.agent.memory import HALF_OPEN_BYTES, memory_of
+from tests.radius.devices import VERSIONS, Device
+from tests.radius.standalone import Plan, running_cell
+from tests.radius.test_conversations import UNTIL_OUR_CERTIFICATE
+
+CONVERSATIONS = 300
+
+
+def abandon(tenant, count, version):
+    """Leave `count` conversations, each of another device, where it was sent the server's certificate."""
+    device = Device(tenant.clients["laptop"], version)
+    for _ in range(count):
+        device.abandon(tenant, rounds=UNTIL_OUR_CERTIFICATE)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("slug", ["alpha", "bravo"])
+def test_half_open_handshake_takes_what_the_bound_on_them_reckons_with(slug, version):
+    """alpha's certificate is chosen for the session, bravo's is baked into the configuration."""
+    with running_cell(Plan()) as cell:
+        # What radiusd needs once only: its first handshakes.
+        abandon(cell.tenants[slug], 20, version)
+        before = memory_of(cell.running.pid)
+        abandon(cell.tenants[slug], CONVERSATIONS, version)
+        after = memory_of(cell.running.pid)
+    each = (after.anonymous_bytes - before.anonymous_bytes) / CONVERSATIONS
+    assert 0.5 * HALF_OPEN_BYTES < each < 1.5 * HALF_OPEN_BYTES
