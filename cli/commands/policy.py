@@ -13,6 +13,7 @@ from nac.engine import DocumentErrors, Mistake, read_policy_text
 from nac.engine.attributes import CATALOGUE, open_attributes
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
+from nac.policies.reading import in_reading_order
 from nac.sites import service as sites
 
 slug_option = click.option("--slug", "-s", required=True, help="The policy.")
@@ -145,10 +146,11 @@ def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
     """Print the document of a version: with --json beside what is known of the version."""
     with Domain().tenant(tenant) as (session, tenant_id):
         version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
+    document = in_reading_order(version.document)
     if as_json:
-        click.echo(json.dumps({**_row(version), "document": version.document}, indent=2))
+        click.echo(json.dumps({**_row(version), "document": document}, indent=2))
     else:
-        click.echo(json.dumps(version.document, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 @command.command("list")

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, text
 
 from cli.main import admit
 from nac.models import Tenant
-from tests.policies.documents import PLACES_OF_BAD, bad, good
+from tests.policies.documents import PLACES_OF_BAD, bad, good, group_rule
 
 
 @pytest.fixture
@@ -50,6 +50,29 @@ def test_policy_goes_from_file_to_force_and_back(policy_command):
     ]
     assigned = policy_command("assign", "-s", "main", "--site", "main", "--json")
     assert json.loads(assigned.output) == {"site": "main", "policy": "main", "in_force": 3}
+
+
+def test_policy_is_shown_with_its_keys_as_people_write_them(policy_command):
+    reply = [{"attribute": "Session-Timeout", "operator": ":=", "value": "600"}]
+    either = {"any": [{"not": {"attribute": "method", "operator": "equals", "value": "mab"}}, {"all": []}]}
+    document = {
+        "pinned_denies": [{"id": "p", "name": "Pinned", "when": group_rule()["when"]}],
+        "rules": [
+            {"id": "r", "name": "Rule", "when": either, "then": {"verdict": "permit", "vlan": "20", "reply": reply}}
+        ],
+        "fallback": {"verdict": "deny"},
+    }
+    saved = policy_command("save", "-", "-s", "main", document=document)
+    assert saved.exit_code == 0, saved.stderr
+    assert policy_command("show", "-s", "main").output == json.dumps(document, indent=2) + "\n"
+    shown = policy_command("show", "-s", "main", "--json").output
+    assert json.dumps(json.loads(shown)["document"]) == json.dumps(document)
+
+
+def test_place_of_a_wrong_version_is_spelled_as_the_option(policy_command):
+    policy_command("save", "-", "-s", "main", document=good())
+    for verb in ("publish", "rollback", "show"):
+        assert policy_command(verb, "-s", "main", "--version", "7").stderr.startswith("Error: version: ")
 
 
 def test_every_mistake_is_printed_and_nothing_is_stored(policy_command):

@@ -1,0 +1,21 @@
+"""Policies as people write them: jsonb, in which they are stored, keeps keys by their length."""
+
+# Each object of a policy has its keys in this order.
+_KEYS = (
+    *("pinned_denies", "rules", "fallback"),
+    *("id", "name", "when", "then"),
+    *("all", "any", "not", "attribute", "operator", "value", "tag"),
+    *("verdict", "vlan", "reply"),
+)
+_PLACES = {key: place for place, key in enumerate(_KEYS)}
+
+
+def in_reading_order(document: object) -> object:
+    """The same document with its keys in the order of the documentation."""
+    if isinstance(document, list):
+        return [in_reading_order(entry) for entry in document]
+    if not isinstance(document, dict):
+        return document
+    # Another version may know keys that this one does not.
+    keys = sorted(document, key=lambda key: _PLACES.get(key, len(_KEYS)))
+    return {key: in_reading_order(document[key]) for key in keys}
