@@ -13,6 +13,7 @@ import pytest
 
 from cli.layout import CHECKOUT
 from nac.secrets import MasterKeyFile
+from radius.agent.paths import CellPaths
 from tests.faults.instance import Instance
 from tests.faults.waiting import until
 from tests.faults.wire import Wire
@@ -132,6 +133,8 @@ def run_agent(database, tmp_path):
         )
 
     yield run
+    # Outside of the test's own directory: in memory.
+    shutil.rmtree(CellPaths(cell).sessions, ignore_errors=True)
     assert not (cell / "radiusd.json").exists()
 
 
