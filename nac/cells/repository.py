@@ -27,6 +27,12 @@ def lock_free_slot(session: Session) -> Slot | None:
     )
 
 
+def count_retired(session: Session) -> int:
+    """Slots of active cells that wait for a new secret."""
+    query = select(func.count()).join_from(Slot, Cell).where(Slot.status == "retired", Cell.status == "active")
+    return session.scalars(query).one()
+
+
 def slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
     return session.scalar(select(Slot).where(Slot.tenant_id == tenant_id))
 

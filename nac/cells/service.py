@@ -159,11 +159,21 @@ def assign_slot(session: Session, *, tenant_id: TenantId) -> Slot:
     """Take a free slot for a tenant. In PlatformScope."""
     slot = repository.lock_free_slot(session)
     if slot is None:
-        raise NoFreeSlot(remedy="Start another cell, or one with more slots.")
+        raise _no_free_slot(session)
     slot.tenant_id = tenant_id
     slot.status = "assigned"
     session.flush()
     return slot
+
+
+def _no_free_slot(session: Session) -> NoFreeSlot:
+    more = "Start another cell, or one with more slots."
+    if count := repository.count_retired(session):
+        return NoFreeSlot(
+            f"No cell has a free slot; {count} of removed tenants wait until radiusd answers with a new secret.",
+            remedy=f"Try again in half a minute. {more}",
+        )
+    return NoFreeSlot(remedy=f"The slot of a tenant that is purged comes back after half a minute. {more}")
 
 
 def release_slot(session: Session, *, tenant_id: TenantId) -> None:

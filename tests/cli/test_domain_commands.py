@@ -29,7 +29,11 @@ def test_tenants_beyond_free_slots_are_refused(alpha: Admit) -> None:
     alpha.json("tenant", "create", "bravo")
     result = alpha.run("tenant", "create", "charlie")
     assert result.exit_code == 1
-    assert "No cell has a free slot. Start another cell" in result.stderr
+    assert "No cell has a free slot. The slot of a tenant that is purged comes back" in result.stderr
+    alpha.json("tenant", "delete", "bravo", "--purge", "--yes")
+    result = alpha.run("tenant", "create", "charlie")
+    assert "1 of removed tenants wait until radiusd answers with a new secret" in result.stderr
+    assert "Try again in half a minute." in result.stderr
 
 
 def test_suspend_resume_delete_and_purge(alpha: Admit) -> None:
