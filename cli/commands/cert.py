@@ -61,8 +61,17 @@ def _full_row(certificate: Certificate) -> Row:
 @click.option("--name", required=True, help="Common name; for a server the DNS name that devices expect.")
 @click.option("--san", "sans", multiple=True, metavar="KIND:VALUE", help="dns:, email:, uri: or upn: name; repeatable.")
 @click.option("--csr", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certify this request's key.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
-@click.option("--p12-password-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="First line.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder for the files; made where it is missing.",
+)
+@click.option(
+    "--p12-password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Its first line opens the PKCS#12; random else.",
+)
 @click.option("--p12-legacy", is_flag=True, help="PKCS#12 that old Windows and Android import (3DES).")
 @json_option
 def issue(
@@ -77,6 +86,16 @@ def issue(
     as_json: bool,
 ) -> None:
     """Issue a certificate and write its files into a folder.
+
+    \b
+    NAME.pem           the certificate and, after it, the issuing authority's:
+                       the full chain, as most supplicants and servers want it
+    NAME.chain.pem     the issuing authority's certificate alone, for those
+                       that want the chain without the certificate
+    NAME.ca.pem        the root, which the other side must trust
+    NAME.key           the key, of a client whose key is made here
+    NAME.p12           key, certificate, chain and root in one (PKCS#12),
+    NAME.p12-password  and the password that opens it, where none was given
 
     A client's key leaves with them and is kept nowhere else; a server's key stays here, for the cell.
     """
