@@ -1,11 +1,13 @@
 """The audit log: every change of a service writes its row here, in the same transaction."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy.orm import Session
 
 from nac.audit import repository
+from nac.db.base import TenantOwned
 from nac.ids import MspId, TenantId
 from nac.models import AuditEntry
 
@@ -34,6 +36,38 @@ def append(
         )
     )
     session.flush()
+
+
+RowT = TypeVar("RowT", bound=TenantOwned)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder(Generic[RowT]):
+    """`append` for the rows of one noun of a tenant."""
+
+    noun: str
+    # What a person calls a row.
+    name: Callable[[RowT], str]
+
+    def __call__(
+        self,
+        session: Session,
+        actor: str,
+        row: RowT,
+        verb: str,
+        *,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+    ) -> None:
+        append(
+            session,
+            actor=actor,
+            action=f"{self.noun}.{verb}",
+            target=self.name(row),
+            tenant_id=row.tenant_id,
+            before=before,
+            after=after,
+        )
 
 
 def list_entries(

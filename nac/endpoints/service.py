@@ -20,6 +20,9 @@ from nac.validation import require_future, require_mac, require_name
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
 
 
+_audit: audit.Recorder[Endpoint] = audit.Recorder("endpoint", lambda endpoint: display_mac(endpoint.mac))
+
+
 class EndpointNotFound(NotFound):
     """There is no such endpoint."""
 
@@ -117,23 +120,3 @@ def _require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
             remedy="Use 1 to 63 of a-z, 0-9, _ and -.",
         )
     return dict(attributes)
-
-
-def _audit(
-    session: Session,
-    actor: str,
-    endpoint: Endpoint,
-    verb: str,
-    *,
-    before: Mapping[str, object] | None = None,
-    after: Mapping[str, object] | None = None,
-) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"endpoint.{verb}",
-        target=display_mac(endpoint.mac),
-        tenant_id=endpoint.tenant_id,
-        before=before,
-        after=after,
-    )

@@ -36,6 +36,9 @@ __all__ = [
 ]
 
 
+_audit: audit.Recorder[Policy] = audit.Recorder("policy", lambda policy: policy.slug)
+
+
 class PolicyNotFound(NotFound):
     """There is no such policy."""
 
@@ -189,23 +192,3 @@ def _put_in_force(session: Session, actor: str, policy: Policy, version: PolicyV
     policy.published_version = version.number
     session.flush()
     _audit(session, actor, policy, verb, before={"version": before}, after={"version": version.number})
-
-
-def _audit(
-    session: Session,
-    actor: str,
-    policy: Policy,
-    verb: str,
-    *,
-    after: dict[str, object],
-    before: dict[str, object] | None = None,
-) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"policy.{verb}",
-        target=policy.slug,
-        tenant_id=policy.tenant_id,
-        before=before,
-        after=after,
-    )

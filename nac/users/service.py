@@ -1,6 +1,6 @@
 """Users of a tenant: names with a password. Groups of theirs are `nac.groups.USER_GROUPS`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -20,6 +20,9 @@ from nac.validation import require_future, require_radius_text
 # User-Password carries 128 octets at most (RFC 2865 5.2).
 _PASSWORD_OCTETS = 128
 _MINIMUM_PASSWORD_CHARACTERS = 8
+
+
+_audit: audit.Recorder[User] = audit.Recorder("user", lambda user: user.name)
 
 
 class UserNotFound(NotFound):
@@ -143,23 +146,3 @@ def _require_password(password: str) -> None:
             place="password",
             remedy=f"Use {_MINIMUM_PASSWORD_CHARACTERS} characters to {_PASSWORD_OCTETS} octets.",
         )
-
-
-def _audit(
-    session: Session,
-    actor: str,
-    user: User,
-    verb: str,
-    *,
-    before: Mapping[str, object] | None = None,
-    after: Mapping[str, object] | None = None,
-) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"user.{verb}",
-        target=user.name,
-        tenant_id=user.tenant_id,
-        before=before,
-        after=after,
-    )
