@@ -1,11 +1,9 @@
 """The ADMIT_* environment: composed by `up`, loaded by every other command."""
 
 import os
-import secrets
 from collections.abc import Collection
 
 from cli import cluster, envfile
-from cli.files import write_private
 from cli.layout import Layout, require_layout
 from nac.settings import Settings, load_settings
 
@@ -36,8 +34,13 @@ def compose(layout: Layout, choices: dict[str, str]) -> dict[str, str]:
 
 
 def ensure_master_key(layout: Layout) -> None:
+    # Here, because it loads the cryptographic libraries: `status` is quick without them.
+    from nac.secrets import MasterKeyFile
+
     if not layout.master_key.exists():
-        write_private(layout.master_key, secrets.token_hex(32) + "\n", owner=layout.account)
+        MasterKeyFile.create(layout.master_key)
+    if layout.account:
+        os.chown(layout.master_key, layout.account.uid, layout.account.gid, follow_symlinks=False)
 
 
 def load_into_process(required: Collection[str] = ()) -> Settings:
