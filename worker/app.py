@@ -10,9 +10,9 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import HEARTBEAT_INTERVAL_SECONDS
 
-JOBS = ("worker.jobs.heartbeat", "worker.jobs.logs", "worker.jobs.replica")
+JOBS = ("worker.jobs.heartbeat", "worker.jobs.logs", "worker.jobs.replica", "worker.jobs.tenants")
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
-AT_START = ("worker.heartbeat", "logs.ensure_partitions", "replica.prune_changes")
+AT_START = ("worker.heartbeat", "logs.ensure_partitions", "replica.prune_changes", "tenants.delete_logs")
 
 
 def broker_url(redis_url: str) -> str:
@@ -48,6 +48,7 @@ def make_app(settings: Settings) -> Celery:
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
+            "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },
     )
     return app

@@ -11,7 +11,7 @@ from nac.models.policy import Policy, PolicyVersion
 from nac.models.replica_change import ReplicaChange
 from nac.models.session import RadiusSession
 from nac.models.site import Site
-from nac.models.tenant import Tenant
+from nac.models.tenant import PurgedTenant, Tenant
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Nas",
     "Policy",
     "PolicyVersion",
+    "PurgedTenant",
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",

@@ -1,7 +1,8 @@
+from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Identity
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Identity, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UpdatedAt
@@ -31,3 +32,12 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200)
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
+
+
+class PurgedTenant(Base):
+    """A tenant that is gone and whose logs are still to be deleted; a trigger writes it."""
+
+    __tablename__ = "purged_tenants"
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    purged_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -98,6 +98,20 @@ def changes(database: Database) -> int:
     return row[0]
 
 
+def insert_log_of_purged_tenant(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as connection:
+        connection.execute(
+            "WITH gone AS (INSERT INTO purged_tenants (tenant_id) VALUES (gen_random_uuid()) RETURNING tenant_id) "
+            "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason) "
+            "SELECT '2001-01-01', tenant_id, 1, 'mab', true, 'x' FROM gone"
+        )
+
+
+def auth_log_rows(database: Database) -> int:
+    with psycopg.connect(database.owner_url) as connection:
+        return len(connection.execute("SELECT FROM auth_log").fetchall())
+
+
 def drop_partitions(database: Database) -> None:
     names = partitions(database)
     with psycopg.connect(database.owner_url) as connection:
@@ -105,12 +119,13 @@ def drop_partitions(database: Database) -> None:
             connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(name)))
 
 
-def test_started_worker_beats_makes_partitions_and_prunes_the_change_feed(
+def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
     database: Database, redis_server: RedisServer, tmp_path: Path
 ):
     drop_partitions(database)
     insert_change(database, days_ago=2)
     insert_change(database, days_ago=0)
+    insert_log_of_purged_tenant(database)
     started = epoch_seconds()
     with worker(database, redis_server, tmp_path):
         # Both at once at its start, long before beat's first turn is due for the partitions.
@@ -119,6 +134,7 @@ def test_started_worker_beats_makes_partitions_and_prunes_the_change_feed(
         wait_for(lambda: len(partitions(database)) == 2 * 9, tmp_path)
         # Of the change feed the old part goes, the new one stays.
         wait_for(lambda: changes(database) == 1, tmp_path)
+        wait_for(lambda: auth_log_rows(database) == 0, tmp_path)
         first = last_heartbeat(redis_server)
         wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=12)
 

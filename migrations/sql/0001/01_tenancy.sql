@@ -21,6 +21,20 @@ CREATE TABLE tenants (
 );
 CREATE INDEX ix_tenants_msp_id ON tenants (msp_id);
 
+-- Tenants whose logs are still to be deleted, in batches. Written with the deletion of the tenant itself.
+CREATE TABLE purged_tenants (
+    tenant_id uuid CONSTRAINT pk_purged_tenants PRIMARY KEY,
+    purged_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE FUNCTION record_purged_tenant() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    INSERT INTO purged_tenants (tenant_id) VALUES (OLD.id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER purged AFTER DELETE ON tenants FOR EACH ROW EXECUTE FUNCTION record_purged_tenant();
+
 CREATE TABLE audit_log (
     id bigint CONSTRAINT pk_audit_log PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     at timestamptz NOT NULL DEFAULT now(),

@@ -92,11 +92,13 @@ ALTER TABLE journal_positions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY cell_scope ON journal_positions TO admit_cell USING (cell_id = scope_cell_id()) WITH CHECK (cell_id = scope_cell_id());
 CREATE POLICY platform_scope ON journal_positions FOR SELECT TO admit_app, admit_worker USING (scope_is_platform());
 
--- Of no tenant but by accident: a cell sees what it set aside, the worker deletes what belonged to a purged tenant.
+-- Of no tenant but by accident: a cell sees what it set aside, the worker deletes what belonged to tenants that are gone.
 ALTER TABLE quarantined_records ENABLE ROW LEVEL SECURITY;
 CREATE POLICY cell_scope ON quarantined_records TO admit_cell USING (cell_id = scope_cell_id()) WITH CHECK (cell_id = scope_cell_id());
-CREATE POLICY platform_scope ON quarantined_records FOR SELECT TO admit_app, admit_worker USING (scope_is_platform());
-CREATE POLICY tenant_scope ON quarantined_records TO admit_worker USING (tenant_id = scope_tenant_id());
+CREATE POLICY platform_scope ON quarantined_records TO admit_app, admit_worker USING (scope_is_platform());
+
+ALTER TABLE purged_tenants ENABLE ROW LEVEL SECURITY;
+CREATE POLICY platform_scope ON purged_tenants TO admit_worker USING (scope_is_platform());
 
 -- Slots carry their cell, so that a cell learns of a tenant that has just left it.
 ALTER TABLE replica_changes ENABLE ROW LEVEL SECURITY;

@@ -24,6 +24,7 @@ GRANT SELECT, DELETE ON sessions, endpoint_sightings TO admit_app, admit_worker;
 GRANT UPDATE ON sessions TO admit_worker;
 GRANT SELECT ON cells, slots, dictionaries, journal_positions, quarantined_records TO admit_app, admit_worker;
 GRANT DELETE ON quarantined_records TO admit_worker;
+GRANT SELECT, DELETE ON purged_tenants TO admit_worker;
 GRANT UPDATE (status) ON cells TO admit_app, admit_worker;
 GRANT UPDATE (tenant_id, status) ON slots TO admit_app, admit_worker;
 GRANT SELECT, DELETE ON replica_changes TO admit_worker;

@@ -1,0 +1,74 @@
+"""What is left of tenants that are gone: their logs, deleted in batches because there may be millions of rows."""
+
+import time
+from datetime import timedelta
+
+from sqlalchemy import CursorResult, Delete, Engine, delete, exists, func, select, tuple_
+from sqlalchemy.orm import Session
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.ids import TenantId
+from nac.models import (
+    AccountingLog,
+    AuthLog,
+    EndpointSighting,
+    PurgedTenant,
+    QuarantinedRecord,
+    RadiusSession,
+    Tenant,
+)
+
+BATCH_ROWS = 5_000
+# A cell that was writing, or hung, when its tenant went may bring some rows later.
+LOOKED_AFTER = timedelta(days=1)
+
+
+def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
+    """Delete the logs of purged tenants for about `seconds`; returns how many rows. As admit_worker.
+
+    Each batch is a transaction of its own. May be run again, and twice at a time: what is left is found again.
+    """
+    deadline = time.monotonic() + seconds
+    with session_scope(PlatformScope(), engine=engine) as session:
+        deleted = _count(session, _orphans())
+        purged = session.scalars(select(PurgedTenant.tenant_id).order_by(PurgedTenant.purged_at)).all()
+    for tenant_id in purged:
+        while True:
+            with session_scope(TenantScope(tenant_id), engine=engine) as session:
+                batch = _delete_batch(session, tenant_id)
+            deleted += batch
+            if not batch:
+                break
+            if time.monotonic() > deadline:
+                return deleted
+        with session_scope(PlatformScope(), engine=engine) as session:
+            session.execute(
+                delete(PurgedTenant).where(
+                    PurgedTenant.tenant_id == tenant_id, PurgedTenant.purged_at < func.now() - LOOKED_AFTER
+                )
+            )
+    return deleted
+
+
+def _orphans() -> Delete:
+    """Records in quarantine of tenants that there are no more: nothing will ever ship them."""
+    return delete(QuarantinedRecord).where(
+        QuarantinedRecord.tenant_id.is_not(None), ~exists().where(Tenant.id == QuarantinedRecord.tenant_id)
+    )
+
+
+def _delete_batch(session: Session, tenant_id: TenantId) -> int:
+    deleted = 0
+    for log in (AuthLog, AccountingLog):
+        batch = select(log.at, log.id).where(log.tenant_id == tenant_id).order_by(log.at).limit(BATCH_ROWS)
+        deleted += _count(session, delete(log).where(log.tenant_id == tenant_id, tuple_(log.at, log.id).in_(batch)))
+    # These went with the tenant, but for what came late.
+    for unreferenced in (RadiusSession, EndpointSighting):
+        deleted += _count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
+    return deleted
+
+
+def _count(session: Session, statement: Delete) -> int:
+    result = session.execute(statement, execution_options={"synchronize_session": False})
+    assert isinstance(result, CursorResult)
+    return result.rowcount

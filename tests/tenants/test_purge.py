@@ -1,0 +1,113 @@
+"""Logs of purged tenants go, in batches; nobody else's do."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.ids import TenantId
+from nac.models import AccountingLog, AuthLog, Cell, EndpointSighting, PurgedTenant, QuarantinedRecord, RadiusSession
+from nac.tenants import purge
+from nac.tenants import service as tenants
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+
+LOGS = (AuthLog, AccountingLog, RadiusSession, EndpointSighting)
+
+
+@pytest.fixture
+def two(app_engine: Engine, cell_engine: Engine) -> tuple[TenantId, TenantId]:
+    platform = make_platform(app_engine, cell_engine)
+    alpha, bravo = (make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo"))
+    return alpha, bravo
+
+
+def purge_tenant(app_engine: Engine, tenant_id: TenantId) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+
+
+def add_logs(owner_engine: Engine, tenant_id: TenantId, *, rows: int) -> None:
+    """Of several days, some outside every day's partition."""
+    with Session(owner_engine) as session, session.begin():
+        for number in range(rows):
+            for log in (AuthLog, AccountingLog):
+                make_row(session, log.__table__, tenant_id, at=utc_now() - timedelta(days=number % 4))
+        for log in (RadiusSession, EndpointSighting):
+            make_row(session, log.__table__, tenant_id)
+
+
+def rows(owner_engine: Engine, tenant_id: TenantId) -> list[int]:
+    with Session(owner_engine) as session:
+        return [session.scalars(select(func.count()).where(log.tenant_id == tenant_id)).one() for log in LOGS]
+
+
+def remembered(owner_engine: Engine) -> list[TenantId]:
+    with Session(owner_engine) as session:
+        return list(session.scalars(select(PurgedTenant.tenant_id)))
+
+
+def test_logs_of_a_purged_tenant_go_in_batches_and_those_of_others_stay(
+    app_engine, owner_engine, worker_engine, two, monkeypatch
+):
+    monkeypatch.setattr(purge, "BATCH_ROWS", 7)
+    alpha, bravo = two
+    for tenant_id in two:
+        add_logs(owner_engine, tenant_id, rows=20)
+    assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
+    purge_tenant(app_engine, alpha)
+    assert rows(owner_engine, alpha) == [20, 20, 0, 0]
+    assert purge.delete_logs(seconds=60, engine=worker_engine) == 40
+    assert rows(owner_engine, alpha) == [0, 0, 0, 0]
+    assert rows(owner_engine, bravo) == [20, 20, 1, 1]
+
+
+def test_time_that_is_up_leaves_the_rest_to_the_next_run(app_engine, owner_engine, worker_engine, two, monkeypatch):
+    monkeypatch.setattr(purge, "BATCH_ROWS", 5)
+    alpha, _ = two
+    add_logs(owner_engine, alpha, rows=12)
+    purge_tenant(app_engine, alpha)
+    assert [purge.delete_logs(seconds=-1, engine=worker_engine) for _ in range(4)] == [10, 10, 4, 0]
+
+
+def test_purged_tenant_is_looked_after_for_a_day_because_rows_may_come_late(
+    app_engine, owner_engine, worker_engine, two
+):
+    alpha, _ = two
+    purge_tenant(app_engine, alpha)
+    purge.delete_logs(seconds=60, engine=worker_engine)
+    add_logs(owner_engine, alpha, rows=1)
+    assert purge.delete_logs(seconds=60, engine=worker_engine) == 4
+    assert remembered(owner_engine) == [alpha]
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(PurgedTenant).values(purged_at=utc_now() - purge.LOOKED_AFTER - timedelta(minutes=1)))
+    purge.delete_logs(seconds=60, engine=worker_engine)
+    assert remembered(owner_engine) == []
+
+
+def test_tenant_that_is_only_being_deleted_keeps_its_logs(app_engine, owner_engine, worker_engine, two):
+    alpha, _ = two
+    add_logs(owner_engine, alpha, rows=1)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
+    assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
+    assert rows(owner_engine, alpha) == [1, 1, 1, 1]
+
+
+def test_records_in_quarantine_go_with_their_tenant_alone(app_engine, owner_engine, worker_engine, two):
+    alpha, bravo = two
+    with Session(owner_engine) as session, session.begin():
+        cell_id = session.scalars(select(Cell.id)).one()
+        for tenant_id in (alpha, bravo, None, uuid4()):
+            values = {"cell_id": cell_id, "stream": "auth", "tenant_id": tenant_id, "why": "x", "payload": b"x"}
+            session.execute(insert(QuarantinedRecord).values(values))
+    purge_tenant(app_engine, alpha)
+    # alpha's, and that of a tenant that nobody knows.
+    assert purge.delete_logs(seconds=60, engine=worker_engine) == 2
+    with Session(owner_engine) as session:
+        assert set(session.scalars(select(QuarantinedRecord.tenant_id))) == {bravo, None}
