@@ -87,7 +87,7 @@ class Generations:
         for slot in slots:
             serial = serials.get(slot.number, "")
             path = self._paths.server_certificate(slot.number, serial) if serial else placeholder
-            if not path.exists():
+            if path.is_symlink() or not path.exists():
                 serial, path = "", placeholder
             if serial:
                 baked[slot.number] = serial
@@ -161,6 +161,16 @@ class Generations:
         # Last: a directory without it is half written and is not taken up.
         (directory / _FACTS).write_bytes(msgspec.json.encode(facts))
         return Generation(directory, facts)
+
+    def complete(self, generation: Generation) -> None:
+        """Let radiusd start on it although keys that it was baked with are gone, since their tenant has left or was
+        given another certificate: the placeholder takes their place, and the module names what is to be presented."""
+        settings = msgspec.json.decode((generation.directory / "module.json").read_bytes(), type=ModuleSettings)
+        for slot, serial in settings.baked_certificates.items():
+            path = self._paths.server_certificate(slot, serial)
+            if not path.exists():
+                path.unlink(missing_ok=True)
+                path.symlink_to(self._paths.placeholder)
 
     def newest(self) -> Generation | None:
         """The newest generation that is whole; what a cell starts with while PostgreSQL is away."""

@@ -21,6 +21,7 @@ from radius.agent.alarms import Alarms
 from radius.agent.directory import Directory, SlotRow
 from radius.agent.generation import Generations
 from radius.agent.log import LogFollower
+from radius.agent.materials import Materials
 from radius.agent.memory import limit_bytes
 from radius.agent.memory_watch import MemoryWatch
 from radius.agent.paths import CellPaths
@@ -44,6 +45,7 @@ RETRY_SECONDS = 60.0
 LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
 SESSIONS_SECONDS = 10.0
+KEYS_SECONDS = 600.0
 # Fewer free slots than this, and those whose tenants have left are made ready again.
 FEW_FREE_SLOTS = 3
 
@@ -79,6 +81,7 @@ class Keeper:
         self._shipped = shipped
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
+        self._materials = Materials(paths)
         self._sessions = SessionStore(paths, alarms, slots=settings.cell_slots)
         self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
         self.watch_memory = self._memory.run
@@ -99,6 +102,7 @@ class Keeper:
         chores = {
             "disk": (STATUS_SECONDS, self._look_at_disk),
             "status": (STATUS_SECONDS, self._tell_status),
+            "keys": (KEYS_SECONDS, self._forget_old_keys),
             "sessions": (SESSIONS_SECONDS, self._sessions.tidy),
         }
         due = dict.fromkeys(chores, 0.0)
@@ -229,6 +233,12 @@ class Keeper:
         self._alarms.clear("exchange")
         with self._asking():
             self._directory.free(renewed)
+
+    def _forget_old_keys(self) -> None:
+        try:
+            self._materials.forget_old_servers(self._serials())
+        except OSError as exc:
+            log.error("keys of old server certificates cannot be removed: %s", exc)
 
     def _look_at_disk(self) -> None:
         """Of a full disk radiusd's log says nothing, for it is on that disk too."""

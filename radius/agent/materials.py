@@ -5,7 +5,7 @@ Both are files that a running radiusd takes up at once, so that a new tenant nee
 
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -40,6 +40,7 @@ class TenantMaterial:
 class Materials:
     def __init__(self, paths: CellPaths) -> None:
         self._paths = paths
+        self._old_servers: set[Path] = set()
 
     def prepare_slot(self, slot: int) -> None:
         """Directories that radiusd must find at its start, empty while nobody holds the slot."""
@@ -55,7 +56,7 @@ class Materials:
         )
         if material.server_serial:
             path = self._paths.server_certificate(material.slot, material.server_serial)
-            if not path.exists():
+            if path.is_symlink() or not path.exists():
                 _write_secret(path, material.read_server().pem)
 
     def clear(self, slot: int) -> None:
@@ -65,10 +66,20 @@ class Materials:
         for stale in (*self._paths.slot(slot).glob("server-*.pem"), *(self._paths.sessions / f"slot-{slot}").iterdir()):
             stale.unlink(missing_ok=True)
 
-    def remove_old_servers(self, slot: int, keep: set[str]) -> None:
-        for path in self._paths.slot(slot).glob("server-*.pem"):
-            if path.stem.removeprefix("server-") not in keep:
-                path.unlink(missing_ok=True)
+    def forget_old_servers(self, serials: Mapping[int, str]) -> None:
+        """Remove keys that are presented no more; `serials` are those that are, by slot.
+
+        Of one that is new the replica may not have told radiusd yet: what is old goes when it is found so twice.
+        """
+        old = {
+            path
+            for slot, serial in serials.items()
+            for path in self._paths.slot(slot).glob("server-*.pem")
+            if path != self._paths.server_certificate(slot, serial)
+        }
+        for path in old & self._old_servers:
+            path.unlink(missing_ok=True)
+        self._old_servers = old
 
     def ensure_placeholder(self) -> Path:
         """The certificate of free slots: radiusd wants one at its start, nobody can be shown it."""

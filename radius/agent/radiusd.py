@@ -54,6 +54,7 @@ class Radiusd:
     def start(self, generation: Generation) -> None:
         """Start on `generation`; returns when it answers. Raises RadiusdError or PortTaken, and then nothing runs."""
         require_free_ports(generation.facts)
+        self._generations.complete(generation)
         running = process.start(generation.directory, self._paths.radiusd_log)
         try:
             process.remember(self._paths.running, running)

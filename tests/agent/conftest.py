@@ -7,10 +7,17 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
+from loadtest.bare_cell import BareCell
+from loadtest.tenantry import make_tenants
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaWriter
+from nac.settings import load_settings
+from radius.agent import process
 from radius.agent.alarms import Alarms
+from radius.agent.generation import Generations
+from radius.agent.paths import CellPaths
+from radius.agent.radiusd import Radiusd
 from radius.agent.sync import ReplicaSync
 from tests.agent.journal import Journal
 from tests.factories.tenancy import Platform, make_platform, make_tenant
@@ -107,6 +114,21 @@ def fresh_replica(platform: Platform, cell_engine: Engine, tmp_path):
     yield make
     for replica in made:
         replica.writer.close()
+
+
+@pytest.fixture
+def radiusd(tmp_path) -> Iterator[Radiusd]:
+    """A real one with a tenant in the first of two slots, as an agent takes it over."""
+    with BareCell(tmp_path, make_tenants((2,)), slots=2) as cell:
+        settings = load_settings({"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_CELL_DIR": str(tmp_path / "cell")})
+        paths = CellPaths(settings.cell_dir)
+        generations = Generations(settings, paths)
+        directory = generations.newest().directory
+        process.remember(paths.running, process.Running(cell.pid, process.start_ticks(cell.pid), directory))
+        radiusd = Radiusd(paths, generations)
+        assert radiusd.adopt()
+        yield radiusd
+        radiusd.stop()
 
 
 @pytest.fixture

@@ -2,17 +2,11 @@
 
 import pytest
 
-from loadtest.bare_cell import BareCell
-from loadtest.tenantry import make_tenants
-from nac.settings import load_settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
-from radius.agent.generation import Generations
 from radius.agent.memory import memory_of
 from radius.agent.memory_watch import LASTS_SECONDS, PAUSE_SECONDS, MemoryWatch
-from radius.agent.paths import CellPaths
 from radius.agent.probe import serves
-from radius.agent.radiusd import Radiusd
 
 
 class Clock:
@@ -20,20 +14,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-@pytest.fixture
-def radiusd(tmp_path):
-    """As an agent takes it over."""
-    with BareCell(tmp_path, make_tenants((2,)), slots=2) as cell:
-        settings = load_settings({"ADMIT_VAR_DIR": str(tmp_path), "ADMIT_CELL_DIR": str(tmp_path / "cell")})
-        paths = CellPaths(settings.cell_dir)
-        generation = Generations(settings, paths).newest()
-        process.remember(paths.running, process.Running(cell.pid, process.start_ticks(cell.pid), generation.directory))
-        radiusd = Radiusd(paths, Generations(settings, paths))
-        assert radiusd.adopt()
-        yield radiusd
-        radiusd.stop()
 
 
 @pytest.fixture

@@ -1,0 +1,55 @@
+"""Keys of server certificates: those that nobody presents any more go, and radiusd starts without them."""
+
+import os
+
+from radius.agent import process
+from radius.agent.materials import Materials, ServerCertificate, TenantMaterial
+from radius.agent.paths import CellPaths
+
+
+def baked_key(paths):
+    (path,) = paths.slot(0).glob("server-*.pem")
+    return path
+
+
+def test_radiusd_starts_again_although_the_tenant_whose_key_it_was_baked_with_has_left(radiusd, tmp_path):
+    """Its slot keeps its secret, and radiusd its configuration, until free slots run short."""
+    paths = CellPaths(tmp_path / "cell")
+    key = baked_key(paths)
+    Materials(paths).clear(0)
+    assert not key.exists()
+    assert radiusd.renew(is_quiet=lambda _: True) == ""
+    assert process.alive(radiusd.running)
+    assert key.readlink() == paths.placeholder
+
+
+def test_key_of_a_tenant_takes_the_place_of_the_placeholder(tmp_path):
+    paths = CellPaths(tmp_path / "cell")
+    materials = Materials(paths)
+    materials.ensure_placeholder()
+    paths.slot(0).mkdir(parents=True)
+    path = paths.server_certificate(0, "0a")
+    path.symlink_to(paths.placeholder)
+    before = paths.placeholder.read_bytes()
+    materials.place(TenantMaterial(0, [], "0a", lambda: ServerCertificate("0a", b"key and certificate")))
+    assert not path.is_symlink()
+    assert path.read_bytes() == b"key and certificate"
+    assert paths.placeholder.read_bytes() == before
+    os.rmdir(paths.sessions / "slot-0")
+    os.rmdir(paths.sessions)
+
+
+def test_old_keys_go_when_they_were_found_old_twice(tmp_path):
+    paths = CellPaths(tmp_path)
+    materials = Materials(paths)
+    for slot, serial in ((0, "01"), (0, "02"), (1, "03")):
+        path = paths.server_certificate(slot, serial)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    left = lambda: sorted(path.name for path in paths.tls.glob("slot-*/*"))  # noqa: E731
+    materials.forget_old_servers({0: "01", 1: "03"})
+    # Meanwhile the other one is in use: what was old before must not decide.
+    materials.forget_old_servers({0: "02", 1: "03"})
+    assert left() == ["server-01.pem", "server-02.pem", "server-03.pem"]
+    materials.forget_old_servers({0: "02", 1: "03"})
+    assert left() == ["server-02.pem", "server-03.pem"]
