@@ -1,10 +1,13 @@
 """`./admit nas`."""
 
 import click
+from sqlalchemy.orm import Session
 
 from cli.domain import Domain
 from cli.output import json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
+from nac.ids import TenantId
+from nac.models import Site
 from nac.nases import service as nases
 from nac.sites import service as sites
 
@@ -20,7 +23,7 @@ def command() -> None:
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.option("--site", default="main", show_default=True, metavar="SLUG")
+@click.option("--site", metavar="SLUG", help="Where it is; the default site where not given.")
 @click.option("--identifier", help="NAS-Identifier that it sends.")
 @click.option("--address", help="Source address of its requests.")
 @click.option("--vendor", default="")
@@ -41,7 +44,7 @@ def command() -> None:
 def add(
     name: str,
     tenant: str,
-    site: str,
+    site: str | None,
     identifier: str | None,
     address: str | None,
     vendor: str,
@@ -56,7 +59,7 @@ def add(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
-            site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id,
+            site_id=_find_site(session, tenant_id, site).id,
             name=name,
             seal=domain.sealer.seal,
             identifier=identifier,
@@ -67,6 +70,12 @@ def add(
         )
         row = nases.describe(nas)
     show_one(row, as_json=as_json)
+
+
+def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
+    if slug is None:
+        return sites.require_default(session, tenant_id=tenant_id)
+    return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
 
 
 add_verb(

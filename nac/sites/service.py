@@ -115,6 +115,13 @@ def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site
     return site
 
 
+def require_default(session: Session, *, tenant_id: TenantId) -> Site:
+    site_id = session.get_one(Tenant, tenant_id).default_site_id
+    if site_id is None:
+        raise SiteNotFound("The tenant has no default site.", place="site", remedy="Say which: ./admit site list")
+    return session.get_one(Site, site_id)
+
+
 def _require_time_zone(name: str) -> str:
     if name != "UTC":
         try:

@@ -1,10 +1,10 @@
 """The commands about tenants and their things, as a person runs them, on a real database and without a cell."""
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
 from nac.db import PlatformScope, session_scope
-from nac.models import AuditEntry
+from nac.models import AuditEntry, Tenant
 from tests.cli.conftest import Admit
 
 
@@ -114,7 +114,17 @@ def test_site_is_removed_once_another_one_is_the_default(alpha: Admit) -> None:
     alpha.json("site", "add", "berlin", "-t", "alpha")
     assert alpha.json("site", "make-default", "berlin", "-t", "alpha")["slug"] == "berlin"
     assert alpha.json("site", "remove", "main", "-t", "alpha") == {"removed": "main"}
+    alpha.json("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
+    assert alpha.json("nas", "list", "-t", "alpha")[0]["site"] == "berlin"
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin"]
+
+
+def test_nas_of_a_tenant_without_default_site_needs_a_site(alpha: Admit, owner_engine: Engine) -> None:
+    with owner_engine.begin() as connection:
+        connection.execute(update(Tenant).values(default_site_id=None))
+    result = alpha.run("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
+    assert result.stderr == "Error: site: The tenant has no default site. Say which: ./admit site list\n"
+    alpha.json("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1", "--site", "main")
 
 
 @pytest.mark.parametrize(
