@@ -147,7 +147,9 @@ REASONS = _catalogue(
         "unknown-user", "Unknown user", "No such user in this tenant. Add the user, or correct the name in the device."
     ),
     Reason(
-        "user-disabled", "User is disabled", "This user is disabled or has expired. Enable it if it should come in."
+        "user-disabled",
+        "User is disabled",
+        "This user was blocked or has expired. Unblock it if it should come in; add one that has expired anew.",
     ),
     Reason(
         "chap-not-allowed",
