@@ -113,6 +113,17 @@ def test_secret_of_a_nas_is_in_force_when_the_command_returns(up: Installation):
         assert radclient(server, "auth", [("User-Name", "nobody"), ("User-Password", "x")]) is not None
 
 
+@pytest.mark.long
+def test_demo_is_as_expected_with_the_checks_that_take_long(up: Installation):
+    board = json.loads(up.run("demo", "--json").stdout)
+    assert [row for row in board["rows"] if not row["ok"]] == []
+    silent = [row for row in board["rows"] if row["reason"] == "conversation-abandoned"]
+    assert [(row["tenant"], row["got"]) for row in silent] == [("alpha", "silence"), ("bravo", "silence")]
+    assert all(row["advice"].startswith("No answer came") for row in silent)
+    told = json.loads(up.run("decisions", "-t", "alpha", "--reason", "conversation-abandoned", "--json").stdout)
+    assert [(row["verdict"], row["advice"]) for row in told] == [("deny", silent[0]["advice"])]
+
+
 def test_killed_process_is_healthy_again_after_up(up: Installation):
     before = up.processes()
     for name in ("worker", "redis"):
