@@ -1,6 +1,7 @@
 """Changes while something fails or the cell is busy: live within seconds, and nobody else notices."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -201,6 +202,21 @@ def test_broken_configuration_never_replaces_a_good_one(instance, tenants, load)
     assert instance.pid("radiusd") == radiusd
 
 
+def test_radiusd_killed_after_a_tenant_left_that_it_was_baked_with_serves_all_others_again(instance, tenants):
+    """A tenant whose certificate is part of the running configuration is purged, and radiusd dies: there is no key any
+    more to start with, and yet it starts, for the sake of everybody else."""
+    made = make_tenants(instance)("fault-leaver", 3)
+    with own_secret_nas(instance, tenants[0], address=_NAS_ADDRESS, secret=_NAS_SECRET.decode()):
+        until(lambda: _NAS_ADDRESS in _configuration(instance), "a configuration with all certificates of the moment")
+    keys = [Path(name) for name in re.findall(r'private_key_file = "(.*/server-.*)"', _configuration(instance, "eap"))]
+    remove(instance, made)
+    until(lambda: not all(key.exists() for key in keys), "the key of the tenant is gone")
+    instance.kill("radiusd")
+    with Wire(tenants[0]) as wire:
+        until(wire.is_admitted, "devices of the others are admitted")
+    instance.wait_until_well()
+
+
 @contextmanager
 def thief(port) -> Iterator[threading.Event]:
     """Takes a UDP port in the moment in which nobody holds it; set the event to have it given back."""
@@ -245,7 +261,7 @@ def test_swap_that_fails_half_way_steps_back(instance, tenants, load, note):
     work.assert_accounting_stored_once()
 
 
-def _configuration(instance) -> str:
+def _configuration(instance, part="servers") -> str:
     """What the running radiusd was started with."""
     folder = json.loads(instance.cell.running.read_text())["config_directory"]
-    return (Path(folder) / "slots" / "servers").read_text()
+    return (Path(folder) / "slots" / part).read_text()
