@@ -42,7 +42,18 @@ def auth_record(number: int, tenant: UUID) -> AuthRecord:
         tls_version="",
         resumed=False,
         conversation="",
-        request={"mac": (mac,), "method": ("mab",), "site.name": ("Head office",), "endpoint.group": ("printers",)},
+        pairs=(
+            ("User-Name", mac),
+            ("NAS-IP-Address", "192.0.2.7"),
+            ("NAS-Identifier", "switch-07"),
+            ("NAS-Port-Id", "GigabitEthernet1/0/12"),
+            ("NAS-Port-Type", "Ethernet"),
+            ("Service-Type", "Call-Check"),
+            ("Called-Station-Id", "00-10-A4-23-19-C0"),
+            ("Calling-Station-Id", mac),
+            ("Framed-MTU", "1500"),
+        ),
+        facts={"method": ("mab",), "site.name": ("Head office",), "endpoint.group": ("printers",)},
         module_microseconds=40,
     )
 

@@ -8,7 +8,7 @@ Semantics:
 * Text compares exactly, or case-folded where the attribute is case-insensitive by nature (see `attributes`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,6 +46,15 @@ class Group:
 
 
 Condition = Comparison | Group
+
+
+def names_read(condition: Condition) -> Iterator[str]:
+    """Names of the attributes that it compares; one may come several times."""
+    if isinstance(condition, Comparison):
+        yield condition.attribute.name
+        return
+    for child in condition.children:
+        yield from names_read(child)
 
 
 class ConditionParser:

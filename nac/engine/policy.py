@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from nac.engine import reachability
 from nac.engine.attributes import RADIUS_PREFIX
-from nac.engine.conditions import Condition, ConditionParser
+from nac.engine.conditions import Condition, ConditionParser, names_read
 from nac.engine.decision import Decision
 from nac.engine.document import check_storable
 from nac.engine.fused import FirstMatch, fuse
@@ -56,6 +56,11 @@ class Policy:
     fallback: Outcome = _DENY
     first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
     decisions: tuple[Decision, ...] = (_DENIED,)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the attributes that its conditions look at."""
+        return frozenset(name for rule in self.rules for name in names_read(rule.when))
 
     @classmethod
     def of(cls, rules: tuple[Rule, ...], fallback: Outcome) -> "Policy":

@@ -6,6 +6,8 @@ microseconds.
 
 import msgspec
 
+from nac.packet_values import Pairs, Values, packet_values
+
 
 class JournalRecord(msgspec.Struct, frozen=True, array_like=True, tag=True):
     pass
@@ -44,12 +46,19 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     resumed: bool
     # Names this conversation where its server certificate was sent (CertificateSentRecord.conversation).
     conversation: str
-    # Engine attributes that the decision read, for replay: {name: [values]}.
-    request: dict[str, tuple[str | int | bool, ...]]
+    # What rules may see of the packet, (attribute, value) in order.
+    pairs: Pairs
+    # Engine attributes that come from elsewhere (endpoint, certificate, site ...): {name: [values]}.
+    facts: dict[str, Values]
     # Time in the module, both callbacks, microseconds.
     module_microseconds: int
     # Rejects of the same cause that the failure limiter did not log one by one before this one.
     suppressed: int = 0
+
+    @property
+    def request(self) -> dict[str, Values]:
+        """All that rules could see, for the log and for replay."""
+        return packet_values(self) | self.facts
 
 
 class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="cert-sent"):

@@ -88,6 +88,7 @@ def _abandoned(sent: CertificateSentRecord) -> AuthRecord:
         tls_version="",
         resumed=False,
         conversation=sent.conversation,
-        request={},
+        pairs=(),
+        facts={},
         module_microseconds=0,
     )

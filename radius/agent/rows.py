@@ -120,7 +120,7 @@ def auth_line(record: AuthRecord) -> str:
         record.certificate_serial,
         record.tls_version,
         "t" if record.resumed else "f",
-        json_text(record.request) if record.request else "{}",
+        json_text(record.request),
         str(min(record.module_microseconds, _INT4_MAX)),
         str(min(record.suppressed, _INT4_MAX)),
     )

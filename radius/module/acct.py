@@ -4,11 +4,12 @@ from pathlib import Path
 
 from nac import clock
 from nac.journal.records import AccountingRecord
+from nac.packet_values import is_recordable
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
 from radius.module.decision import Places
 from radius.module.repeats import Repeats, key_of, predecessors_records
-from radius.module.request import AccessRequest, is_recordable
+from radius.module.request import AccessRequest
 
 _STREAM = "acct"
 _cell: Cell

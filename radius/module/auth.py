@@ -9,12 +9,14 @@ import time
 
 from nac import clock
 from nac.journal.records import AuthRecord, CertificateSentRecord
+from nac.packet_values import visible_pairs
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
 from radius.module.credentials import PasswordOpener, examine
-from radius.module.decision import Case, Outcome, Place, Places, decide_case, eap_method, explain_reject
+from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_method, explain_reject
+from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
 
 _cell: Cell
@@ -213,7 +215,8 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         case.tls_version,
         case.resumed,
         first(case.state, "Admit-Conversation"),
-        case.values or request.engine_values(),
+        visible_pairs(request.pairs),
+        case.facts,
         spent_microseconds,
         suppressed,
     )
@@ -225,7 +228,7 @@ def _record_internal_error(lists: radiusd.Lists) -> radiusd.Answer:
         case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
         with _cell.replica.begin() as view:
             # Nothing more than whose log it belongs to: what failed may be the way to the site.
-            case.place = Place(view.slot(case.request.slot), None, None, None)
+            case.place = NOWHERE._replace(slot=view.slot(case.request.slot))
         if case.place.slot is not None:
             _journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
     except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands

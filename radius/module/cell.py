@@ -1,22 +1,17 @@
 """What the module holds for the life of radiusd: settings, replica, journals, limiter. Opened once, after the fork."""
 
-import json
 import traceback
 from functools import cache
 from pathlib import Path
 
 from nac import clock
-from nac.engine import Policy, compile_policy
 from nac.journal.records import JournalRecord
 from nac.journal.segment import JournalError, JournalWriter
-from nac.replica.records import PolicyRecord, SiteRecord
 from nac.replica.store import ReplicaReader
 from radius.module.limiter import FailureLimiter
+from radius.module.policies import Policies
 from radius.module.radiusd_api import log_error
 from radius.module.settings import ModuleSettings, load_settings
-
-# Compiled policies of the tenants of one cell; a site with a fallback of its own holds one more.
-MAX_COMPILED_POLICIES = 2_000
 
 
 class Journal:
@@ -45,29 +40,6 @@ class Journal:
 
     def close(self) -> None:
         self._writer.close()
-
-
-class Policies:
-    """Compiled policies by site; compiled anew when the record in the replica is another."""
-
-    def __init__(self) -> None:
-        self._compiled: dict[str, tuple[PolicyRecord, bytes, Policy]] = {}
-
-    def for_site(self, site: SiteRecord, record: PolicyRecord) -> Policy:
-        known = self._compiled.get(site.site_id)
-        if (
-            known is not None
-            and known[0].version == record.version
-            and known[1] == site.fallback
-            and known[0].policy_id == record.policy_id
-        ):
-            return known[2]
-        fallback = json.loads(site.fallback) if site.fallback else None
-        policy = compile_policy(json.loads(record.document), fallback=fallback)
-        if len(self._compiled) >= MAX_COMPILED_POLICIES:
-            self._compiled.clear()
-        self._compiled[site.site_id] = (record, site.fallback, policy)
-        return policy
 
 
 class Cell:

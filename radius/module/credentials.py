@@ -12,7 +12,7 @@ from nac.replica.records import SlotRecord, UserRecord
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module.radiusd_api import Update
-from radius.module.request import AccessRequest, first
+from radius.module.request import AccessRequest
 
 
 class Credentials(NamedTuple):
@@ -26,13 +26,17 @@ class Credentials(NamedTuple):
     verified: bool = False
 
 
+_EAP = Credentials("eap")
+_MAB = Credentials("mab", verified=True)
+
+
 def examine(
     request: AccessRequest, view: ReplicaView, slot: SlotRecord, *, now_seconds: int, open_password: "PasswordOpener"
 ) -> Credentials:
     attributes = request.attributes
     mac = normalise_mac(request.user_name)
     if "EAP-Message" in attributes:
-        return _eap_mab(request, mac) if mac else Credentials("eap")
+        return _eap_mab(request, mac) if mac else _EAP
     if mac:
         return _plain_mab(request, mac)
     if "User-Password" in attributes:
@@ -61,10 +65,10 @@ def _plain_mab(request: AccessRequest, mac: str) -> Credentials:
         return Credentials(
             "mab", control=(("Cleartext-Password", ":=", request.user_name), ("Auth-Type", ":=", "CHAP"))
         )
-    password = first(attributes, "User-Password")
-    if normalise_mac(password) != mac and not (not password and first(attributes, "Service-Type") == "Call-Check"):
+    password = attributes.get("User-Password", "")
+    if normalise_mac(password) != mac and not (not password and attributes.get("Service-Type") == "Call-Check"):
         return Credentials("mab", reason="wrong-password")
-    return Credentials("mab", verified=True)
+    return _MAB
 
 
 def _stored_user(

@@ -5,24 +5,16 @@ from typing import NamedTuple
 from nac import clock
 from nac.engine import Request, decide
 from nac.mac import normalise_mac
+from nac.packet_values import Values, packet_value
 from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
-from radius.module.cell import Policies
 from radius.module.failure import explain_failure
-from radius.module.request import AccessRequest, Attributes, EngineValues, first
+from radius.module.policies import Outcome, Policies
+from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.resumption import CertificateUnreadable, SessionUnreadable, keep_resumable, stored_certificate
 
-
-class Outcome(NamedTuple):
-    permitted: bool
-    reason: str
-    detail: str = ""
-    rule_id: str = ""
-    rule_name: str = ""
-    policy_id: str = ""
-    policy_version: int = 0
-    vlan: str = ""
-    reply: tuple[tuple[str, str, str], ...] = ()
+# Engine attributes by name.
+Facts = dict[str, Values]
 
 
 class Place(NamedTuple):
@@ -33,6 +25,8 @@ class Place(NamedTuple):
     site: SiteRecord | None
     # What decides there, None where nothing is published.
     policy: PolicyRecord | None
+    # What rules may ask about the place.
+    facts: Facts
 
     @property
     def nas_id(self) -> str:
@@ -43,7 +37,7 @@ class Place(NamedTuple):
         return self.site.site_id if self.site else ""
 
 
-NOWHERE = Place(None, None, None, None)
+NOWHERE = Place(None, None, None, None, {})
 # A NAS is named by its tenant, what it states and where it sends from; made-up names push out nothing but these.
 MAX_PLACES = 10_000
 
@@ -74,7 +68,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("at", "certificate", "method", "place", "request", "state", "values")
+    __slots__ = ("at", "certificate", "facts", "method", "place", "request", "state")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -83,8 +77,10 @@ class Case:
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
         # What the device showed, in radiusd's words: good enough to tell of a failure, see `_shown_certificate`.
-        self.certificate = request.attributes if "TLS-Client-Cert-Serial" in request.attributes else {}
-        self.values: EngineValues = {}
+        shown = "TLS-Client-Cert-Serial" in request.attributes
+        self.certificate: Attributes = collect(request.pairs) if shown else {}
+        # What the engine was told that the packet does not say.
+        self.facts: Facts = {}
 
     @property
     def tls_version(self) -> str:
@@ -96,7 +92,7 @@ class Case:
 
 
 def eap_method(request: AccessRequest, state: Attributes) -> str:
-    if "TLS-Session-Version" in state or first(request.attributes, "EAP-Type") == "TLS":
+    if "TLS-Session-Version" in state or request.attributes.get("EAP-Type") == "TLS":
         return "eap-tls"
     return "mab" if "Admit-MAB-Password" in state else "eap"
 
@@ -108,8 +104,7 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
         return Outcome(False, "not-ready")
     if case.method == "mab" and case.request.names_its_station():
         case.request.mac = normalise_mac(case.request.user_name)
-    case.values = case.request.engine_values()
-    case.values["identity"] = (case.request.user_name,)
+    case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.request.user_name,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
     if case.method == "eap-tls":
@@ -126,12 +121,12 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
         case.certificate = _shown_certificate(case)
     except (SessionUnreadable, CertificateUnreadable) as error:
         return Outcome(False, "certificate-invalid", str(error))
-    values = case.values
+    facts = case.facts
     # The outer identity never decides: the certificate's name does.
-    values["identity"] = case.certificate.get("TLS-Client-Cert-Common-Name", ())
-    values["tls.version"] = (case.tls_version,)
-    values["tls.resumed"] = (case.resumed,)
-    reason = check_certificate(case.certificate, view, slot, values)
+    facts["identity"] = case.certificate.get("TLS-Client-Cert-Common-Name", ())
+    facts["tls.version"] = (case.tls_version,)
+    facts["tls.resumed"] = (case.resumed,)
+    reason = check_certificate(case.certificate, view, slot, facts)
     return Outcome(False, reason) if reason else None
 
 
@@ -160,10 +155,10 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
-    reason, detail = explain_failure(case.request.attributes.get("Module-Failure-Message", ()))
+    reason, detail = explain_failure(case.request.values("Module-Failure-Message"))
     if case.method in ("mab", "pap", "chap") and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
-    elif reason == "eap-failed" and first(case.request.attributes, "EAP-Type") == "NAK":
+    elif reason == "eap-failed" and case.request.attributes.get("EAP-Type") == "NAK":
         # RFC 3748 5.3.1: it names no method that it would do instead; radiusd has no message for that.
         reason, detail = "method-not-offered", "the device refuses EAP-TLS and proposes nothing else"
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
@@ -179,7 +174,13 @@ def locate(request: AccessRequest, view: ReplicaView) -> Place:
     site_id = nas.site_id if nas else slot.default_site_id
     site = view.site(slot.tenant, site_id) if site_id else None
     policy = view.policy(slot.tenant, site.policy_id) if site and site.policy_id else None
-    return Place(slot, nas, site, policy)
+    facts: Facts = {}
+    if site is not None:
+        facts["site.name"] = (site.name,)
+    if nas is not None:
+        facts["nas.name"] = (nas.name,)
+        facts["nas.vendor"] = (nas.vendor,)
+    return Place(slot, nas, site, policy, facts)
 
 
 _SAN_VALUES = (
@@ -195,8 +196,8 @@ _SAN_VALUES = (
 )
 
 
-def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotRecord, values: EngineValues) -> str:
-    """A reason to refuse the client's certificate for its status in the replica, or "" with its fields in `values`."""
+def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotRecord, facts: Facts) -> str:
+    """A reason to refuse the client's certificate for its status in the replica, or "" with its fields in `facts`."""
     serial = first(certificate, "TLS-Client-Cert-Serial").lower()
     authority = view.authority(first(certificate, "TLS-Client-Cert-Issuer"))
     issued_here = dict(authority.trusted_by).get(slot.tenant) if authority else None
@@ -208,10 +209,10 @@ def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotReco
     if record is not None:
         if record.status != "valid":
             return f"certificate-{record.status}"
-        values["certificate.profile"] = (record.profile,)
+        facts["certificate.profile"] = (record.profile,)
     for name, attribute in _SAN_VALUES:
         if attribute in certificate:
-            values[name] = certificate[attribute]
+            facts[name] = certificate[attribute]
     return ""
 
 
@@ -221,7 +222,7 @@ def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
     OpenSSL verifies from the root down, so at an unknown root radiusd has seen no more than the issuing authority.
     """
     for name in ("TLS-Client-Cert-Issuer", "TLS-Cert-Subject", "TLS-Cert-Issuer"):
-        for issuer in case.request.attributes.get(name, ()):
+        for issuer in case.request.values(name):
             authority = view.authority(issuer)
             if authority is not None and slot.tenant not in dict(authority.trusted_by):
                 return True
@@ -235,7 +236,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     record = case.place.policy
     if record is None:
         return Outcome(False, "no-policy")
-    request, values, now_seconds = case.request, case.values, case.at // 1_000_000
+    request, facts, now_seconds = case.request, case.facts, case.at // 1_000_000
     expired = False
     endpoint = view.endpoint(slot.tenant, request.mac) if request.mac else None
     if endpoint is not None:
@@ -243,38 +244,25 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             return Outcome(False, "endpoint-blocked")
         expired = 0 < endpoint.valid_until <= now_seconds
     known = endpoint is not None and not expired
-    values["method"] = (case.method,)
-    values["site.name"] = (site.name,)
-    values["endpoint.known"] = (known,)
+    facts["endpoint.known"] = (known,)
     if endpoint is not None and known:
-        values["endpoint.name"] = (endpoint.name,)
-        values["endpoint.group"] = endpoint.groups
+        facts["endpoint.name"] = (endpoint.name,)
+        facts["endpoint.group"] = endpoint.groups
         for name, value in endpoint.attributes.items():
-            values["endpoint.attribute." + name] = (value,)
-    nas = case.place.nas
-    if nas is not None:
-        values["nas.name"] = (nas.name,)
-        values["nas.vendor"] = (nas.vendor,)
+            facts["endpoint.attribute." + name] = (value,)
     if case.method in ("pap", "chap"):
         user = view.user(slot.tenant, request.user_name)
         if user is not None:
-            values["user.name"] = (user.name,)
-            values["user.group"] = user.groups
+            facts["user.name"] = (user.name,)
+            facts["user.group"] = user.groups
 
-    policy = policies.for_site(site, record)
-    decision = decide(policy, Request(values, now_seconds))
-    permitted = decision.permitted
-    reason = decision.reason
-    if not permitted and reason == "fallback-denied" and case.method == "mab" and not known:
-        reason = "endpoint-expired" if expired else "unknown-mac"
-    return Outcome(
-        permitted,
-        reason,
-        "",
-        decision.rule_id,
-        decision.rule_name,
-        record.policy_id,
-        record.version,
-        decision.vlan,
-        decision.reply,
-    )
+    site_policy = policies.for_site(site, record)
+    for name in site_policy.packet_reads:
+        found = packet_value(request, name)
+        if found:
+            facts[name] = found
+    decision = decide(site_policy.policy, Request(facts, now_seconds))
+    outcome = site_policy.outcome(decision)
+    if not known and outcome.reason == "fallback-denied" and case.method == "mab":
+        return outcome._replace(reason="endpoint-expired" if expired else "unknown-mac")
+    return outcome

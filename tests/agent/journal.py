@@ -37,7 +37,8 @@ def auth(tenant, *, at=AT, mac="aabbccddeeff", permitted=True, conversation="", 
         "tls_version": "",
         "resumed": False,
         "conversation": conversation,
-        "request": {"mac": (mac,), "nas.port": (3,), "endpoint.known": (True,)},
+        "pairs": (("NAS-Port", "3"),),
+        "facts": {"endpoint.known": (True,)},
         "module_microseconds": 40,
     }
     return AuthRecord(**(fields | values))

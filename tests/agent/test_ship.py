@@ -53,14 +53,22 @@ def test_auth_record_becomes_its_row(owner, alpha, journal, platform):
         3,
         "20",
         [["Tunnel-Type:1", ":=", "VLAN"]],
-        {"mac": ["aabbccddeeff"], "nas.port": [3], "endpoint.known": [True]},
+        {
+            "radius.NAS-Port": ["3"],
+            "mac": ["aabbccddeeff"],
+            "mac.random": [True],
+            "nas.identifier": ["switch-1"],
+            "nas.address": ["192.0.2.7"],
+            "endpoint.known": [True],
+        },
         40,
         0,
     )
 
 
 def test_record_without_its_options_leaves_nulls_and_empty_texts(owner, alpha, journal):
-    journal.ship(auth(alpha, mac="", nas_address="", identity="", reply=(), request={}, nas_port=""))
+    nothing = {"mac": "", "nas_address": "", "nas_identifier": "", "identity": "", "nas_port": ""}
+    journal.ship(auth(alpha, **nothing, reply=(), pairs=(), facts={}))
     row = owner.execute("SELECT mac, nas_address, site_id, policy_id, identity, nas_port, reply, request FROM auth_log")
     assert row.fetchone() == (None, None, None, None, "", "", [], {})
 
@@ -126,7 +134,7 @@ def test_torn_tail_of_an_older_segment_is_cut_and_said(owner, alpha, journal):
 
 def test_text_that_postgresql_cannot_hold_is_cleaned_not_dropped(owner, alpha, journal):
     journal.ship(
-        auth(alpha, identity="a\0b", request={"radius.User-Name": ("x\0y",)}),
+        auth(alpha, identity="a\0b", pairs=(("User-Name", "x\0y"),)),
         auth(alpha, at=AT + 1, detail="long " * 20_000),
         accounting(alpha, "Start", User_Name="c\0d", Acct_Session_Id="s\0"),
         certificate_sent(alpha, "c1", identity="e\0f"),

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
+from nac.packet_values import is_recordable
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module import acct, auth, radiusd_api
 from radius.module.cell import the_cell
-from radius.module.request import is_recordable
 from radius.module.settings import ModuleSettings
 from tests.radius.conftest import module_log
 from tests.radius.standalone import JournalTail

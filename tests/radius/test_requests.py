@@ -3,6 +3,7 @@
 import pytest
 
 from loadtest.micro.stand_in import CODES
+from nac.packet_values import packet_value, packet_values, visible_pairs
 from nac.replica import keys
 from nac.replica.records import NasRecord, SlotRecord, UserRecord
 from nac.replica.store import ReplicaReader, ReplicaWriter
@@ -78,7 +79,7 @@ class TestRequest:
 
     def test_packet_that_says_nothing_has_empty_facts(self):
         empty = request()
-        assert (empty.user_name, empty.mac, empty.ssid, empty.nas_identifier, empty.nas_port) == ("",) * 5
+        assert (empty.user_name, empty.mac, empty.nas_identifier, empty.nas_port) == ("",) * 4
         assert empty.nas_address == empty.nas_key() == "198.51.100.7"
 
     @pytest.mark.parametrize(
@@ -126,21 +127,25 @@ class TestRequest:
             "TLS-Client-Cert-Serial",
             "Tmp-String-0",
         )
-        values = request(*((name, "x") for name in hidden), ("Filter-Id", "a"), ("Filter-Id", "b")).engine_values()
-        assert values == {"radius.Filter-Id": ("a", "b"), "nas.address": ("198.51.100.7",)}
+        packet = request(*((name, "x") for name in hidden), ("Filter-Id", "a"), ("Filter-Id", "b"))
+        assert packet_values(packet) == {"radius.Filter-Id": ("a", "b"), "nas.address": ("198.51.100.7",)}
+        assert visible_pairs(packet.pairs) == (("Filter-Id", "a"), ("Filter-Id", "b"))
+        assert [name for name in hidden if packet_value(packet, f"radius.{name}")] == []
 
     def test_rules_see_what_follows_from_the_packet(self):
-        values = request(
+        packet = request(
             ("Calling-Station-Id", "02-A0-C0-00-00-01"),
             ("Called-Station-Id", "00-10-A4-23-19-C0:corp"),
             ("NAS-Identifier", "switch"),
             ("NAS-Port-Type", "Ethernet"),
-        ).engine_values()
+        )
+        values = packet_values(packet)
         assert values["mac"] == (MAC,)
         assert values["mac.random"] == (True,)
         assert values["ssid"] == ("corp",)
         assert values["nas.identifier"] == ("switch",)
         assert values["nas.port_type"] == ("Ethernet",)
+        assert {name: packet_value(packet, name) for name in values} == values
 
     @pytest.mark.parametrize(
         ("pairs", "found"),

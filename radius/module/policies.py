@@ -1,0 +1,77 @@
+"""Compiled policies, and for each of their decisions what the module makes of it: prepared once, not per packet."""
+
+import json
+from typing import NamedTuple
+
+from nac.engine import Decision, Policy, compile_policy
+from nac.packet_values import is_of_packet
+from nac.replica.records import PolicyRecord, SiteRecord
+
+# Compiled policies of the tenants of one cell; a site with a fallback of its own holds one more.
+MAX_COMPILED_POLICIES = 2_000
+
+
+class Outcome(NamedTuple):
+    permitted: bool
+    reason: str
+    detail: str = ""
+    rule_id: str = ""
+    rule_name: str = ""
+    policy_id: str = ""
+    policy_version: int = 0
+    vlan: str = ""
+    reply: tuple[tuple[str, str, str], ...] = ()
+
+
+class SitePolicy:
+    """What decides at a site."""
+
+    __slots__ = ("_outcomes", "_record", "packet_reads", "policy")
+
+    def __init__(self, record: PolicyRecord, policy: Policy) -> None:
+        self._record = record
+        self.policy = policy
+        # Attributes of the packet that its conditions ask for.
+        self.packet_reads = tuple(sorted(name for name in policy.reads if is_of_packet(name)))
+        # By identity: `decide` returns one of these very objects, and they live as long as the policy.
+        self._outcomes = {id(decision): self._make(decision) for decision in policy.decisions}
+
+    def outcome(self, decision: Decision) -> Outcome:
+        found = self._outcomes.get(id(decision))
+        return self._make(decision) if found is None else found
+
+    def _make(self, decision: Decision) -> Outcome:
+        return Outcome(
+            decision.permitted,
+            decision.reason,
+            "",
+            decision.rule_id,
+            decision.rule_name,
+            self._record.policy_id,
+            self._record.version,
+            decision.vlan,
+            decision.reply,
+        )
+
+
+class Policies:
+    """By site; compiled anew when the record in the replica is another."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, tuple[PolicyRecord, bytes, SitePolicy]] = {}
+
+    def for_site(self, site: SiteRecord, record: PolicyRecord) -> SitePolicy:
+        known = self._compiled.get(site.site_id)
+        if (
+            known is not None
+            and known[0].version == record.version
+            and known[1] == site.fallback
+            and known[0].policy_id == record.policy_id
+        ):
+            return known[2]
+        fallback = json.loads(site.fallback) if site.fallback else None
+        compiled = SitePolicy(record, compile_policy(json.loads(record.document), fallback=fallback))
+        if len(self._compiled) >= MAX_COMPILED_POLICIES:
+            self._compiled.clear()
+        self._compiled[site.site_id] = (record, site.fallback, compiled)
+        return compiled
