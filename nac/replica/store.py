@@ -88,16 +88,22 @@ class ReplicaReader:
         with self._lock:
             if time.monotonic() < self._look_at:
                 return
-            self._look_at = time.monotonic() + _LOOK_SECONDS
-            name = files.current_generation(self._directory)
-            if not name or (self._opened is not None and self._opened.name == name):
-                return
             try:
-                # Views of the old generation keep it alive until they end.
-                self._opened = _Generation(self._directory, name)
-            except ReplicaError:
-                if self._opened is None:
-                    raise
+                self._change_over()
+            finally:
+                # Only now: whoever comes while the first one opens the replica must wait for it at the lock.
+                self._look_at = time.monotonic() + _LOOK_SECONDS
+
+    def _change_over(self) -> None:
+        name = files.current_generation(self._directory)
+        if not name or (self._opened is not None and self._opened.name == name):
+            return
+        try:
+            # Views of the old generation keep it alive until they end.
+            self._opened = _Generation(self._directory, name)
+        except ReplicaError:
+            if self._opened is None:
+                raise
 
 
 class _Generation:

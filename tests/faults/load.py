@@ -138,7 +138,7 @@ class Load:
     def assert_served(self) -> None:
         """Every request was answered as it should be, however often it had to be sent."""
         assert self.run.right > 0
-        assert not self.run.faults(), dict(self.run.faults())
+        assert not self.run.faults(), f"{dict(self.run.faults())}; the cell says: {self._strange_decisions()}"
 
     def assert_undisturbed(self) -> None:
         """As if nothing had happened: no answer took so long that it had to be asked for twice, and few took long."""
@@ -184,6 +184,14 @@ class Load:
     def count_decided(self) -> int:
         """Rows of auth_log that this load made."""
         return self._count_decisions().total()
+
+    def _strange_decisions(self) -> list[tuple[object, ...]]:
+        """What the cell decided of this load for other reasons than it should have; what was shipped by now."""
+        return self._instance.query(
+            "SELECT at::text, mac::text, reason, detail FROM auth_log WHERE nas_identifier = %s "
+            "AND reason NOT IN ('rule-permitted', 'unknown-mac') ORDER BY at LIMIT 20",
+            self._name,
+        )
 
     def _count_decisions(self) -> Counter[str]:
         rows = self._instance.query(

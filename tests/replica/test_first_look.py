@@ -1,0 +1,29 @@
+"""The moment in which a reader opens the replica for the first time: radiusd starts, and devices ask already."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from nac.replica.store import ReplicaReader, ReplicaWriter
+
+THREADS = 4
+ROUNDS = 60
+
+
+def test_no_thread_misses_the_replica_while_another_opens_it(tmp_path):
+    """Authentication and accounting are two threads of radiusd; what begins a moment later must wait, not go without."""
+    writer = ReplicaWriter(tmp_path)
+    with writer.begin() as batch:
+        batch.set_meta("complete", "1")
+    writer.close()
+
+    def read(reader, together):
+        together.wait()
+        with reader.begin() as view:
+            return view.version
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in range(ROUNDS):
+            reader, together = ReplicaReader(tmp_path), threading.Barrier(THREADS)
+            versions = [work.result() for work in [pool.submit(read, reader, together) for _ in range(THREADS)]]
+            assert len(set(versions)) == 1
+            reader.close()
