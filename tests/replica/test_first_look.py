@@ -10,7 +10,7 @@ ROUNDS = 60
 
 
 def test_no_thread_misses_the_replica_while_another_opens_it(tmp_path):
-    """Authentication and accounting are two threads of radiusd; what begins a moment later must wait, not go without."""
+    """Authentication and accounting are two threads of radiusd: the one that comes a moment later must wait."""
     writer = ReplicaWriter(tmp_path)
     with writer.begin() as batch:
         batch.set_meta("complete", "1")
