@@ -82,7 +82,7 @@ def _request(number: int) -> tuple[tuple[str, str], ...]:
         ("NAS-Port-Id", "GigabitEthernet1/0/12"),
         ("Service-Type", "Call-Check"),
         ("Framed-MTU", "1500"),
-        ("Admit-Slot", "0"),
+        ("Admit-Slot", "slot_0"),
         ("Admit-Source", "127.0.0.1"),
     )
 

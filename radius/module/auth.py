@@ -1,7 +1,7 @@
 """radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
 radiusd names the end in Admit-Stage: reject (it refused), certificate-sent (a challenge), none (credentials hold).
-Admit-Decided tells it that there is nothing more to ask.
+Admit-Decided tells it that a reject is settled, Auth-Type Accept that a permit is.
 """
 
 import secrets
@@ -26,7 +26,7 @@ _places = Places()
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
 # Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
-_PERMITTED: tuple[radiusd.Update, ...] = (*_DECIDED, ("Auth-Type", "=", "Accept"))
+_PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"),)
 
 # RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
 MAX_NAME = 253

@@ -8,6 +8,9 @@ from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
 
+# Of the virtual server's name, "slot_0".
+SLOT_PREFIX = len("slot_")
+
 Attributes = dict[str, tuple[str, ...]]
 
 
@@ -43,7 +46,7 @@ class AccessRequest:
         # The first value of each.
         self.attributes = attributes
         get = attributes.get
-        self.slot = int(attributes["Admit-Slot"])
+        self.slot = int(attributes["Admit-Slot"][SLOT_PREFIX:])
         self.user_name = get("User-Name", "")
         self.mac = normalise_mac(get("Calling-Station-Id", ""))
         self.nas_identifier = get("NAS-Identifier", "")

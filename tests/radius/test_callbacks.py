@@ -143,7 +143,7 @@ _numbers = itertools.count()
 pair = st.tuples(st.sampled_from(NAMES + OWN) | st.text(max_size=20), value)
 pairs = st.none() | st.lists(pair, max_size=12).map(tuple)
 # Most packets come as radiusd marks them, so that more than the first line is reached.
-marked = st.lists(pair, max_size=12).map(lambda found: (("Admit-Slot", "0"), ("Admit-Source", "127.0.0.1"), *found))
+marked = st.lists(pair, max_size=12).map(lambda found: (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"), *found))
 lists = st.fixed_dictionaries(
     {"request": marked | pairs, "config": pairs, "session-state": pairs, "reply": pairs, "proxy-request": st.none()}
 )
@@ -200,7 +200,7 @@ def test_accounting_with_any_attributes_is_journalled_or_unanswered(module, pair
 
 def call(module, callback, *request, config=(), state=()):
     module.forget()
-    marked = (("Admit-Slot", "0"), ("Admit-Source", "127.0.0.1"), *request)
+    marked = (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"), *request)
     return parts(callback({"request": marked, "config": config, "session-state": state, "reply": None}))
 
 
@@ -235,7 +235,7 @@ def test_end_of_eap_tls_without_a_certificate_permits_nobody(module):
     assert module.auth.records()[0].reason == "certificate-invalid"
 
 
-@pytest.mark.parametrize("slot", ["", "x", "-1", "70000", None])
+@pytest.mark.parametrize("slot", ["", "x", "slot_", "slot_-1", "slot_70000", None])
 def test_packet_that_radiusd_has_not_marked_permits_nobody(module, slot):
     module.forget()
     request = PRINTER if slot is None else (("Admit-Slot", slot), *PRINTER)

@@ -12,7 +12,7 @@ from radius.module import radiusd_api
 from radius.module.credentials import PasswordOpener, examine
 from radius.module.request import AccessRequest, collect
 
-OWN = (("Admit-Slot", "0"), ("Admit-Source", "198.51.100.7"))
+OWN = (("Admit-Slot", "slot_0"), ("Admit-Source", "198.51.100.7"))
 SLOT = SlotRecord(1, "", "alpha", "active", "", "", 200, 60)
 MAC = "02a0c0000001"
 NOW = 1_700_000_000
@@ -165,7 +165,7 @@ class TestRequest:
         "pairs", [(("NAS-Identifier", "of another"),), (("NAS-Identifier", "x" * 600),), (("NAS-Identifier", "\0"),)]
     )
     def test_nas_of_another_tenant_or_of_no_name_is_not_found(self, view, pairs):
-        elsewhere = AccessRequest((*pairs, ("Admit-Slot", "0"), ("Admit-Source", "203.0.113.9")))
+        elsewhere = AccessRequest((*pairs, ("Admit-Slot", "slot_0"), ("Admit-Source", "203.0.113.9")))
         assert elsewhere.find_nas(view, 1) is None
 
 

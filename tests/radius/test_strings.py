@@ -112,13 +112,28 @@ def test_accounting_keeps_what_identifies_the_session(cell):
     session = joined([(USER_NAME, BAD), (ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, b"\xff\x01"), (NAS_PORT, 7)])
     assert Nas(cell.alpha).account(session + attribute(CALLING_STATION_ID, PRINTER) + BAD_VENDOR) is not None
     (record,) = cell.accounting()
-    assert record.attributes == (
-        ("User-Name", WRITTEN),
-        ("Acct-Status-Type", "Start"),
+    assert sorted(record.attributes) == [
         ("Acct-Session-Id", "=FF=01"),
-        ("NAS-Port", "7"),
+        ("Acct-Status-Type", "Start"),
         ("Calling-Station-Id", PRINTER),
-    )
+        ("NAS-Port", "7"),
+        ("User-Name", WRITTEN),
+    ]
+
+
+def test_accounting_with_a_name_twice_of_which_one_is_not_utf8_is_kept(cell):
+    for names in ((BAD, b"anna"), (b"anna", BAD)):
+        twice = joined([(USER_NAME, name) for name in names])
+        session = joined([(ACCT_STATUS_TYPE, 1), (ACCT_SESSION_ID, new_mac()), (CALLING_STATION_ID, PRINTER)])
+        assert Nas(cell.alpha).account(twice + session) is not None
+        assert dict(cell.accounting()[-1].attributes)["User-Name"] == (WRITTEN if names[0] == BAD else "anna")
+
+
+def test_mac_authentication_with_a_name_twice_of_which_one_is_not_utf8_is_told_of(cell):
+    twice = joined([(CALLED_STATION_ID, BAD_STATION), (CALLED_STATION_ID, "00-10-A4-23-19-C0:corp")])
+    attributes = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)]) + twice
+    assert Nas(cell.alpha).ask(attributes, password=PRINTER.encode())[0] == ACCESS_ACCEPT
+    assert cell.decision().request["ssid"] == (WRITTEN,)
 
 
 def test_accounting_on_without_a_name_is_kept(cell):
