@@ -143,7 +143,8 @@ _numbers = itertools.count()
 pair = st.tuples(st.sampled_from(NAMES + OWN) | st.text(max_size=20), value)
 pairs = st.none() | st.lists(pair, max_size=12).map(tuple)
 # Most packets come as radiusd marks them, so that more than the first line is reached.
-marked = st.lists(pair, max_size=12).map(lambda found: (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"), *found))
+OURS = (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"))
+marked = st.lists(pair, max_size=12).map(lambda found: (*OURS, *found))
 lists = st.fixed_dictionaries(
     {"request": marked | pairs, "config": pairs, "session-state": pairs, "reply": pairs, "proxy-request": st.none()}
 )
@@ -200,7 +201,7 @@ def test_accounting_with_any_attributes_is_journalled_or_unanswered(module, pair
 
 def call(module, callback, *request, config=(), state=()):
     module.forget()
-    marked = (("Admit-Slot", "slot_0"), ("Admit-Source", "127.0.0.1"), *request)
+    marked = (*OURS, *request)
     return parts(callback({"request": marked, "config": config, "session-state": state, "reply": None}))
 
 
