@@ -104,6 +104,12 @@ class EapTls:
     def supplicant(self) -> Supplicant:
         return self._supplicant
 
+    @property
+    def cipher(self) -> str:
+        """What both agreed on, "" before that."""
+        agreed = self._tls.cipher()
+        return agreed[0] if agreed else ""
+
     def first(self) -> Request:
         supplicant = self._supplicant
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

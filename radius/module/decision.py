@@ -68,7 +68,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("at", "certificate", "facts", "method", "place", "request", "state")
+    __slots__ = ("_certificate", "at", "facts", "method", "place", "request", "state")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -76,11 +76,21 @@ class Case:
         self.state: Attributes = {} if state is None else state
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
-        # What the device showed, in radiusd's words: good enough to tell of a failure, see `_shown_certificate`.
-        shown = "TLS-Client-Cert-Serial" in request.attributes
-        self.certificate: Attributes = collect(request.pairs) if shown else {}
+        self._certificate: Attributes | None = None
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
+
+    @property
+    def certificate(self) -> Attributes:
+        """What the device showed; in radiusd's words, good enough to tell of a failure, until it was read."""
+        if self._certificate is None:
+            shown = "TLS-Client-Cert-Serial" in self.request.attributes
+            self._certificate = collect(self.request.pairs) if shown else {}
+        return self._certificate
+
+    @certificate.setter
+    def certificate(self, read: Attributes) -> None:
+        self._certificate = read
 
     @property
     def tls_version(self) -> str:

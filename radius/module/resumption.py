@@ -82,14 +82,18 @@ def keep_resumable(session_file: str, certificate: Attributes) -> None:
         f'\tTLS-Client-Cert-Serial := "{certificate["TLS-Client-Cert-Serial"][0]}",\n'
         f'\tTLS-Client-Cert-Filename := "{session_file}"\n'
     )
-    # By rename: another thread may be resuming this session.
-    temporary = stem + ".new"
+    path = stem + ".vps"
     try:
-        _write(temporary, text.encode())
-        os.replace(temporary, stem + ".vps")
+        if not _write_new(path, text.encode()):
+            # With TLS 1.2, whose sessions keep their name. By rename: another thread may be resuming this one.
+            temporary = stem + ".new"
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            _write_new(temporary, text.encode())
+            os.replace(temporary, path)
     except OSError:
         # No room: the device does a full handshake next time.
-        for left in (temporary, stem + ".vps"):
+        for left in (stem + ".new", path):
             with suppress(OSError):
                 os.unlink(left)
 
@@ -103,13 +107,18 @@ def _read(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _write(path: str, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+def _write_new(path: str, content: bytes) -> bool:
+    """Whether there was no such file yet, and now is."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
     try:
         if os.write(descriptor, content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(descriptor)
+    return True
 
 
 def peer_certificate(session: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """EAP-TLS with eapol_test: who comes in, who does not, and why; every refusal with EAP-Failure."""
 
+import os
 import ssl
 
 import pytest
@@ -13,6 +14,7 @@ from pki.keys import generate_key, load_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
+from tests.radius.devices import Device
 from tests.radius.nas import Nas
 from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_password, eap_tls, new_mac
 from tests.radius.tenants import Authorities
@@ -189,3 +191,21 @@ def test_device_fragments_its_certificate_and_is_permitted(cell):
     supplicant = Supplicant(context, "laptop", attribute(CALLING_STATION_ID, new_mac()))
     assert Nas(cell.alpha).converse(EapTls(None, supplicant, vlan="10", fragment_octets=100)) == ""
     assert cell.decision().permitted
+
+
+@pytest.mark.parametrize(
+    ("version", "cipher"),
+    [
+        (ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        (ssl.TLSVersion.TLSv1_3, "TLS_AES_128_GCM_SHA256"),
+    ],
+)
+def test_cell_chooses_the_cipher_that_costs_least(cell, version, cipher):
+    """OpenSSL's clients put AES-256 first."""
+    assert Device(cell.alpha.clients["laptop"], version).visit(cell.alpha, vlan="10").cipher == cipher
+
+
+def test_radiusds_threads_run_as_batch(cell):
+    threads = [int(name) for name in os.listdir(f"/proc/{cell.running.pid}/task")]
+    assert len(threads) > 1
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
