@@ -49,7 +49,7 @@ class Repeats:
 
 def key_of(record: AccountingRecord) -> int:
     """The same for two records that say the same; a hash, hence of this process alone."""
-    said = tuple(pair for pair in record.attributes if pair[0] not in _PER_PACKET)
+    said = tuple([pair for pair in record.attributes if pair[0] not in _PER_PACKET])
     return hash((record.tenant_id, record.nas_address, said))
 
 
