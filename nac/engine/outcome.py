@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Protocol, cast
 
 from nac.engine.mistakes import Report, at_index, at_key
@@ -32,6 +33,12 @@ class ReplyDictionary(Protocol):
         """Whether a request may carry an attribute of this name."""
 
 
+@lru_cache(maxsize=4_096)
+def _shared_pair(name: str, operator: str, value: str) -> ReplyPair:
+    """Rules by the dozen answer with the same attributes: one tuple for all of them in a process."""
+    return name, operator, value
+
+
 @dataclass(frozen=True, slots=True)
 class ReplyAttribute:
     attribute: str
@@ -42,7 +49,7 @@ class ReplyAttribute:
     def pair(self) -> ReplyPair:
         """As rlm_python3 takes it. radiusd reads a value as a double-quoted string, so backslashes are doubled."""
         name = self.attribute if self.tag is None else f"{self.attribute}:{self.tag}"
-        return name, self.operator, self.value.replace("\\", "\\\\")
+        return _shared_pair(name, self.operator, self.value.replace("\\", "\\\\"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,15 @@ class AuthLog(Base):
 
     __tablename__ = "auth_log"
     __table_args__ = (
-        Index("ix_auth_log_tenant_id_at_id", "tenant_id", text("at DESC"), text("id DESC")),
         Index("ix_auth_log_tenant_id_mac_at", "tenant_id", "mac", text("at DESC")),
         {"postgresql_partition_by": "RANGE (at)"},
     )
 
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(primary_key=True)
     id: Mapped[int] = mapped_column(
         BigInteger(), AUTH_LOG_ID, server_default=AUTH_LOG_ID.next_value(), primary_key=True
     )
-    tenant_id: Mapped[TenantId]
     cell_id: Mapped[CellId]
     site_id: Mapped[UUID | None]
     nas_id: Mapped[UUID | None]
@@ -62,15 +61,14 @@ class AccountingLog(Base):
 
     __tablename__ = "accounting_log"
     __table_args__ = (
-        Index("ix_accounting_log_tenant_id_at_id", "tenant_id", text("at DESC"), text("id DESC")),
         {"postgresql_partition_by": "RANGE (at)"},
     )
 
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(primary_key=True)
     id: Mapped[int] = mapped_column(
         BigInteger(), ACCOUNTING_LOG_ID, server_default=ACCOUNTING_LOG_ID.next_value(), primary_key=True
     )
-    tenant_id: Mapped[TenantId]
     cell_id: Mapped[CellId]
     site_id: Mapped[UUID | None]
     nas_id: Mapped[UUID | None]

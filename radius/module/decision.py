@@ -51,18 +51,43 @@ class Places:
     def __init__(self) -> None:
         self._version: tuple[str, int] | None = None
         self._places: dict[tuple[int, str, str, str], Place] = {}
+        # A policy document can take 100 kB: places of one policy share it.
+        self._policies: dict[tuple[int, str], PolicyRecord | None] = {}
 
     def find(self, request: AccessRequest, view: ReplicaView) -> Place:
         version = view.version
         places = self._places
         if version != self._version or len(places) >= MAX_PLACES:
             places.clear()
+            self._policies.clear()
             self._version = version
         key = (request.slot, request.nas_identifier, request.nas_address, request.source)
         place = places.get(key)
         if place is None:
-            place = places[key] = locate(request, view)
+            place = places[key] = self._locate(request, view)
         return place
+
+    def _locate(self, request: AccessRequest, view: ReplicaView) -> Place:
+        slot = view.slot(request.slot)
+        if slot is None:
+            return NOWHERE
+        nas = request.find_nas(view, slot.tenant)
+        site_id = nas.site_id if nas else slot.default_site_id
+        site = view.site(slot.tenant, site_id) if site_id else None
+        policy = self._policy(slot.tenant, site.policy_id, view) if site and site.policy_id else None
+        facts: Facts = {}
+        if site is not None:
+            facts["site.name"] = (site.name,)
+        if nas is not None:
+            facts["nas.name"] = (nas.name,)
+            facts["nas.vendor"] = (nas.vendor,)
+        return Place(slot, nas, site, policy, facts)
+
+    def _policy(self, tenant: int, policy_id: str, view: ReplicaView) -> PolicyRecord | None:
+        key = tenant, policy_id
+        if key not in self._policies:
+            self._policies[key] = view.policy(tenant, policy_id)
+        return self._policies[key]
 
 
 class Case:
@@ -174,23 +199,6 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
     return Outcome(False, reason, detail)
-
-
-def locate(request: AccessRequest, view: ReplicaView) -> Place:
-    slot = view.slot(request.slot)
-    if slot is None:
-        return NOWHERE
-    nas = request.find_nas(view, slot.tenant)
-    site_id = nas.site_id if nas else slot.default_site_id
-    site = view.site(slot.tenant, site_id) if site_id else None
-    policy = view.policy(slot.tenant, site.policy_id) if site and site.policy_id else None
-    facts: Facts = {}
-    if site is not None:
-        facts["site.name"] = (site.name,)
-    if nas is not None:
-        facts["nas.name"] = (nas.name,)
-        facts["nas.vendor"] = (nas.vendor,)
-    return Place(slot, nas, site, policy, facts)
 
 
 _SAN_VALUES = (

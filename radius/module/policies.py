@@ -26,11 +26,12 @@ class Outcome(NamedTuple):
 class SitePolicy:
     """What decides at a site."""
 
-    __slots__ = ("_outcomes", "_record", "packet_reads", "policy")
+    __slots__ = ("_outcomes", "id", "packet_reads", "policy", "version")
 
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
-        self._record = record
-        self.policy = policy
+        self.id = record.policy_id
+        self.version = record.version
+        self.policy = policy.without_trace()
         # Attributes of the packet that its conditions ask for.
         self.packet_reads = tuple(sorted(name for name in policy.reads if is_of_packet(name)))
         # By identity: `decide` returns one of these very objects, and they live as long as the policy.
@@ -47,31 +48,30 @@ class SitePolicy:
             "",
             decision.rule_id,
             decision.rule_name,
-            self._record.policy_id,
-            self._record.version,
+            self.id,
+            self.version,
             decision.vlan,
             decision.reply,
         )
 
 
 class Policies:
-    """By site; compiled anew when the record in the replica is another."""
+    """Compiled anew when the record in the replica is another."""
 
     def __init__(self) -> None:
-        self._compiled: dict[str, tuple[PolicyRecord, bytes, SitePolicy]] = {}
+        # By site, with the fallback that it was compiled with.
+        self._compiled: dict[str, tuple[bytes, SitePolicy]] = {}
 
     def for_site(self, site: SiteRecord, record: PolicyRecord) -> SitePolicy:
         known = self._compiled.get(site.site_id)
-        if (
-            known is not None
-            and known[0].version == record.version
-            and known[1] == site.fallback
-            and known[0].policy_id == record.policy_id
-        ):
-            return known[2]
+        if known is not None:
+            known_fallback, compiled = known
+            same_policy = compiled.version == record.version and compiled.id == record.policy_id
+            if same_policy and known_fallback == site.fallback:
+                return compiled
         fallback = json.loads(site.fallback) if site.fallback else None
         compiled = SitePolicy(record, compile_policy(json.loads(record.document), fallback=fallback))
         if len(self._compiled) >= MAX_COMPILED_POLICIES:
             self._compiled.clear()
-        self._compiled[site.site_id] = (record, site.fallback, compiled)
+        self._compiled[site.site_id] = (site.fallback, compiled)
         return compiled

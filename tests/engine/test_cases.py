@@ -39,6 +39,9 @@ def test_case_file_row_decides_as_expected(case, row):
     assert {"verdict", "reason"} <= expect.keys(), "a row states at least the verdict and the reason"
     assert {key: answer[key] for key in expect} == expect
     assert decision.reason in REASONS
+    # A cell holds no more of a policy than what decides, and reads no more of a request than the policy asks for.
+    asked = {name: values for name, values in request.attributes.items() if name in policy.reads}
+    assert decide(policy.without_trace(), request._replace(attributes=asked)) == decision
     # The explanation may never disagree with the decision it explains.
     explained = decide(policy, request, trace=True)
     assert (explained.verdict, explained.rule_id, explained.reply) == (

@@ -1,19 +1,23 @@
 """A packet's attributes as the module reads them, and how the device in it authenticates."""
 
+from uuid import UUID
+
 import pytest
 
 from loadtest.micro.stand_in import CODES
 from nac.packet_values import packet_value, packet_values, visible_pairs
 from nac.replica import keys
-from nac.replica.records import NasRecord, SlotRecord, UserRecord
+from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord, UserRecord
 from nac.replica.store import ReplicaReader, ReplicaWriter
 from nac.secrets import MasterKeyFile, SealedValueRefused, Sealer
 from radius.module import radiusd_api
 from radius.module.credentials import PasswordOpener, examine
+from radius.module.decision import Places
 from radius.module.request import AccessRequest, collect
 
 OWN = (("Admit-Slot", "slot_0"), ("Admit-Source", "198.51.100.7"))
-SLOT = SlotRecord(1, "", "alpha", "active", "", "", 200, 60)
+SITE, POLICY = (str(UUID(int=number)) for number in (1, 2))
+SLOT = SlotRecord(1, "", "alpha", "active", SITE, "", 200, 60)
 MAC = "02a0c0000001"
 NOW = 1_700_000_000
 
@@ -23,7 +27,7 @@ def request(*pairs):
 
 
 def nas(name):
-    return NasRecord(name, name, "", "")
+    return NasRecord(name, name, SITE, "")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,9 @@ def reader(tmp_path_factory, sealer):
     directory = tmp_path_factory.mktemp("replica")
     writer = ReplicaWriter(directory, fresh=True)
     with writer.begin() as batch:
+        batch.put_slot(0, SLOT)
+        batch.put_site(1, SiteRecord(SITE, "main", POLICY))
+        batch.put_policy(1, PolicyRecord(POLICY, "main", 1, b"{}"))
         batch.put_nas(keys.by_identifier(1, "switch"), nas("by identifier"))
         batch.put_nas(keys.by_address(1, bytes((192, 0, 2, 1))), nas("by address"))
         batch.put_nas(keys.by_address(1, bytes((198, 51, 100, 7))), nas("by source"))
@@ -160,6 +167,13 @@ class TestRequest:
     )
     def test_nas_is_found_by_identifier_then_address_then_source(self, view, pairs, found):
         assert request(*pairs).find_nas(view, 1).name == found
+
+    def test_places_of_one_policy_share_its_document(self, view):
+        places = Places()
+        found = [places.find(request(("NAS-Identifier", name)), view) for name in ("switch", "made up", "of another")]
+        assert len({id(place) for place in found}) == 3
+        assert found[0].policy is not None
+        assert len({id(place.policy) for place in found}) == 1
 
     @pytest.mark.parametrize(
         "pairs", [(("NAS-Identifier", "of another"),), (("NAS-Identifier", "x" * 600),), (("NAS-Identifier", "\0"),)]

@@ -29,10 +29,10 @@ CREATE TABLE auth_log (
     request jsonb NOT NULL DEFAULT '{}',
     module_microseconds int NOT NULL DEFAULT 0,
     suppressed int NOT NULL DEFAULT 0,
-    CONSTRAINT pk_auth_log PRIMARY KEY (at, id)
+    -- Read backwards, it lists a tenant's rows from the newest.
+    CONSTRAINT pk_auth_log PRIMARY KEY (tenant_id, at, id)
 ) PARTITION BY RANGE (at);
 ALTER SEQUENCE auth_log_id_seq OWNED BY auth_log.id;
-CREATE INDEX ix_auth_log_tenant_id_at_id ON auth_log (tenant_id, at DESC, id DESC);
 CREATE INDEX ix_auth_log_tenant_id_mac_at ON auth_log (tenant_id, mac, at DESC);
 
 CREATE SEQUENCE accounting_log_id_seq AS bigint;
@@ -53,10 +53,10 @@ CREATE TABLE accounting_log (
     output_octets bigint,
     terminate_cause text NOT NULL DEFAULT '',
     attributes jsonb NOT NULL DEFAULT '[]',
-    CONSTRAINT pk_accounting_log PRIMARY KEY (at, id)
+    -- Read backwards, it lists a tenant's rows from the newest.
+    CONSTRAINT pk_accounting_log PRIMARY KEY (tenant_id, at, id)
 ) PARTITION BY RANGE (at);
 ALTER SEQUENCE accounting_log_id_seq OWNED BY accounting_log.id;
-CREATE INDEX ix_accounting_log_tenant_id_at_id ON accounting_log (tenant_id, at DESC, id DESC);
 
 -- Stray times (a cell's clock is wrong, partition maintenance stood still) must not stop the journal.
 CREATE TABLE auth_log_default PARTITION OF auth_log DEFAULT;
