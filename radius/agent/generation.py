@@ -17,6 +17,7 @@ from radius.agent import memory, process
 from radius.agent.directory import SlotRow
 from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, RenderError, Slot, python_path, render
+from radius.agent.sources import running_version
 from radius.module.settings import ModuleSettings
 
 KEEP = 2
@@ -65,7 +66,10 @@ class Generations:
             settings.reject_delay_seconds,
             settings.journal_max_bytes,
             settings.journal_sync,
-            self._max_sessions,
+            # What follows from the machine's memory waits for the next exchange: asked elsewhere, it may be another.
+            settings.cell_memory_bytes,
+            # An upgrade: the radiusd that runs has the old module in its memory, and writes the old journal records.
+            running_version(),
             [
                 [
                     slot.number,

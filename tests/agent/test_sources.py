@@ -1,0 +1,45 @@
+"""An upgrade must reach radiusd, which outlives the agent."""
+
+import shutil
+
+import pytest
+
+from radius.agent.sources import CHECKOUT, running_version, version_of
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for folder in ("radius/raddb", "radius/module", "radius/agent", "nac/journal", "pki"):
+        shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", ["radius/raddb/templates/eap", "radius/module/auth.py", "nac/journal/records.py", "pki/serials.py"]
+)
+def test_file_that_radiusd_reads_makes_another_version(checkout, name):
+    before = version_of(checkout)
+    path = checkout / name
+    path.write_text(path.read_text() + "#")
+    assert version_of(checkout) != before
+
+
+def test_moved_line_between_two_files_makes_another_version(checkout):
+    (checkout / "pki" / "one.py").write_text("a")
+    (checkout / "pki" / "two.py").write_text("bc")
+    before = version_of(checkout)
+    (checkout / "pki" / "one.py").write_text("ab")
+    (checkout / "pki" / "two.py").write_text("c")
+    assert version_of(checkout) != before
+
+
+def test_agent_and_compiled_files_make_no_other_version(checkout):
+    before = version_of(checkout)
+    (checkout / "radius" / "agent" / "cell.py").write_text("")
+    (checkout / "radius" / "module" / "__pycache__").mkdir()
+    (checkout / "radius" / "module" / "__pycache__" / "auth.pyc").write_bytes(b"x")
+    assert version_of(checkout) == before
+
+
+def test_version_is_that_of_this_tree():
+    assert running_version() == version_of(CHECKOUT)
