@@ -157,7 +157,9 @@ def _stay_line(stay: Stay) -> str:
     )
 
 
-# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index.
+# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. The row that
+# was found is updated by its place (ctid), not its key: over a table that was all but empty when it was last vacuumed,
+# the planner would read the whole of it for each line of a batch.
 STAYS_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -171,12 +173,12 @@ WITH stay AS MATERIALIZED (
         n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
     FROM shipped_stays n
 ), found AS MATERIALIZED (
-    SELECT stay.*, known.id AS known_id,
+    SELECT stay.*, known.place AS known_place,
         told.seconds > known.session_seconds
             OR (told.seconds = known.session_seconds AND (stay.stopped OR known.stopped_at IS NULL)) AS is_later,
         told.seconds
     FROM stay LEFT JOIN LATERAL (
-        SELECT s.id, s.started_at, s.stopped_at, s.session_seconds
+        SELECT s.ctid AS place, s.started_at, s.stopped_at, s.session_seconds
         FROM sessions s
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
             AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
@@ -209,7 +211,7 @@ WITH stay AS MATERIALIZED (
             CASE WHEN f.is_later THEN 'nas-restarted' END
         )
     FROM found f
-    WHERE s.id = f.known_id
+    WHERE s.ctid = f.known_place
 )
 INSERT INTO sessions (
     tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, mac, identity, framed_ip,
@@ -221,7 +223,7 @@ SELECT
     CASE WHEN stopped THEN event_at END, seconds, input_octets, output_octets, terminate_cause,
     CASE WHEN has_start THEN '{}'::text[] ELSE '{no-start}' END
 FROM found
-WHERE known_id IS NULL
+WHERE known_place IS NULL
 ON CONFLICT DO NOTHING
 """
 
