@@ -214,8 +214,8 @@ def _insert_endpoints(
 ) -> None:
     """Rows in bulk: the service, which audits each device, takes 3 ms for one, that is minutes for all of a bench."""
     numbered = [(uuid4(), endpoint) for endpoint in endpoints]
-    # Foreign keys are checked by a plan that is made once: over a table that was empty then it reads all of it, for each
-    # row (54 s in place of 14).
+    # Foreign keys are checked by a plan that is made once: over a table that was empty then, it reads all of that for
+    # each row (54 s in place of 14).
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     session.execute(
         insert(EndpointRow),

@@ -60,9 +60,7 @@ class AccountingLog(Base):
     """One acknowledged Accounting-Request."""
 
     __tablename__ = "accounting_log"
-    __table_args__ = (
-        {"postgresql_partition_by": "RANGE (at)"},
-    )
+    __table_args__ = ({"postgresql_partition_by": "RANGE (at)"},)
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     at: Mapped[datetime] = mapped_column(primary_key=True)

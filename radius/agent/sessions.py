@@ -157,9 +157,9 @@ def _stay_line(stay: Stay) -> str:
     )
 
 
-# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. The row that
-# was found is updated by its place (ctid), not its key: over a table that was all but empty when it was last vacuumed,
-# the planner would read the whole of it for each line of a batch.
+# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. What was
+# found is updated by its place (ctid), here and below, not by its key: over a table that was all but empty when it was
+# last vacuumed, the planner would read the whole of it for each line of a batch.
 STAYS_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -234,12 +234,20 @@ RESTARTS_COPY = "COPY shipped_restarts FROM STDIN (NULL '')"
 # RFC 2866 5.1: a NAS that starts or stops accounting holds no session that began before.
 RESTARTS_CLOSE = """
 UPDATE sessions s SET
-    stopped_at = greatest(s.updated_at, r.event_at), terminate_cause = 'NAS-Reboot',
+    stopped_at = coalesce(s.stopped_at, greatest(s.updated_at, ended.event_at)), terminate_cause = 'NAS-Reboot',
     flags = s.flags || '{nas-restarted}'::text[]
 FROM (
-    SELECT tenant_id, coalesce(nas_key, '') AS nas_key, to_timestamp(event_at::float8 / 1e6) AS event_at
-    FROM shipped_restarts
-) r
-WHERE s.tenant_id = r.tenant_id AND s.nas_key = r.nas_key AND s.stopped_at IS NULL AND s.started_at < r.event_at
-    AND s.updated_at <= r.event_at + interval '2 seconds'
+    SELECT known.place, r.event_at
+    FROM (
+        SELECT tenant_id, coalesce(nas_key, '') AS nas_key, to_timestamp(event_at::float8 / 1e6) AS event_at
+        FROM shipped_restarts
+    ) r CROSS JOIN LATERAL (
+        SELECT live.ctid AS place FROM sessions live
+        WHERE live.tenant_id = r.tenant_id AND live.nas_key = r.nas_key AND live.stopped_at IS NULL
+            AND live.started_at < r.event_at AND live.updated_at <= r.event_at + interval '2 seconds'
+        -- Not to be joined in another order.
+        OFFSET 0
+    ) known
+) ended
+WHERE s.ctid = ended.place
 """
