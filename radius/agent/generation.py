@@ -40,6 +40,8 @@ class Facts(msgspec.Struct, frozen=True):
     status: Endpoint
     endpoints: tuple[Endpoint, ...]
     ports: tuple[int, ...]
+    # Serial (hex) of the server certificate that radiusd has loaded for each slot.
+    baked: dict[int, str] = {}
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Generations:
             status,
             tuple(Endpoint(slot.auth_port, slot.secret) for slot in slots),
             tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port)),
+            baked,
         )
         return self._write(config, facts)
 

@@ -18,6 +18,7 @@ from nac.replica.files import ReplicaDamaged
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
+from radius.agent.baking import Baking
 from radius.agent.directory import Directory, SlotRow
 from radius.agent.generation import Generations
 from radius.agent.log import LogFollower
@@ -85,6 +86,7 @@ class Keeper:
         self._sessions = SessionStore(paths, alarms, slots=settings.cell_slots)
         self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
         self.watch_memory = self._memory.run
+        self._baking = Baking(self.is_quiet)
         self._signs_of_damage = 0
         self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
@@ -124,6 +126,8 @@ class Keeper:
         while not stop.wait(TICK_SECONDS):
             if self._reported and (self.configuration_changed.is_set() or time.monotonic() >= self._retry_at):
                 self._bring_up_to_date()
+            elif self._reported and self._should_bake():
+                self._bring_up_to_date(bake=True)
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_SECONDS
                 self._report()
@@ -192,12 +196,16 @@ class Keeper:
             self._alarms.tell_event("replica-rebuilt", f"The replica was damaged and is built anew: {exc}")
             self._rebuild_replica()
 
-    def _bring_up_to_date(self) -> None:
-        """Exchange radiusd where the configuration in the database is another than the one that runs."""
+    def _should_bake(self) -> bool:
+        generation = self._radiusd.generation
+        return generation is not None and self._baking.is_due(generation.facts.baked, self._serials())
+
+    def _bring_up_to_date(self, *, bake: bool = False) -> None:
+        """Exchange radiusd where the configuration in the database is another than the one that runs, or to `bake`."""
         self.configuration_changed.clear()
         self._retry_at = float("inf")
         try:
-            self._exchange_where_needed()
+            self._exchange_where_needed(bake=bake)
             self._alarms.clear("configuration")
         except (AdmitError, OSError, LookupError) as exc:
             self._alarms.tell("configuration", f"The new configuration of radiusd could not be read: {exc}")
@@ -214,14 +222,15 @@ class Keeper:
             renewed = self._directory.renew_retired(count=count)
             return self._directory.slots(count=count) if renewed else slots, renewed
 
-    def _exchange_where_needed(self) -> None:
+    def _exchange_where_needed(self, *, bake: bool) -> None:
         slots, renewed = self._wanted_slots()
         running = self._radiusd.generation
-        if running is not None and running.facts.fingerprint == self._generations.fingerprint(slots):
+        is_current = running is not None and running.facts.fingerprint == self._generations.fingerprint(slots)
+        if is_current and not bake:
             # What could not come into force may have been taken back.
             self._alarms.clear("exchange")
             return
-        log.info("exchanging radiusd for a new configuration")
+        log.info("exchanging radiusd for %s", "new certificates" if is_current else "a new configuration")
         trouble = self._radiusd.exchange(
             slots, self._serials(), status_port=self._settings.cell_ports.stop, is_quiet=self.is_quiet
         )

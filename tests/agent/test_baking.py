@@ -1,0 +1,60 @@
+"""New tenants' certificates are loaded by an exchange of radiusd, late and in a quiet moment."""
+
+import pytest
+
+from radius.agent.baking import LONGEST_WAIT_SECONDS, LOOK_SECONDS, WAIT_SECONDS, Baking
+
+
+class Cell:
+    def __init__(self):
+        self.now = 1_000.0
+        self.quiet = True
+        self.looks = 0
+        self.baking = Baking(self._is_quiet, clock=lambda: self.now)
+
+    def _is_quiet(self, seconds):
+        self.looks += 1
+        return self.quiet
+
+    def due(self, loaded, live, *, after=0.0):
+        self.now += after
+        return self.baking.is_due(loaded, live)
+
+
+@pytest.fixture
+def cell():
+    return Cell()
+
+
+@pytest.mark.parametrize(("loaded", "live"), [({}, {}), ({1: "a"}, {1: "a"}), ({1: "a", 2: "b"}, {1: "a"})])
+def test_what_is_loaded_or_gone_needs_nothing(cell, loaded, live):
+    assert not cell.due(loaded, live)
+    assert not cell.due(loaded, live, after=LONGEST_WAIT_SECONDS)
+    assert cell.looks == 0
+
+
+@pytest.mark.parametrize("loaded", [{}, {1: "old"}])
+def test_certificate_that_is_not_loaded_waits_and_is_baked_once(cell, loaded):
+    live = {1: "new"}
+    assert not cell.due(loaded, live)
+    assert not cell.due(loaded, live, after=WAIT_SECONDS - 1)
+    assert cell.due(loaded, live, after=1)
+    assert not cell.due(loaded, live, after=LONGEST_WAIT_SECONDS)
+
+
+def test_busy_cell_is_left_alone_for_a_day(cell):
+    cell.quiet = False
+    assert not cell.due({}, {1: "a"})
+    assert not cell.due({}, {1: "a"}, after=WAIT_SECONDS)
+    assert not cell.due({}, {1: "a"}, after=LOOK_SECONDS - 1)
+    assert cell.looks == 1
+    assert not cell.due({}, {1: "a"}, after=1)
+    assert cell.looks == 2
+    assert cell.due({}, {1: "a"}, after=LONGEST_WAIT_SECONDS)
+
+
+def test_tenant_that_comes_after_a_failed_exchange_has_another(cell):
+    cell.due({}, {1: "a"})
+    assert cell.due({}, {1: "a"}, after=WAIT_SECONDS)
+    assert not cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
+    assert cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
