@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.audit import service as audit
+from nac.engine.references import ReferenceKind
 from nac.errors import AlreadyExists, NotFound
 from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
+from nac.policies.referring import require_unreferenced
 from nac.validation import require_name
 
 GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
@@ -29,15 +31,15 @@ class UnknownGroup(NotFound):
 class Groups(Generic[GroupT]):
     """The groups of one noun."""
 
-    # Prefix of the audit actions.
-    noun: str
+    # What policies call it; the command, and the prefix of the audit actions.
+    kind: ReferenceKind
     group: type[GroupT]
     membership: type[EndpointGroupMember] | type[UserGroupMember]
     member_column: InstrumentedAttribute[UUID]
 
     @property
     def _listed(self) -> str:
-        return f"They are listed by: ./admit {self.noun}-group list"
+        return f"They are listed by: ./admit {self.kind} list"
 
     def create(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> GroupT:
         name = require_name(name)
@@ -46,17 +48,26 @@ class Groups(Generic[GroupT]):
         group = self.group(tenant_id=tenant_id, name=name)
         session.add(group)
         session.flush()
-        audit.append(session, actor=actor, action=f"{self.noun}-group.create", target=name, tenant_id=tenant_id)
+        audit.append(session, actor=actor, action=f"{self.kind}.create", target=name, tenant_id=tenant_id)
         return group
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
-        """Its members stay, without it."""
-        group = self._get(session, tenant_id, name)
+        """Its members stay, without it. Raises InUse while a policy in force or a draft names it."""
+        group = self._get(session, tenant_id, name, lock=True)
         if group is None:
             raise UnknownGroup(f"There is no group {name!r}.", place="group", remedy=self._listed)
+        count = self._count_members(session, group)
+        require_unreferenced(
+            session,
+            tenant_id=tenant_id,
+            kind=self.kind,
+            name=name,
+            place="group",
+            also=f"It has {count} member{'' if count == 1 else 's'}.",
+        )
         session.delete(group)
         session.flush()
-        audit.append(session, actor=actor, action=f"{self.noun}-group.remove", target=name, tenant_id=tenant_id)
+        audit.append(session, actor=actor, action=f"{self.kind}.remove", target=name, tenant_id=tenant_id)
 
     def list_all(self, session: Session, *, tenant_id: TenantId) -> Sequence[GroupT]:
         query = select(self.group).where(self.group.tenant_id == tenant_id).order_by(self.group.name)
@@ -85,7 +96,7 @@ class Groups(Generic[GroupT]):
             raise UnknownGroup(
                 f"No such group: {', '.join(repr(name) for name in missing)}.",
                 place="groups",
-                remedy=f"Add it first: ./admit {self.noun}-group add. {self._listed}",
+                remedy=f"Add it first: ./admit {self.kind} add. {self._listed}",
             )
         present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
         if gone := present - set(known.values()):
@@ -96,10 +107,16 @@ class Groups(Generic[GroupT]):
             session.add(self.membership(tenant_id=tenant_id, group_id=group_id, **{self.member_column.key: member_id}))
         session.flush()
 
-    def _get(self, session: Session, tenant_id: TenantId, name: str) -> GroupT | None:
+    def _get(self, session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> GroupT | None:
         query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.name == name)
-        return session.scalar(query)
+        return session.scalar(query.with_for_update() if lock else query)
+
+    def _count_members(self, session: Session, group: GroupT) -> int:
+        query = select(func.count()).where(
+            self.membership.tenant_id == group.tenant_id, self.membership.group_id == group.id
+        )
+        return session.scalars(query).one()
 
 
-ENDPOINT_GROUPS = Groups("endpoint", EndpointGroup, EndpointGroupMember, EndpointGroupMember.endpoint_id)
-USER_GROUPS = Groups("user", UserGroup, UserGroupMember, UserGroupMember.user_id)
+ENDPOINT_GROUPS = Groups("endpoint-group", EndpointGroup, EndpointGroupMember, EndpointGroupMember.endpoint_id)
+USER_GROUPS = Groups("user-group", UserGroup, UserGroupMember, UserGroupMember.user_id)

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -56,6 +56,16 @@ def versions_in_status(session: Session, tenant_id: TenantId, policy_id: UUID, s
     ).all()
 
 
+def standing_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:
+    """Those in force and the drafts, with the slugs of their policies, by slug and number."""
+    return session.execute(
+        select(Policy.slug, PolicyVersion)
+        .join(Policy, (Policy.tenant_id == PolicyVersion.tenant_id) & (Policy.id == PolicyVersion.policy_id))
+        .where(PolicyVersion.tenant_id == tenant_id, PolicyVersion.status.in_(("published", "draft")))
+        .order_by(Policy.slug, PolicyVersion.number)
+    ).all()
+
+
 def list_versions(
     session: Session, tenant_id: TenantId, policy_id: UUID, *, below: int | None, limit: int
 ) -> Sequence[PolicyVersion]:
@@ -71,6 +81,7 @@ def list_versions(
 
 
 def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozenset[str]) -> set[str]:
-    """Those of `names` that exist; `kind` as in nac.engine.Reference."""
+    """Those of `names` that exist, and stay until the transaction ends; `kind` as in nac.engine.Reference."""
     model = _NAMED[kind]
-    return set(session.scalars(select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))))
+    query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
+    return set(session.scalars(query.with_for_update(read=True, key_share=True)))

@@ -12,6 +12,7 @@ from nac.clock import utc_now
 from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, Site, Tenant
+from nac.policies.referring import require_unreferenced
 from nac.sites import repository
 from nac.validation import require_name, require_slug
 
@@ -77,8 +78,9 @@ def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str
 
 
 def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
-    """Raises InUse while it is the default site, has NASes, or sessions that go on."""
+    """Raises InUse while it is the default site, has NASes, or sessions that go on, or a policy names it alone."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    session.refresh(site, with_for_update=True)
     if session.get_one(Tenant, tenant_id).default_site_id == site.id:
         raise InUse(
             f"Site {slug!r} is the default site: NASes that are not registered belong to it.",
@@ -97,6 +99,8 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy="Wait until the devices there have left: after a day of silence one counts so.",
         )
+    if not any(other.name == site.name for other in repository.list_all(session, tenant_id) if other.id != site.id):
+        require_unreferenced(session, tenant_id=tenant_id, kind="site", name=site.name, place="site")
     session.delete(site)
     session.flush()
     audit.append(

@@ -95,12 +95,15 @@ def test_group_of_another_tenant_is_unknown(do, policy, app_engine, platform):
         do(policies.save_draft, slug="main", document=document)
 
 
-def test_group_removed_after_saving_stops_publishing(do, policy):
+def test_group_removed_meanwhile_stops_a_roll_back(do, policy):
     do(policies.save_draft, slug="main", document=good())
+    do(policies.publish_policy, slug="main")
+    do(policies.save_draft, slug="main", document={"rules": []})
+    do(policies.publish_policy, slug="main")
     do(ENDPOINT_GROUPS.remove, name="printers")
     with pytest.raises(InvalidPolicy, match="printers"):
-        do(policies.publish_policy, slug="main")
-    assert published(do) is None
+        do(policies.roll_back_policy, slug="main", number=1)
+    assert published(do) == 2
 
 
 def test_cell_without_dictionary_is_said_clearly(app_engine, cell_engine):

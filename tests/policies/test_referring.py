@@ -1,0 +1,122 @@
+"""What a policy names stays: a rule whose group is gone would silently cease to match."""
+
+import threading
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.errors import InUse
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.models import Tenant
+from nac.policies import service as policies
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR, make_tenant
+from tests.policies.documents import good, group_rule
+
+EMPTY = {"rules": []}
+
+
+def naming(attribute: str, operator: str, value: object) -> object:
+    when = {"not": {"attribute": attribute, "operator": operator, "value": value}}
+    return {"pinned_denies": [{"id": "p", "name": "Pinned", "when": when}]}
+
+
+@pytest.fixture
+def do(app_engine: Engine, tenant: Tenant):
+    def call(function, **arguments):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            return function(session, actor=ACTOR, tenant_id=tenant.id, **arguments)
+
+    return call
+
+
+@pytest.fixture
+def save(do):
+    def save(slug: str, document: object, *, publish: bool = False) -> None:
+        do(policies.save_draft, slug=slug, document=document)
+        if publish:
+            do(policies.publish_policy, slug=slug)
+
+    for slug in ("guests", "office"):
+        do(policies.create_policy, slug=slug)
+    return save
+
+
+def test_group_stays_while_policies_name_it_and_each_is_listed(do, save):
+    do(endpoints.add_endpoint, mac="001122334455", groups=["printers"])
+    save("office", good(), publish=True)
+    save("guests", EMPTY, publish=True)
+    save("guests", good())
+    with pytest.raises(InUse) as refused:
+        do(ENDPOINT_GROUPS.remove, name="printers")
+    assert str(refused.value) == (
+        "group: Policies name 'printers': guests version 2 (draft), office version 1 (published). It has 1 member. "
+        "Take it out of them first: ./admit policy show, save and, where it is published, publish."
+    )
+
+
+def test_group_goes_once_no_policy_in_force_and_no_draft_names_it(do, save):
+    save("office", good(), publish=True)
+    save("office", EMPTY)
+    with pytest.raises(InUse, match="office version 1"):
+        do(ENDPOINT_GROUPS.remove, name="printers")
+    do(policies.publish_policy, slug="office")
+    do(ENDPOINT_GROUPS.remove, name="printers")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        # The near misses: a group of users of that name, and a part of the name.
+        naming("user.group", "equals", "printers"),
+        naming("endpoint.group", "starts_with", "printers"),
+    ],
+)
+def test_other_things_of_that_name_hold_no_group(do, save, document):
+    do(USER_GROUPS.create, name="printers")
+    save("office", document)
+    do(ENDPOINT_GROUPS.remove, name="printers")
+
+
+def test_group_of_users_and_site_stay_too(do, save):
+    do(sites.add_site, slug="berlin", name="Berlin")
+    save("office", naming("user.group", "one_of", ["staff"]))
+    save("guests", naming("site.name", "equals", "Berlin"))
+    with pytest.raises(InUse, match=r"'staff': office version 1 \(draft\)"):
+        do(USER_GROUPS.remove, name="staff")
+    with pytest.raises(InUse, match=r"'Berlin': guests version 1 \(draft\)"):
+        do(sites.remove_site, slug="berlin")
+    do(sites.add_site, slug="berlin-2", name="Berlin")
+    do(sites.remove_site, slug="berlin")
+
+
+def test_policy_of_another_tenant_holds_nothing(do, app_engine, platform, tenant):
+    other = make_tenant(app_engine, platform, "bravo")
+    with session_scope(TenantScope(other.id), engine=app_engine) as session:
+        who = {"actor": ACTOR, "tenant_id": other.id}
+        ENDPOINT_GROUPS.create(session, **who, name="printers")
+        policies.create_policy(session, **who, slug="main")
+        policies.save_draft(session, **who, slug="main", document=good())
+    do(ENDPOINT_GROUPS.remove, name="printers")
+
+
+def test_policy_saved_at_the_same_time_is_waited_for(do, save, app_engine, tenant):
+    refused: list[InUse] = []
+
+    def remove() -> None:
+        try:
+            do(ENDPOINT_GROUPS.remove, name="printers")
+        except InUse as exc:
+            refused.append(exc)
+
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        document = {"rules": [group_rule()]}
+        policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="office", document=document)
+        other = threading.Thread(target=remove)
+        other.start()
+        other.join(0.3)
+        assert other.is_alive()
+    other.join(10)
+    assert len(refused) == 1
