@@ -24,6 +24,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 _LONGEST_SOCKET_FOLDER = 107 - len("/supervisor.sock.1234567")
 # Paths go into URLs and into the configuration of five servers, each with quoting of its own: plain ones only.
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@~=,-]*")
+OTHER_ACCOUNT = "Use the account that ran './admit up', or sudo."
+_OTHER_FOLDER = "Another folder is taken with ADMIT_VAR_DIR=FOLDER ./admit up."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,17 @@ def var_dir() -> Path:
 
 
 def find_layout() -> Layout | None:
-    """The arrangement that `up` has made; None before the first `up` and after a purge."""
+    """The arrangement in which `up` has started something; None before the first that got so far, and after a purge."""
+    layout = find_arrangement()
+    try:
+        # `up` writes it once nothing keeps the processes from starting, such as a port that is taken.
+        return layout if layout and layout.env_file.exists() else None
+    except PermissionError as exc:
+        raise _closed(var_dir()) from exc
+
+
+def find_arrangement() -> Layout | None:
+    """The arrangement that was decided, where nothing was started in it either; None before that and after a purge."""
     var = var_dir()
     try:
         stored = json.loads((var / "layout.json").read_text(encoding="utf-8"))
@@ -93,10 +105,16 @@ def find_layout() -> Layout | None:
         )
     except FileNotFoundError:
         return None
+    except PermissionError as exc:
+        raise _closed(var) from exc
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(
             f"It is damaged ({exc}).", place=str(var / "layout.json"), remedy="Delete it and run ./admit up."
         ) from exc
+
+
+def _closed(var: Path) -> Refused:
+    return Refused(f"You may not look into {var}.", remedy=OTHER_ACCOUNT)
 
 
 class NothingRuns(Refused):
@@ -110,9 +128,20 @@ def require_layout() -> Layout:
     return layout
 
 
+def require_writable(var: Path) -> None:
+    """Make `var`, or refuse in a sentence."""
+    try:
+        var.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise Refused(f"The folder {var} cannot be made: {exc.strerror}.", remedy=_OTHER_FOLDER) from exc
+    if not os.access(var, os.W_OK | os.X_OK):
+        raise Refused(f"You may not write into {var}.", remedy=f"{OTHER_ACCOUNT} {_OTHER_FOLDER}")
+
+
 def make_layout() -> Layout:
     """Decide the arrangement, or take the one decided before, and make its folders."""
-    layout = find_layout()
+    require_writable(var_dir())
+    layout = find_arrangement()
     if layout is None:
         layout = _decide(var_dir())
         _set_aside_orphan(layout)
@@ -121,12 +150,14 @@ def make_layout() -> Layout:
             f"The system user {layout.account.name}, which the processes run as, can no longer read {CHECKOUT}.",
             remedy="Open the folders above it for others (chmod o+x), or start over with ./admit down --purge.",
         )
-    _make_folders(layout)
+    try:
+        _make_folders(layout)
+    except PermissionError as exc:
+        raise Refused(f"{layout.var} belongs to another account.", remedy=OTHER_ACCOUNT) from exc
     return layout
 
 
 def _decide(var: Path) -> Layout:
-    var.mkdir(mode=0o755, parents=True, exist_ok=True)
     name = hashlib.sha256(os.fsencode(var)).hexdigest()[:12]
     if not is_root():
         return Layout(var, _socket_folder(var, Path(f"/tmp/admit-{os.getuid()}-{name}")), var / "postgres", None, None)  # noqa: S108 -- made 0700, and refused where somebody else owns it

@@ -14,7 +14,7 @@ from typing import Any
 
 from cli.account import Account, is_root
 from cli.fail import Refused
-from cli.layout import CHECKOUT, Layout
+from cli.layout import CHECKOUT, OTHER_ACCOUNT, Layout
 from cli.procfs import is_running
 
 # Searched by every process for radiusd, openssl and the like, whatever the caller's PATH.
@@ -147,7 +147,7 @@ class _Transport(xmlrpc.client.Transport):
 
 
 class Supervisor:
-    """A running supervisord. Calls raise OSError where none answers."""
+    """A running supervisord. Calls raise OSError where none answers, Refused where the caller may not ask."""
 
     def __init__(self, layout: Layout) -> None:
         self._socket = layout.supervisor_socket
@@ -155,7 +155,10 @@ class Supervisor:
     def _call(self, method: str, *arguments: str | bool) -> Any:  # noqa: ANN401 -- what XML-RPC carries
         # The address is required and unused: the transport dials the socket.
         with xmlrpc.client.ServerProxy("http://localhost", _Transport(self._socket)) as proxy:
-            return getattr(proxy, f"supervisor.{method}")(*arguments)
+            try:
+                return getattr(proxy, f"supervisor.{method}")(*arguments)
+            except PermissionError as exc:
+                raise Refused("You may not ask the processes here how they are.", remedy=OTHER_ACCOUNT) from exc
 
     def is_up(self) -> bool:
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cli import startup
-from cli.layout import Layout, find_layout, var_dir
+from cli.layout import Layout, find_arrangement, var_dir
 from cli.progress import Progress
 from radius.agent.paths import CellPaths
 
@@ -16,7 +16,7 @@ from radius.agent.paths import CellPaths
 @click.option("--yes", is_flag=True, help="Do not ask before removing data.")
 def command(purge: bool, yes: bool) -> None:
     """End every process of this checkout, those included that an ended supervisor left behind."""
-    layout = find_layout()
+    layout = find_arrangement()
     if layout is None:
         click.echo("Nothing to stop: Admit was never started here.")
         return

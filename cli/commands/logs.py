@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 from cli.fail import Refused
-from cli.layout import Layout, require_layout
+from cli.layout import OTHER_ACCOUNT, Layout, require_layout
 
 _POLL_SECONDS = 0.2
 
@@ -38,6 +38,8 @@ def command(follow: bool, lines: int, process: str | None) -> None:
 
 def _logs(layout: Layout) -> dict[str, Path]:
     """Logs of the supervised processes, and those that the cells write (radiusd's, say)."""
+    if not os.access(layout.log, os.R_OK | os.X_OK):
+        raise Refused(f"You may not read {layout.log}.", remedy=OTHER_ACCOUNT)
     found = {path.stem: path for path in sorted(layout.log.glob("*.log"))}
     for path in sorted((layout.var / "cells").glob("*/*.log")):
         found.setdefault(path.stem, path)

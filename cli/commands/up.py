@@ -4,7 +4,7 @@ import click
 
 from cli import startup
 from cli.install import ensure_packages
-from cli.layout import make_layout, var_dir
+from cli.layout import make_layout, require_writable, var_dir
 from cli.progress import Progress
 
 
@@ -28,6 +28,7 @@ def command(
     Choices are kept in var/admit.env: the next 'up' needs none of them again.
     """
     progress = Progress()
+    require_writable(var_dir())
     ensure_packages(progress, install=not no_install, log=var_dir() / "log" / "install.log")
     layout = make_layout()
     options = {"LISTEN_ADDRESS": listen, "CELL_FIRST_PORT": first_port, "API_PORT": api_port}

@@ -41,6 +41,7 @@ def cli(database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: py
         monkeypatch.setenv(name, value)
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
+    (tmp_path / "admit.env").touch()
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
     make_cell(cell_engine, slots=2, seal_with=Sealer(key).seal)

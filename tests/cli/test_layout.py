@@ -6,7 +6,7 @@ import pytest
 from cli import layout as layouts
 from cli.account import is_root, may_run, require_service_account
 from cli.fail import Refused
-from cli.layout import find_layout, make_layout, require_layout
+from cli.layout import find_arrangement, find_layout, make_layout, require_layout
 
 as_root = pytest.mark.skipif(not is_root(), reason="arranges accounts: needs root")
 as_person = pytest.mark.skipif(is_root(), reason="root has an arrangement of its own")
@@ -72,8 +72,16 @@ def test_person_runs_everything_alone(var: Path):
 def test_arrangement_is_the_same_when_asked_again(var: Path):
     open_up(var.parent)
     made = make_layout()
-    assert find_layout() == made
+    assert find_arrangement() == made
     assert make_layout() == made
+
+
+def test_arrangement_in_which_nothing_was_started_is_none_yet(var: Path):
+    open_up(var.parent)
+    made = make_layout()
+    assert find_layout() is None
+    made.env_file.touch()
+    assert find_layout() == made
 
 
 def test_path_too_long_for_a_socket_gets_a_short_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -49,6 +49,14 @@ def test_command_says_how_to_start_when_all_has_ended(ended: Path, command: tupl
     assert not (ended / "out").exists()
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, ("logs",)], ids=" ".join)
+def test_command_says_how_to_start_after_a_first_start_that_failed(ended: Path, command: tuple[str, ...]) -> None:
+    (ended / "admit.env").unlink()
+    (ended / "log").mkdir()
+    result = CliRunner().invoke(admit, [word.format(var=ended) for word in command])
+    assert (result.exit_code, result.stderr) == (1, "Error: Nothing runs here. Start it: ./admit up\n")
+
+
 @pytest.mark.parametrize("command", [("tenant", "list"), ("logs",), ("bench", "quick")], ids=" ".join)
 def test_command_says_how_to_start_before_the_first_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]

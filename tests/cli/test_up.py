@@ -12,11 +12,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 import psycopg
 import pytest
 
 from cli import procfs
+from cli.account import Account, RunAs, is_root
 from cli.demo.tools import Server, radclient
 from cli.layout import CHECKOUT
 from cli.ports import first_taken
@@ -31,11 +33,13 @@ class Installation:
     first_port: int
     api_port: int
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, **identity: Unpack[RunAs]) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
         environment |= {"ADMIT_VAR_DIR": str(self.var), "ADMIT_CELL_SLOTS": str(SLOTS)}
         command = [CHECKOUT / "admit", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=120, **identity
+        )
 
     def up(self) -> subprocess.CompletedProcess[str]:
         ports = ("--first-port", str(self.first_port), "--api-port", str(self.api_port))
@@ -84,11 +88,53 @@ def up(installation: Installation) -> Installation:
     return installation
 
 
+def test_first_start_that_failed_leaves_nothing_half_arranged():
+    folder = Path(tempfile.mkdtemp(prefix="admit-up-"))
+    folder.chmod(0o755)
+    failed = Installation(folder / "var", *free_ports())
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
+            holder.bind(("127.0.0.1", failed.first_port))
+            done = failed.up()
+        assert done.returncode == 1
+        assert f"UDP port {failed.first_port} of 127.0.0.1 is taken" in done.stderr
+        for command in (("tenant", "list"), ("logs",), ("demo",)):
+            assert failed.run(*command).stderr == "Error: Nothing runs here. Start it: ./admit up\n"
+        assert failed.run("down", "--purge", "--yes").returncode == 0
+        assert not failed.var.exists()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["/proc/admit/var", "/dev/null/var"])
+def test_folder_that_cannot_be_made_is_refused_in_a_sentence(name: str):
+    done = Installation(Path(name), *free_ports()).up()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: The folder {name} cannot be made: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_link_to_the_command_serves(tmp_path: Path):
+    (tmp_path / "other").symlink_to(CHECKOUT / "admit")
+    done = subprocess.run([tmp_path / "other", "--help"], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_first_start_makes_every_process_healthy(up: Installation):
     rows = up.processes()
     assert list(rows) == ["postgres", "redis", "agent", "api", "worker"]
     assert {row["state"] for row in rows.values()} == {"running"}
     assert {row["complaint"] for row in rows.values()} == {""}
+
+
+@pytest.mark.skipif(not is_root(), reason="becomes another account")
+def test_another_account_is_told_so(up: Installation):
+    for command in (("status",), ("logs",), ("tenant", "list")):
+        done = up.run(*command, **Account("nobody", 65534, 65534).run_as())
+        if "Permission denied" in done.stderr:
+            pytest.skip("this checkout is closed to other users")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("Error: You may not ")
 
 
 def test_second_start_leaves_everything_running(up: Installation):

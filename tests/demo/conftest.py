@@ -49,6 +49,7 @@ def domain(
         monkeypatch.setenv(name, value)
     layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
+    (tmp_path / "admit.env").touch()
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
     cell_id = make_cell(cell_engine, slots=3, seal_with=Sealer(key).seal)
