@@ -14,8 +14,15 @@ from nac.mac import called_station_ssid, is_random_mac
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[str | int | bool, ...]
 
-# Credentials by name, vendors' own included: neither rules nor any log see them. EAP-Key-Name only names a key.
-_CREDENTIAL = re.compile(r"Password|Passphrase|Secret|-Key$|-Keys$|^CHAP-|^MS-CHAP|^MS-MPPE-|^ARAP-|^Digest-Response$")
+# Credentials by name, vendors' own included: neither rules nor any log see them. EAP-Key-Name only names a key. The raw
+# names are those of User-Password, CHAP-Password and of Microsoft's attributes that do not decode.
+_CREDENTIAL = re.compile(
+    r"passw|passphrase|secret|psk|pmk|msk|token|eapol|md5-?key|-pass$|mmgpass|-rk$|key(-\d+)?$|keys$|(^|-)otp(-|$)"
+    # Interception by order of a court, which vendors hide on the wire as they do secrets.
+    r"|-li-|-med-(dev|ip|port)|patron"
+    r"|^chap-|^ms-chap|^arap-|^digest-response$|^attr-(2|3|26\.311)(\.|$)",
+    re.IGNORECASE,
+)
 # What belongs to transport or to radiusd itself: of no use to rules and to the log of decisions.
 _PRIVATE = frozenset(
     (

@@ -122,9 +122,8 @@ class JournalWriter:
 
     def _start_segment(self) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | (os.O_DSYNC if self._always else 0)
-        path = self._next_path()
         try:
-            fd = os.open(path, flags, 0o640)
+            path, fd = self._create(flags)
         except OSError as exc:
             raise _translated(exc) from exc
         try:
@@ -141,6 +140,13 @@ class JournalWriter:
         self.close()
         self._fd, self._offset = fd, len(HEADER)
         self._allowance -= len(HEADER)
+
+    def _create(self, flags: int) -> tuple[Path, int]:
+        while True:
+            path = self._next_path()
+            # Another writer may take the same name where the clock was set back.
+            with suppress(FileExistsError):
+                return path, os.open(path, flags, 0o640)
 
     def _next_path(self) -> Path:
         """Names must grow even where the clock steps back: their order is the order of the records."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,5 +90,7 @@ class CellPaths:
     def prepare(self) -> None:
         for directory in (self.root, self.replica, self.journal, self.tls, self.generations, self.state, self.sessions):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.sessions.stat().st_uid != os.geteuid():
-            raise PermissionError(f"{self.sessions} belongs to another user; remove it")
+        # Anybody may make a folder, or a link to one, in /dev/shm.
+        found = self.sessions.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise PermissionError(f"{self.sessions} is not a folder of this user's alone; remove it")

@@ -9,12 +9,13 @@ import time
 
 from nac import clock
 from nac.journal.records import AuthRecord, CertificateSentRecord
+from nac.mac import normalise_mac
 from nac.packet_values import visible_pairs
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
-from radius.module.credentials import PasswordOpener, examine
+from radius.module.credentials import PasswordOpener, examine, method_asked
 from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_method, explain_reject
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
@@ -85,6 +86,9 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
             return _settle(case, Outcome(False, "not-ready"), started)
         refusal = _refusal(request, slot, case.at)
         if refusal:
+            case.method = method_asked(request)
+            if case.method == "mab" and request.names_its_station():
+                request.mac = normalise_mac(request.user_name)
             return _settle(case, Outcome(False, refusal), started)
         credentials = examine(request, view, slot, now_seconds=case.at // 1_000_000, open_password=_open_password)
         case.method = credentials.method
@@ -133,7 +137,9 @@ def _server_certificate(number: int, slot: SlotRecord) -> tuple[radiusd.Update, 
 
 
 def _limiter_key(request: AccessRequest) -> tuple[int, str, str]:
-    return request.slot, request.nas_key(), request.mac or request.user_name[:MAX_NAME]
+    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
+    station = request.mac or normalise_mac(request.user_name)
+    return request.slot, request.nas_key(), station or request.user_name[:MAX_NAME]
 
 
 def _certificate_sent(request: AccessRequest) -> radiusd.Answer:

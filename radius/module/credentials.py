@@ -30,6 +30,16 @@ _EAP = Credentials("eap")
 _MAB = Credentials("mab", verified=True)
 
 
+def method_asked(request: AccessRequest) -> str:
+    """How the device means to authenticate, to tell of a refusal that came before anything was examined."""
+    attributes = request.attributes
+    if "EAP-Message" in attributes:
+        return "eap"
+    if normalise_mac(request.user_name):
+        return "mab"
+    return "pap" if "User-Password" in attributes else "chap" if "CHAP-Password" in attributes else "unknown"
+
+
 def examine(
     request: AccessRequest, view: ReplicaView, slot: SlotRecord, *, now_seconds: int, open_password: "PasswordOpener"
 ) -> Credentials:

@@ -42,6 +42,17 @@ def test_failure_beyond_the_limit_is_rejected_unheard(cell):
     assert reasons(cell, mac) == ["unknown-mac"] * LIMIT + ["rate-limited"]
 
 
+@pytest.mark.parametrize("separator", ["", ":", "-"])
+def test_mac_address_that_comes_as_a_name_alone_is_limited_and_told_of(cell, separator):
+    mac = new_mac()
+    name = separator.join(mac[place : place + 2] for place in range(0, 12, 2)).upper()
+    attributes = joined([(USER_NAME, name), (NAS_IDENTIFIER, "switch-limits")])
+    for _ in range(LIMIT + 1):
+        assert Nas(cell.alpha).ask(attributes, password=name.encode())[0] == packet.ACCESS_REJECT
+    assert reasons(cell, mac) == ["unknown-mac"] * LIMIT + ["rate-limited"]
+    assert {record.method for record in cell.decisions(mac=mac)} == {"mab"}
+
+
 def test_device_that_becomes_known_meanwhile_waits_for_the_window_to_end(cell, replica):
     mac = new_mac()
     with replica.begin() as batch:

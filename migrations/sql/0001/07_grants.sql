@@ -38,7 +38,13 @@ GRANT SELECT (id, tenant_id, kind, name, subject, certificate_der, key_id, statu
     ON certificate_authorities TO admit_cell;
 GRANT INSERT ON auth_log, accounting_log TO admit_cell;
 GRANT USAGE ON SEQUENCE auth_log_id_seq, accounting_log_id_seq TO admit_cell;
-GRANT SELECT, INSERT, UPDATE ON sessions, endpoint_sightings TO admit_cell;
+GRANT SELECT, INSERT ON sessions, endpoint_sightings TO admit_cell;
+-- Not whose they are.
+GRANT UPDATE (
+    site_id, nas_id, nas_address, identity, framed_ip, updated_at, stopped_at, session_seconds, input_octets,
+    output_octets, terminate_cause, flags
+) ON sessions TO admit_cell;
+GRANT UPDATE (last_seen_at, site_id, nas_id, nas_port, permitted) ON endpoint_sightings TO admit_cell;
 GRANT SELECT, INSERT, UPDATE ON journal_positions TO admit_cell;
 GRANT SELECT, INSERT, DELETE ON quarantined_records TO admit_cell;
 GRANT UPDATE (why) ON quarantined_records TO admit_cell; -- what SELECT ... FOR UPDATE asks for

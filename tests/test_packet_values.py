@@ -1,0 +1,43 @@
+"""Credentials by name, over every attribute that radiusd's dictionaries have."""
+
+import re
+
+import pytest
+
+from nac.dictionary import read_dictionary
+from nac.packet_values import is_recordable, is_visible
+from tests.dictionary.radiusd_library import FOLDER
+
+_SUSPECT = re.compile(r"passw|(?<!by)pass$|psk|pmk|\bmsk|secret|eapol|\botp\b", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def dictionary():
+    return read_dictionary(FOLDER / "dictionary")
+
+
+def test_what_the_dictionaries_encrypt_is_kept_nowhere(dictionary):
+    assert [a.name for a in dictionary.attributes.values() if a.encrypt and is_recordable(a.name)] == []
+
+
+def test_what_sounds_like_a_secret_is_kept_nowhere(dictionary):
+    assert [a.name for a in dictionary.attributes.values() if _SUSPECT.search(a.name) and is_recordable(a.name)] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Lucent-Send-Passwd", "Mikrotik-Wireless-PSK", "Extreme-PPSK-PMK", "Motorola-WiMAX-MIP-KEY", "WiMAX-MSK"),
+        *("WiMAX-DHCP-RK", "ALU-AAA-Key-3", "Ruckus-DPSK-EAPOL-Key-Frame", "Acc-Ace-Token", "Yubikey-OTP"),
+        *("Attr-2", "Attr-3", "Attr-26.311.11", "Motorola-Canopy-VLSMMGPASS"),
+    ],
+)
+def test_credential_is_seen_by_nobody(name):
+    assert not is_visible(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["EAP-Key-Name", "Framed-Protocol", "Filter-Id", "Attr-26.9.1", "Attr-30", "Framed-IP-Netmask", "Class"]
+)
+def test_what_is_no_credential_is_seen(name):
+    assert is_visible(name)
