@@ -19,6 +19,7 @@ _DEFAULTS = {
     "ADMIT_CELL_NAME": "cell-1",
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
+    "ADMIT_DEMO": "yes",
 }
 
 

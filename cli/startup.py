@@ -20,6 +20,8 @@ from nac.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60
 _CRASHING_SECONDS = 15
+# Read by `up` alone: another value restarts nothing.
+_OF_UP = ("ADMIT_DEMO",)
 _REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_CELL_URL", "DATABASE_WORKER_URL", "REDIS_URL")
 
 
@@ -57,6 +59,9 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     if not running:
         _start_supervisor(layout, settings, configuration, values, progress)
         write_private(_stamp_file(layout), stamp)
+    elif envfile.read(layout.env_file) != values:
+        # A choice that no process reads.
+        envfile.write(layout.env_file, values)
     _start_database(layout, settings, progress)
     _start_others(layout, settings, progress)
     return Started(settings, anew=not running)
@@ -169,7 +174,8 @@ def _stored_stamp(layout: Layout) -> str:
 
 def _stamp(configuration: str, values: dict[str, str]) -> str:
     """Changes when the processes would be started otherwise: settings, their commands, or the code that they load."""
-    digest = hashlib.sha256(repr((configuration, sorted(values.items()))).encode())
+    read = sorted((name, value) for name, value in values.items() if name not in _OF_UP)
+    digest = hashlib.sha256(repr((configuration, read)).encode())
     for package in ("nac", "pki", "radius", "api", "worker", "migrations"):
         for file in sorted((CHECKOUT / package).rglob("*")):
             if file.suffix != ".pyc" and file.is_file():

@@ -37,6 +37,8 @@ class Settings:
     journal_max_bytes: int
     reject_delay_seconds: float
     api_port: int
+    # Whether `up` shows the demo.
+    demo: bool
 
     @property
     def cell_ports(self) -> range:
@@ -148,6 +150,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         # radiusd's own limit for reject_delay is 10 s.
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
         api_port=reader.number("API_PORT", 8460, 1, 65535),
+        demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     if settings.cell_ports.stop > 65536:
         reader.mistakes.append(

@@ -3,14 +3,27 @@
 import click
 
 from cli.demo.board import Board, last_board, run_board
-from cli.demo.text import render
+from cli.demo.text import WAY_BACK, render, render_differing
 from cli.domain import Domain
+from nac.errors import AdmitError
 from nac.settings import Settings
 
 
 def main(*, json: bool, with_long: bool) -> int:
     """Seed, run and show the board; the exit status. Needs click's context."""
     return show(run_board(Domain(), with_long=with_long), as_json=json)
+
+
+def show_new() -> None:
+    """Seed, run and show the board after a start; what differs is told, with the way back to the demo."""
+    try:
+        board = run_board(Domain(), with_long=False)
+    except AdmitError as exc:
+        click.echo(f"Everything runs, but the demo cannot be shown: {exc}\n{WAY_BACK}")
+        return
+    show(board, as_json=False)
+    if not board.ok:
+        click.echo(render_differing(board))
 
 
 def show(board: Board, *, as_json: bool) -> int:

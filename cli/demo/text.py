@@ -9,6 +9,10 @@ import click
 
 from cli.demo.board import Board, Row
 
+WAY_BACK = (
+    "To have the demo's tenants removed and made again: ./admit demo --reset\n"
+    "To start without the demo: ./admit up --no-demo"
+)
 _WIDEST = 48
 # As wide as the table.
 _LINE = 140
@@ -75,6 +79,19 @@ def _summary(board: Board) -> Iterator[str]:
         yield click.style(f"All {len(board.rows)} checks are as expected ({board.at}).", fg="green", bold=True)
     for name in board.left_out:
         yield f"Left to ./admit demo, because it takes half a minute: {name}."
+
+
+def render_differing(board: Board) -> str:
+    """After a start: that the product runs all the same, and how to have the demo back."""
+    wrong = [f"  {row.tenant}, {row.name}, {row.sent}" for row in board.rows if not row.ok]
+    return "\n".join(
+        (
+            "",
+            "Everything runs. These rows of the demo differ, as they do once somebody has changed its tenants:",
+            *wrong,
+            WAY_BACK,
+        )
+    )
 
 
 def _next_steps(board: Board) -> Iterator[str]:

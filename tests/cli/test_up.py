@@ -170,6 +170,31 @@ def test_demo_is_as_expected_with_the_checks_that_take_long(up: Installation):
     assert [(row["verdict"], row["advice"]) for row in told] == [("deny", silent[0]["advice"])]
 
 
+def test_choice_without_demo_is_kept_and_restarts_nothing(up: Installation):
+    before = {name: row["pid"] for name, row in up.processes().items()}
+    file = up.var / "admit.env"
+    assert "ADMIT_DEMO=no\n" in file.read_text()
+    again = up.run("up", "--no-install")
+    assert (again.returncode, "tenant alpha" in again.stdout) == (0, False)
+    file.write_text(file.read_text().replace("ADMIT_DEMO=no", "ADMIT_DEMO=perhaps"))
+    assert "ADMIT_DEMO is 'perhaps'" in up.run("up", "--no-install").stderr
+    assert up.up().returncode == 0
+    assert {name: row["pid"] for name, row in up.processes().items()} == before
+
+
+@pytest.mark.long
+def test_demo_that_a_person_changed_is_no_failure_to_start(up: Installation):
+    started = up.run("up", "--no-install", "--demo")
+    assert (started.returncode, "checks are as expected" in started.stdout) == (0, True)
+    up.run("tenant", "suspend", "alpha")
+    up.run("down")
+    started = up.run("up", "--no-install")
+    assert (started.returncode, started.stderr) == (0, "")
+    assert "Everything runs. These rows of the demo differ" in started.stdout
+    assert "./admit demo --reset" in started.stdout
+    up.run("tenant", "resume", "alpha")
+
+
 def test_killed_process_is_healthy_again_after_up(up: Installation):
     before = up.processes()
     for name in ("worker", "redis"):

@@ -52,7 +52,7 @@ def domain(
     (tmp_path / "admit.env").touch()
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
-    cell_id = make_cell(cell_engine, slots=3, seal_with=Sealer(key).seal)
+    cell_id = make_cell(cell_engine, slots=4, seal_with=Sealer(key).seal)
     with session_scope(CellScope(cell_id), engine=cell_engine) as session:
         cells.upload_dictionary(session, cell_id=cell_id, content=dictionary_json, server_version="3.2.7")
     with click.Context(click.Command("demo")):

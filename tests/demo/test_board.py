@@ -9,11 +9,12 @@ import pytest
 from cli.demo.board import Board, compare, last_board, run_board, run_checks
 from cli.demo.checks import Check, Seen
 from cli.demo.evidence import Evidence
-from cli.demo.main import show, show_last
+from cli.demo.main import show, show_last, show_new
 from cli.demo.seed import seed
 from cli.demo.text import render
 from cli.demo.tools import ToolFailed
 from cli.domain import Domain
+from cli.fail import Refused
 from nac.models import AuthLog
 from nac.reasons import REASONS
 
@@ -119,6 +120,32 @@ def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.Cap
     assert show(board(GOOD, Seen("reject", 1.0)), as_json=True) == 1
     assert show(board(), as_json=True) == 1
     capsys.readouterr()
+
+
+def test_start_tells_which_rows_differ_and_the_way_back(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = check(sent="stolen printer", expected="reject")
+    quiet = check(expected="silence", reason="", records=0, act=lambda mark: Seen("silence", 0.1))
+    monkeypatch.setattr("cli.demo.evidence.PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("cli.demo.board.PATIENCE_SECONDS", 0)
+    for checks, differing in (([changed, quiet], True), ([quiet], False)):
+        monkeypatch.setattr("cli.demo.board.all_checks", lambda demo, checks=checks: checks)
+        show_new()
+        told = capsys.readouterr().out.partition("Everything runs.")[2]
+        assert ("  alpha, MAB by PAP, stolen printer\n" in told) == differing
+        assert ("./admit demo --reset" in told) == differing
+
+
+def test_start_tells_why_the_demo_cannot_be_shown(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(domain: Domain) -> None:
+        raise Refused("There is a tenant 'alpha' of another MSP.")
+
+    monkeypatch.setattr("cli.demo.board.seed", refuse)
+    show_new()
+    assert "Everything runs, but the demo cannot be shown: There is a tenant 'alpha'" in capsys.readouterr().out
 
 
 def test_json_is_the_board_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

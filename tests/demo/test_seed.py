@@ -10,6 +10,7 @@ from cryptography import x509
 from sqlalchemy import func, select
 
 from cli.demo.board import describe
+from cli.demo.reset import remove_tenants
 from cli.demo.rows import all_checks
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.domain import Domain
@@ -153,6 +154,27 @@ def test_tenant_of_the_same_name_elsewhere_is_left_alone(domain: Domain) -> None
         seed(domain)
     with domain.platform() as session:
         assert [tenant.slug for tenant in tenants.list_tenants(session)] == ["alpha"]
+
+
+def test_tenants_removed_are_made_anew_whatever_became_of_them(domain: Domain) -> None:
+    first = seed(domain).tenants
+    with domain.tenant("alpha") as (session, tenant_id):
+        tenants.suspend_tenant(session, actor=domain.actor, tenant_id=tenant_id)
+    remove_tenants(domain)
+    assert not first[0].folder.exists()
+    second = seed(domain).tenants
+    assert not {tenant.tenant_id for tenant in first} & {tenant.tenant_id for tenant in second}
+    with domain.tenant("alpha") as (session, _):
+        assert tenants.require_by_slug(session, slug="alpha").status == "active"
+
+
+def test_removal_leaves_a_tenant_of_the_same_name_elsewhere_alone(domain: Domain) -> None:
+    with domain.platform() as session:
+        msp_id = msps.create_msp(session, actor=domain.actor, slug="other", name="Other").id
+        provision_tenant(session, actor=domain.actor, slug="alpha", msp_id=msp_id, sealer=domain.sealer)
+    remove_tenants(domain)
+    with domain.platform() as session:
+        assert tenants.require_by_slug(session, slug="alpha").msp_id == msp_id
 
 
 def test_every_field_of_the_json_is_there_and_every_file_exists(domain: Domain) -> None:
