@@ -27,12 +27,14 @@ REASONS = _catalogue(
     Reason(
         "fallback-denied",
         "No rule matched",
-        "No rule of the site's policy fits this device. Add it to a group that a rule admits, or add a rule.",
+        "No rule of the site's policy fits what this device showed. Compare it with the rules: a device or user may "
+        "lack the group that one asks for, a certificate the profile or name. Else add a rule.",
     ),
     Reason(
         "no-policy",
-        "The site has no policy",
-        "The site has no published policy, so everything is denied. Publish one and assign it to the site.",
+        "No policy in force at the site",
+        "Everything is denied there: the site has no policy, or one that was never published. Which it is tells "
+        "./admit site list; then assign one (./admit policy assign) or publish it (./admit policy publish).",
     ),
     Reason(
         "no-site",
@@ -100,6 +102,13 @@ REASONS = _catalogue(
         "Certificate is not for clients",
         "The certificate lacks the client authentication usage (EKU 1.3.6.1.5.5.7.3.2). Issue one with a "
         "client profile.",
+    ),
+    Reason(
+        "unreadable-text",
+        "Text that is not UTF-8",
+        "The switch or access point sends text that is not UTF-8, and the policy asks for an attribute that had to be "
+        "left out because of it. Correct the text there (an SSID or a port's description, say), or take the attribute "
+        "out of the policy.",
     ),
     Reason(
         "certificate-invalid",

@@ -4,10 +4,10 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
-from cli.output import json_option, show_list, show_one, tenant_option
+from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.ids import TenantId
-from nac.models import Site
+from nac.models import Nas, Site
 from nac.nases import service as nases
 from nac.sites import service as sites
 
@@ -55,11 +55,12 @@ def add(
     """Add the NAS NAME, known by identifier or address."""
     domain = Domain()
     with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
+        place = _find_site(session, tenant_id, site)
         nas = nases.add_nas(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
-            site_id=_find_site(session, tenant_id, site).id,
+            site_id=place.id,
             name=name,
             seal=domain.sealer.seal,
             identifier=identifier,
@@ -68,8 +69,14 @@ def add(
             secret=secret,
             require_message_authenticator=not without_message_authenticator,
         )
-        row = nases.describe(nas)
+        row = _row(nas, place.slug)
     show_one(row, as_json=as_json)
+
+
+def _row(nas: Nas, site: str) -> Row:
+    row = nases.describe(nas)
+    del row["site_id"]
+    return {"name": row.pop("name"), "site": site} | row
 
 
 def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
@@ -95,9 +102,6 @@ add_verb(
 def list_(tenant: str, as_json: bool) -> None:
     """List the NASes."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        slugs = {str(site.id): site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
-        rows = []
-        for nas in nases.list_nases(session, tenant_id=tenant_id):
-            row = nases.describe(nas)
-            rows.append({"name": row.pop("name"), "site": slugs[str(row.pop("site_id"))]} | row)
+        slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
+        rows = [_row(nas, slugs[nas.site_id]) for nas in nases.list_nases(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)

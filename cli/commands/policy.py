@@ -135,6 +135,12 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
         sites.assign_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
         row = {"site": site, "policy": policy.slug, "in_force": policy.published_version}
     show_one(row, as_json=as_json)
+    if policy.published_version is None:
+        click.echo(
+            f"Note: {slug} was never published, so site {site} denies everyone until it is: "
+            f"./admit policy publish -t {tenant} -s {slug}",
+            err=True,
+        )
 
 
 @command.command()

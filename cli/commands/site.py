@@ -1,11 +1,16 @@
 """`./admit site`."""
 
+from collections.abc import Iterable
+
 import click
+from sqlalchemy.orm import Session
 
 from cli.domain import Domain
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
+from nac.ids import TenantId
 from nac.models import Site
+from nac.policies import service as policies
 from nac.sites import service as sites
 
 
@@ -14,14 +19,24 @@ def command() -> None:
     """Sites of a tenant: where its NASes are, and which policy decides there."""
 
 
-def _row(site: Site) -> Row:
-    return {
-        "slug": site.slug,
-        "name": site.name,
-        "time_zone": site.time_zone,
-        "policy_id": site.policy_id,
-        "id": site.id,
-    }
+def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[Row]:
+    slugs = {policy.id: policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}
+    default = sites.get_default(session, tenant_id=tenant_id)
+    return [
+        {
+            "slug": site.slug,
+            "name": site.name,
+            "default": default is not None and site.id == default.id,
+            "policy": site.policy_id and slugs[site.policy_id],
+            "time_zone": site.time_zone,
+            "id": site.id,
+        }
+        for site in found
+    ]
+
+
+def _row(session: Session, tenant_id: TenantId, site: Site) -> Row:
+    return _rows(session, tenant_id, [site])[0]
 
 
 @command.command()
@@ -37,7 +52,7 @@ def add(slug: str, tenant: str, name: str, time_zone: str, as_json: bool) -> Non
         site = sites.add_site(
             session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name, time_zone=time_zone
         )
-        row = _row(site)
+        row = _row(session, tenant_id, site)
     show_one(row, as_json=as_json)
 
 
@@ -46,7 +61,7 @@ add_verb(
     "remove",
     sites.remove_site,
     key="slug",
-    help="Remove the site SLUG, once it has no NASes and no sessions and is not the default site.",
+    help="Remove the site SLUG, once it has no NASes, no sessions, no policy names it, and it is not the default site.",
 )
 add_verb(
     command,
@@ -54,7 +69,7 @@ add_verb(
     sites.make_default,
     key="slug",
     help="Let NASes that are not registered belong to the site SLUG.",
-    row=lambda session, tenant_id, site: _row(site),
+    row=_row,
 )
 
 
@@ -62,7 +77,7 @@ add_verb(
 @tenant_option
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
-    """List the sites."""
+    """List the sites: the policy that decides at each, and which one NASes belong to that are not registered."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        rows = [_row(site) for site in sites.list_sites(session, tenant_id=tenant_id)]
+        rows = _rows(session, tenant_id, sites.list_sites(session, tenant_id=tenant_id))
     show_list(rows, as_json=as_json)

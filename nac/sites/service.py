@@ -119,11 +119,17 @@ def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Site
     return site
 
 
-def require_default(session: Session, *, tenant_id: TenantId) -> Site:
+def get_default(session: Session, *, tenant_id: TenantId) -> Site | None:
+    """To which NASes belong that are not registered."""
     site_id = session.get_one(Tenant, tenant_id).default_site_id
-    if site_id is None:
+    return None if site_id is None else session.get_one(Site, site_id)
+
+
+def require_default(session: Session, *, tenant_id: TenantId) -> Site:
+    site = get_default(session, tenant_id=tenant_id)
+    if site is None:
         raise SiteNotFound("The tenant has no default site.", place="site", remedy="Say which: ./admit site list")
-    return session.get_one(Site, site_id)
+    return site
 
 
 def _require_time_zone(name: str) -> str:

@@ -2,9 +2,10 @@
 
 import pytest
 from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, session_scope
-from nac.models import AuditEntry, Tenant
+from nac.models import AuditEntry, Policy, Tenant
 from tests.cli.conftest import Admit
 
 
@@ -117,6 +118,27 @@ def test_site_is_removed_once_another_one_is_the_default(alpha: Admit) -> None:
     alpha.json("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
     assert alpha.json("nas", "list", "-t", "alpha")[0]["site"] == "berlin"
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin"]
+
+
+def test_site_is_listed_with_its_policy_and_whether_it_is_the_default(alpha: Admit, owner_engine: Engine) -> None:
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        session.add(Policy(tenant_id=tenant_id, slug="office", name="Office"))
+    alpha.json("site", "add", "berlin", "-t", "alpha")
+    assigned = alpha.run("policy", "assign", "-t", "alpha", "-s", "office", "--site", "berlin")
+    assert assigned.exit_code == 0
+    assert "site berlin denies everyone until it is: ./admit policy publish -t alpha -s office" in assigned.stderr
+    rows = alpha.json("site", "list", "-t", "alpha")
+    assert [(row["slug"], row["policy"], row["default"]) for row in rows] == [
+        ("berlin", "office", False),
+        ("main", None, True),
+    ]
+
+
+def test_nas_added_names_its_site(alpha: Admit) -> None:
+    added = alpha.json("nas", "add", "core-1", "-t", "alpha", "--identifier", "core-1")
+    assert (added["site"], "site_id" in added) == ("main", False)
+    assert [added] == alpha.json("nas", "list", "-t", "alpha")
 
 
 def test_nas_of_a_tenant_without_default_site_needs_a_site(alpha: Admit, owner_engine: Engine) -> None:
