@@ -1,7 +1,7 @@
 """`./admit policy`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -10,7 +10,8 @@ import click
 from cli.domain import Domain
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.engine import DocumentErrors, Mistake, read_policy_text
-from nac.engine.attributes import CATALOGUE, open_attributes
+from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
+from nac.engine.conditions import operators_of
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
 from nac.policies.reading import in_reading_order
@@ -176,17 +177,35 @@ def list_(tenant: str, slug: str | None, as_json: bool) -> None:
 @command.command()
 @json_option
 def attributes(as_json: bool) -> None:
-    """List the attributes that conditions may read."""
+    """List the attributes that conditions may read, with the values of those that have only a few.
+
+    docs/policy.md says what the operators mean.
+    """
+    found = [*CATALOGUE.values(), *open_attributes()]
     rows: list[Row] = [
         {
             "attribute": attribute.name,
             "kind": attribute.kind,
             "values": "many" if attribute.many else "one",
+            "choices": attribute.choices,
             "meaning": attribute.meaning,
         }
-        for attribute in CATALOGUE.values()
+        for attribute in found
     ]
-    rows += [
-        {"attribute": name, "kind": "text", "values": "any", "meaning": meaning} for name, meaning in open_attributes()
-    ]
+    if as_json:
+        rows = [row | {"operators": operators_of(attribute)} for row, attribute in zip(rows, found, strict=True)]
     show_list(rows, as_json=as_json)
+    if not as_json:
+        # In a column of the table they would make its lines wider than any terminal.
+        click.echo()
+        for operators, what in _by_operators(found).items():
+            click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
+
+
+def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str, None]]:
+    """The kinds to which each set of operators applies, and the names of those attributes that are beyond their kind."""
+    told: dict[tuple[str, ...], dict[str, None]] = {}
+    for attribute in found:
+        what = attribute.name if attribute.numeric else attribute.kind
+        told.setdefault(operators_of(attribute), {})[what] = None
+    return told

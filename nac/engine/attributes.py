@@ -57,7 +57,7 @@ CATALOGUE = _catalogue(
     Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
     Attribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
     Attribute("certificate.serial", "text", "Serial number in hex", folded=True),
-    Attribute("certificate.profile", "text", "Profile it was issued with"),
+    Attribute("certificate.profile", "text", "Profile it was issued with, such as eap-client-device"),
     Attribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
     Attribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
     Attribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),
@@ -79,15 +79,19 @@ def find_attribute(name: str) -> Attribute | None:
     known = CATALOGUE.get(name)
     if known is not None:
         return known
-    for prefix, meaning in _OPEN_PREFIXES.items():
+    for prefix in _OPEN_PREFIXES:
         if name.startswith(prefix) and _OPEN_NAME.match(name, len(prefix)):
-            return Attribute(name, "text", meaning, many=prefix == RADIUS_PREFIX, numeric=True)
+            return _open_attribute(prefix, name.removeprefix(prefix))
     return None
 
 
-def open_attributes() -> list[tuple[str, str]]:
-    """(prefix with a placeholder, meaning) of the attributes that no catalogue can list."""
-    return [(f"{prefix}<name>", meaning) for prefix, meaning in _OPEN_PREFIXES.items()]
+def open_attributes() -> list[Attribute]:
+    """Those that no catalogue can list, with a placeholder for the name."""
+    return [_open_attribute(prefix, "<name>") for prefix in _OPEN_PREFIXES]
+
+
+def _open_attribute(prefix: str, name: str) -> Attribute:
+    return Attribute(prefix + name, "text", _OPEN_PREFIXES[prefix], many=prefix == RADIUS_PREFIX, numeric=True)
 
 
 def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:

@@ -24,6 +24,7 @@ Value = str | int | bool | frozenset[str] | None
 _WHOLE = ("equals", "one_of")
 _PARTIAL = ("starts_with", "ends_with", "contains")
 _NUMERIC = ("greater_than", "less_than")
+_OF_BOOLEANS = ("equals", "exists")
 OPERATORS = (*_WHOLE, *_PARTIAL, "exists", *_NUMERIC)
 
 
@@ -151,11 +152,19 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
+def operators_of(attribute: Attribute) -> tuple[str, ...]:
+    """Those that apply to it."""
+    if attribute.kind == "boolean":
+        return _OF_BOOLEANS
+    return OPERATORS if attribute.numeric else tuple(each for each in OPERATORS if each not in _NUMERIC)
+
+
 def _require_operator(attribute: Attribute, operator: str) -> None:
-    if attribute.kind == "boolean" and operator not in ("equals", "exists"):
-        raise ValueError(f"{attribute.name} is true or false: only equals and exists apply")
-    if operator in _NUMERIC and not attribute.numeric:
-        raise ValueError(f"{attribute.name} is no number: {operator} does not apply")
+    if operator in operators_of(attribute):
+        return
+    if attribute.kind == "boolean":
+        raise ValueError(f"{attribute.name} is true or false: only {' and '.join(_OF_BOOLEANS)} apply")
+    raise ValueError(f"{attribute.name} is no number: {operator} does not apply")
 
 
 def _compile(attribute: Attribute, operator: str, document: dict[str, object]) -> tuple[Value, Match]:

@@ -111,5 +111,12 @@ def test_unknown_tenant_and_policy_are_one_sentence(policy_command):
 
 def test_attributes_are_listed(policy_command):
     result = policy_command("attributes", "--json", tenant_slug="")
-    names = {row["attribute"] for row in json.loads(result.output)}
-    assert {"mac", "endpoint.group", "radius.<name>"} <= names
+    rows = {row["attribute"]: row for row in json.loads(result.output)}
+    assert {"mac", "endpoint.group", "radius.<name>"} <= rows.keys()
+    assert rows["method"]["choices"] == ["mab", "eap-tls", "pap", "chap"]
+    assert rows["mac.random"]["operators"] == ["equals", "exists"]
+    assert "less_than" in rows["radius.<name>"]["operators"]
+    assert "less_than" not in rows["mac"]["operators"]
+    shown = policy_command("attributes", tenant_slug="").output
+    assert "  mab, eap-tls, pap, chap  " in shown
+    assert "\noperators of boolean: equals, exists\n" in shown
