@@ -96,6 +96,11 @@ def is_of_packet(name: str) -> bool:
     return name in _DERIVED or name.startswith(_PREFIX)
 
 
+def attribute_asked(name: str) -> str:
+    """Of the packet, by the engine's attribute `name`; "" where that is no attribute as it came."""
+    return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else ""
+
+
 def packet_value(packet: Packet, name: str) -> Values:
     """The engine's attribute `name`; () where the packet has none, or where rules must not see it."""
     derived = _DERIVED.get(name)

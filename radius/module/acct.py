@@ -47,7 +47,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             place.site_id,
             place.nas_id,
             request.nas_address,
-            tuple(pair for pair in pairs if is_recordable(pair[0])),
+            tuple(pair for pair in request.pairs if is_recordable(pair[0])),
         )
         key = key_of(record)
         if key in _repeats:

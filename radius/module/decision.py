@@ -5,7 +5,7 @@ from typing import NamedTuple
 from nac import clock
 from nac.engine import Request, decide
 from nac.mac import normalise_mac
-from nac.packet_values import Values, packet_value
+from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.failure import explain_failure
@@ -280,6 +280,9 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         found = packet_value(request, name)
         if found:
             facts[name] = found
+        elif request.may_have_lost(attribute_asked(name)):
+            # A rule that denies by it must not be missed.
+            return Outcome(False, "unreadable-text", attribute_asked(name))
     decision = decide(site_policy.policy, Request(facts, now_seconds))
     outcome = site_policy.outcome(decision)
     if not known and outcome.reason == "fallback-denied" and case.method == "mab":

@@ -1,12 +1,21 @@
 """An Access-Request as the module sees it: attributes by name, and who asks from where."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from nac.mac import normalise_mac
 from nac.packet_values import Pairs, values_of
 from nac.replica.records import NasRecord
 from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
+
+# What radiusd keeps of a request with text that is not UTF-8; all else is gone then, whether it was there or not.
+_FILTER = Path(__file__).parent.parent / "raddb" / "mods-config" / "attr_filter" / "printable"
+KEPT = frozenset(re.findall(r"^\t([\w-]+) ", _FILTER.read_text(), re.MULTILINE))
+
+_ESCAPED = frozenset(re.findall(r"^\t([\w-]+) := ", _FILTER.read_text(), re.MULTILINE))
+_ESCAPE = re.compile(rb"=([0-9A-Fa-f]{2})")
 
 # Of the virtual server's name, "slot_0".
 SLOT_PREFIX = len("slot_")
@@ -35,14 +44,29 @@ def first_values(pairs: Pairs | None) -> dict[str, str]:
     return dict(reversed(pairs)) if pairs else {}
 
 
+def readable(pairs: Pairs) -> Pairs:
+    """The pairs of a request that radiusd has made printable, with escapes undone where the text is UTF-8 after all."""
+    return tuple((name, _unescaped(value) if name in _ESCAPED else value) for name, value in pairs)
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text.encode()).decode()
+    except UnicodeDecodeError:
+        return text
+
+
 class AccessRequest:
     """Facts of one packet that both callbacks need. Strings are "" where the packet does not say."""
 
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
     def __init__(self, pairs: Pairs | None) -> None:
-        self.pairs: Pairs = pairs or ()
         attributes = first_values(pairs)
+        if "Admit-Filtered" in attributes:
+            pairs = readable(pairs or ())
+            attributes = first_values(pairs)
+        self.pairs: Pairs = pairs or ()
         # The first value of each.
         self.attributes = attributes
         get = attributes.get
@@ -57,6 +81,10 @@ class AccessRequest:
     def nas_port(self) -> str:
         get = self.attributes.get
         return get("NAS-Port-Id") or get("NAS-Port", "")
+
+    def may_have_lost(self, name: str) -> bool:
+        """Whether the attribute may have come although it is not here."""
+        return "Admit-Filtered" in self.attributes and name not in KEPT
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of the attribute, in order."""

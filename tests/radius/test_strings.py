@@ -18,7 +18,7 @@ from loadtest.packet import (
 )
 from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.nas import Nas, joined
-from tests.radius.supplicant import new_mac
+from tests.radius.supplicant import TLS_1_3, eap_tls, new_mac
 from tests.radius.tenants import PASSWORD, PRINTER
 
 BAD = b"caf\xe9"
@@ -36,6 +36,7 @@ BAD_VENDOR = attribute(26, (14823).to_bytes(4, "big") + b"\x05\x06" + BAD)
         (NAS_PORT_ID, BAD, "radius.NAS-Port-Id", WRITTEN),
         (NAS_PORT_ID, b"\xff" * 253, "radius.NAS-Port-Id", "=FF" * 253),
         (NAS_PORT_ID, b"Gi1/0/1 \xc3\xbc", "radius.NAS-Port-Id", "Gi1/0/1 ü"),
+        (NAS_PORT_ID, b"a=41\xff", "radius.NAS-Port-Id", "a=3D41=FF"),
     ],
 )
 def test_mac_authentication_keeps_the_value_escaped(cell, number, value, name, written):
@@ -98,6 +99,41 @@ def test_device_on_an_ssid_that_is_not_utf8_is_permitted_and_resumes(cell, slug,
         assert record.request["ssid"] == (WRITTEN,)
     (sent,) = cell.certificates_sent(mac=device.mac)
     assert sent.conversation == cell.decisions(mac=device.mac)[0].conversation
+
+
+@pytest.mark.parametrize("identity", ["CORP\\laptop", "host/lap+1", "müller@x", "anonymous%{x}@x", "x=y", "a\"b'c"])
+def test_identity_of_any_characters_is_permitted_on_an_ssid_that_is_not_utf8(cell, identity):
+    seen = eap_tls(
+        cell.alpha, cell.alpha.clients["laptop"], TLS_1_3, identity=identity, attributes=(f"30:x:{BAD_STATION.hex()}",)
+    ).run()
+    assert seen.accepted
+    assert cell.decision().identity == identity
+
+
+def test_rule_that_denies_by_what_was_left_out_is_not_missed(cell, replica):
+    deny = {"attribute": "radius.Connect-Info", "operator": "equals", "value": "BAD"}
+    document = {
+        "rules": [
+            {"id": "bad", "name": "bad", "when": deny, "then": {"verdict": "deny"}},
+            {"id": "any", "name": "any", "when": {"all": []}, "then": {"verdict": "permit", "vlan": "20"}},
+        ]
+    }
+    with replica.begin() as batch:
+        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(document, version=8))
+    asked = joined([(USER_NAME, PRINTER), (CALLING_STATION_ID, PRINTER)])
+    # Filter-Id, 11.
+    bad, other = attribute(CONNECT_INFO, b"BAD"), attribute(11, b"\xff")
+    outcomes = []
+    for more in (b"", bad, bad + other, other):
+        verdict = Nas(cell.alpha).ask(asked + more, password=PRINTER.encode())[0]
+        outcomes.append((verdict, cell.decisions()[-1].reason))
+    assert outcomes == [
+        (ACCESS_ACCEPT, "rule-permitted"),
+        (ACCESS_REJECT, "rule-denied"),
+        (ACCESS_REJECT, "unreadable-text"),
+        (ACCESS_REJECT, "unreadable-text"),
+    ]
+    assert cell.decisions()[-1].detail == "Connect-Info"
 
 
 @pytest.mark.parametrize("client", ["revoked", "expired"])
