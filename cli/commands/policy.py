@@ -193,7 +193,7 @@ def attributes(as_json: bool) -> None:
         for attribute in found
     ]
     if as_json:
-        rows = [row | {"operators": operators_of(attribute)} for row, attribute in zip(rows, found, strict=True)]
+        rows = [{**row, "operators": operators_of(attribute)} for row, attribute in zip(rows, found, strict=True)]
     show_list(rows, as_json=as_json)
     if not as_json:
         # In a column of the table they would make its lines wider than any terminal.
@@ -203,7 +203,7 @@ def attributes(as_json: bool) -> None:
 
 
 def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str, None]]:
-    """The kinds to which each set of operators applies, and the names of those attributes that are beyond their kind."""
+    """The kinds that each set of operators applies to, and the attributes to which more do than to their kind."""
     told: dict[tuple[str, ...], dict[str, None]] = {}
     for attribute in found:
         what = attribute.name if attribute.numeric else attribute.kind
