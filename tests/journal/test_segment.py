@@ -188,3 +188,20 @@ def test_header_is_all_of_a_fresh_segment(directory):
     JournalWriter(directory, max_bytes=1 << 30).close()
     assert segment_path(directory, list_segments(directory)[0]).read_bytes() == HEADER
     assert os.listdir(directory) == [f"{list_segments(directory)[0]}.journal"]
+
+
+def test_two_writers_after_the_clock_was_set_back_take_different_names(directory):
+    """The newest segment lies in the future, so both want the name behind it."""
+    JournalWriter(directory, max_bytes=1 << 30).close()
+    (newest,) = list_segments(directory)
+    segment_path(directory, newest).rename(segment_path(directory, f"{10**19:020d}"))
+    make = (
+        "import sys\n"
+        "from nac.journal.segment import JournalWriter\n"
+        "for _ in range(100):\n"
+        "    JournalWriter(sys.argv[1], max_bytes=1 << 30).close()\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    writers = [subprocess.Popen([sys.executable, "-c", make, str(directory)], cwd=root) for _ in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    assert len(list_segments(directory)) == 401
