@@ -1,6 +1,5 @@
 """The folder of TLS sessions lies where anybody may make folders."""
 
-import os
 import shutil
 
 import pytest
@@ -33,6 +32,6 @@ def test_link_is_refused(paths, tmp_path):
 
 def test_folder_that_others_may_enter_is_refused(paths):
     paths.sessions.mkdir()
-    os.chmod(paths.sessions, 0o755)
+    paths.sessions.chmod(0o750)
     with pytest.raises(PermissionError, match="remove it"):
         paths.prepare()
