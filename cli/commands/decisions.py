@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
+from typing import Any
 
 import click
 
@@ -27,24 +28,27 @@ _VERDICTS = {True: click.style("permit", fg="green"), False: click.style("deny  
 @click.command()
 @tenant_option
 @click.option("--mac", default="", help="Of this device, in any notation.")
-@click.option("--user", default="", help="Of this user or certificate name, as the device sends it.")
+@click.option("--user", metavar="NAME|SERIAL", default="", help="Of this user, certificate name or serial number.")
+@click.option("--nas", default="", help="Asked by this NAS: its name, NAS-Identifier or address.")
+@click.option("--site", metavar="SLUG", default="", help="At this site.")
+@click.option("--rejects", is_flag=True, help="Rejects alone.")
 @click.option("--reason", metavar="CODE", type=click.Choice(list(REASONS)), help="With this reason alone.")
 @click.option("--since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest.")
 @json_option
-def command(
-    tenant: str, mac: str, user: str, reason: str | None, since: datetime | None, limit: int, as_json: bool
-) -> None:
-    """Tell who was admitted or rejected and why, newest first, with what to do about a reject."""
+def command(tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **wanted: Any) -> None:
+    """Tell who was admitted or rejected and why, newest first, with what to do about a reject.
+
+    Without --mac and --since the options that narrow look through the newest 100,000 requests of the tenant.
+    """
 
     def fetch(before: tuple[datetime, int] | None) -> Sequence[LoggedDecision]:
         return decisions.list_decisions(
             session,
             tenant_id=tenant_id,
-            mac=mac,
-            user=user,
             reason=reason or "",
             since=since,
+            **wanted,
             before=before,
             limit=min(limit, _PAGE),
         )
@@ -52,6 +56,15 @@ def command(
     with Domain().tenant(tenant) as (session, tenant_id):
         newest = chain.from_iterable(pages(fetch, lambda decision: decision.key, first=None))
         found = list(islice(newest, limit))
+        narrow = reason or any(wanted.values())
+        bounded = len(found) < limit and narrow and not wanted["mac"] and since is None
+        searched = decisions.searched_since(session, tenant_id=tenant_id) if bounded else None
+    if searched is not None:
+        click.echo(
+            f"Note: searched the newest {decisions.SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "
+            "Farther back: --since",
+            err=True,
+        )
     if as_json:
         click.echo(json.dumps([_row(decision) for decision in found], indent=2))
         return
@@ -79,6 +92,7 @@ def _row(decision: LoggedDecision) -> Row:
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,
+        "certificate": decision.certificate,
         "certificate_serial": log.certificate_serial,
         "resumed": log.resumed,
         # Rejects like it that were not logged one by one.
@@ -92,14 +106,21 @@ def _show(decision: LoggedDecision) -> None:
     mac = display_mac(log.mac) if log.mac else "-"
     # MAB names the device by its MAC address again.
     user = "" if log.mac and normalise_mac(log.identity) == log.mac else log.identity
-    where = " at ".join(filter(None, (decision.nas, decision.site)))
+    port = f"port {log.nas_port}" if log.nas_port else ""
+    where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
     facts = (f"VLAN {log.vlan}" if log.vlan else "", log.method, user, where and f"from {where}")
-    click.echo(f"{log.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}  {_VERDICTS[log.permitted]}  {mac:<17}  {_line(facts)}")
+    click.echo(f"{_at(log.at)}  {_VERDICTS[log.permitted]}  {mac:<17}  {_line(facts)}")
     rule = f"rule {log.rule_name!r}" if log.rule_name else ""
     more = f"and {log.suppressed} more like it" if log.suppressed else ""
+    if log.method == "eap-tls" and log.certificate_serial:
+        _tell(_line((f"certificate {decision.certificate or 'of unknown name'}", f"serial {log.certificate_serial}")))
     _tell(_line((f"{reason.title} ({reason.code})", rule, log.detail, more)))
     if not log.permitted:
         _tell(f"-> {reason.advice}")
+
+
+def _at(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _line(parts: tuple[str, ...]) -> str:

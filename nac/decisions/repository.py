@@ -1,25 +1,43 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
-from sqlalchemy import Row, func, select, tuple_
+from sqlalchemy import Row, Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import AuthLog, Nas, Site
+from nac.models import AuthLog, Certificate, Nas, Site
+
+_SERIAL = func.encode(Certificate.serial, "hex")
+_CERTIFICATE_NAME = AuthLog.request["certificate.common_name"][0].astext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """ "" and None leave a part out; what is given must all fit."""
+
+    # 12 lower-case hex digits.
+    mac: str = ""
+    # User-Name or EAP identity, common name or serial number (hex) of the certificate; upper or lower case.
+    user: str = ""
+    reason: str = ""
+    # Name of the registered NAS, NAS-Identifier or address.
+    nas: str = ""
+    site_id: UUID | None = None
+    rejects: bool = False
+    since: datetime | None = None
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether no index finds what it asks for: rows are read from the newest on until enough of them fit."""
+        return not self.mac and bool(self.user or self.reason or self.nas or self.site_id or self.rejects)
 
 
 def list_page(
-    session: Session,
-    tenant_id: TenantId,
-    *,
-    mac: str,
-    user: str,
-    reason: str,
-    since: datetime | None,
-    before: tuple[datetime, int] | None,
-    limit: int,
+    session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
-    """Newest first, with the NAS's name and the site's slug as they are now. "" and None leave a filter out."""
+    """Newest first, with the NAS's name and the site's slug as they are now."""
     query = (
         select(AuthLog, Nas.name, Site.slug)
         .outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id))
@@ -28,15 +46,54 @@ def list_page(
         .order_by(AuthLog.at.desc(), AuthLog.id.desc())
         .limit(limit)
     )
-    if mac:
-        query = query.where(AuthLog.mac == mac)
-    if user:
-        query = query.where(func.lower(AuthLog.identity) == user.lower())
-    if reason:
-        query = query.where(AuthLog.reason == reason)
-    if since is not None:
-        query = query.where(AuthLog.at >= since)
+    query = _by_whom(query, tenant_id, wanted)
+    if wanted.nas:
+        named = wanted.nas.lower()
+        names = (func.lower(Nas.name), func.lower(AuthLog.nas_identifier), func.host(AuthLog.nas_address))
+        query = query.where(or_(*(name == named for name in names)))
+    if wanted.site_id is not None:
+        query = query.where(AuthLog.site_id == wanted.site_id)
+    if wanted.reason:
+        query = query.where(AuthLog.reason == wanted.reason)
+    if wanted.rejects:
+        query = query.where(AuthLog.permitted.is_(False))
+    if wanted.since is not None:
+        query = query.where(AuthLog.at >= wanted.since)
     if before is not None:
         # The bound on `at` alone is what leaves out partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
     return session.execute(query).all()
+
+
+def _by_whom(
+    query: Select[AuthLog, str | None, str | None], tenant_id: TenantId, wanted: Filter
+) -> Select[AuthLog, str | None, str | None]:
+    if wanted.mac:
+        query = query.where(AuthLog.mac == wanted.mac)
+    if wanted.user:
+        name = wanted.user.lower()
+        # A certificate that is refused for its status leaves its serial number alone in the log.
+        issued = select(_SERIAL).where(Certificate.tenant_id == tenant_id, func.lower(Certificate.common_name) == name)
+        query = query.where(
+            or_(
+                func.lower(AuthLog.identity) == name,
+                func.lower(_CERTIFICATE_NAME) == name,
+                AuthLog.certificate_serial == name.replace(":", ""),
+                AuthLog.certificate_serial.in_(issued),
+            )
+        )
+    return query
+
+
+def moment_of_row(session: Session, tenant_id: TenantId, number: int) -> datetime | None:
+    """When the `number`-th newest row was written; None where there are not so many. Reads the index alone."""
+    query = select(AuthLog.at).where(AuthLog.tenant_id == tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
+    return session.scalar(query.offset(number - 1).limit(1))
+
+
+def certificate_names(session: Session, tenant_id: TenantId, serials: Collection[str]) -> Mapping[str, str]:
+    """Common names of certificates that the tenant issued, by serial number in hex."""
+    query = select(_SERIAL, Certificate.common_name).where(
+        Certificate.tenant_id == tenant_id, Certificate.serial.in_([bytes.fromhex(serial) for serial in serials])
+    )
+    return dict(session.execute(query).tuples().all())

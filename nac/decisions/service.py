@@ -1,7 +1,7 @@
 """Decisions of a tenant's cell as the auth log keeps them, in words that a help desk can act on."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -10,7 +10,11 @@ from nac.decisions import repository
 from nac.ids import TenantId
 from nac.models import AuthLog
 from nac.reasons import Reason, reason_of
+from nac.sites import service as sites
 from nac.validation import require_mac
+
+# Some 0.2 s of reading; weeks of a small tenant, an hour of a large one.
+SEARCHED_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class LoggedDecision:
     nas: str
     # "" where it belonged to none, or to one that is gone.
     site: str
+    # Common name; "" where none was shown, or neither the log nor the tenant's certificates know its name.
+    certificate: str
 
     @property
     def key(self) -> tuple[datetime, int]:
@@ -38,24 +44,53 @@ def list_decisions(
     mac: str = "",
     user: str = "",
     reason: str = "",
+    nas: str = "",
+    site: str = "",
+    rejects: bool = False,
     since: datetime | None = None,
     before: tuple[datetime, int] | None = None,
     limit: int = 100,
 ) -> Sequence[LoggedDecision]:
     """Newest first; page on with the last one's key as `before`.
 
-    `mac` in any notation, `user` as the device sent it, in upper or lower case.
+    `mac` in any notation, `site` a slug, the others as `repository.Filter`. Without `mac` and `since` a filter looks
+    at the newest SEARCHED_ROWS alone (`searched_since`).
     """
-    found = repository.list_page(
-        session,
-        tenant_id,
+    wanted = repository.Filter(
         mac=require_mac(mac) if mac else "",
         user=user,
         reason=reason,
+        nas=nas,
+        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
+        rejects=rejects,
         since=since,
-        before=before,
-        limit=limit,
     )
+    if since is None and wanted.reads_rows:
+        wanted = replace(wanted, since=searched_since(session, tenant_id=tenant_id))
+    found = repository.list_page(session, tenant_id, wanted, before=before, limit=limit)
+    names = _certificate_names(session, tenant_id, [log for log, _, _ in found])
     return [
-        LoggedDecision(log, nas or log.nas_identifier or log.nas_address or "", site or "") for log, nas, site in found
+        LoggedDecision(
+            log,
+            nas_name or log.nas_identifier or log.nas_address or "",
+            slug or "",
+            names.get(log.certificate_serial, ""),
+        )
+        for log, nas_name, slug in found
     ]
+
+
+def searched_since(session: Session, *, tenant_id: TenantId) -> datetime | None:
+    """How far back a filter looks that no index serves; None: at all there is."""
+    return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS)
+
+
+def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[AuthLog]) -> Mapping[str, str]:
+    """By serial number: what the certificate itself said, else what it was issued with."""
+    shown = {
+        log.certificate_serial: str(values[0])
+        for log in logs
+        if log.certificate_serial and (values := log.request.get("certificate.common_name"))
+    }
+    unnamed = {log.certificate_serial for log in logs if log.certificate_serial} - shown.keys()
+    return shown | repository.certificate_names(session, tenant_id, unnamed) if unnamed else shown
