@@ -8,6 +8,8 @@ import struct
 import time
 from collections.abc import Callable
 
+from radius.module.settings import CANARY_MAC, CANARY_NAS
+
 STATUS_SERVER = 12
 ACCESS_REQUEST = 1
 # FreeRADIUS-Statistics-Type (vendor 11344, attribute 127): 1 authentication + 2 accounting.
@@ -45,11 +47,11 @@ def decides(address: str, port: int, secret: str, *, seconds: float, alive: Call
 
     Gives up at once where `alive` says that nobody is left to answer.
     """
-    name = b"00005e005300"  # RFC 7042 2.1.2: for documentation, so no tenant's device
+    name = CANARY_MAC.encode()
     attributes = (
         _attribute(1, name)
         + _attribute(31, name)
-        + _attribute(32, b"admit-canary")
+        + _attribute(32, CANARY_NAS.encode())
         + _attribute(6, struct.pack("!I", 10))
     )
     return _asked_until_answered(address, port, secret.encode(), ACCESS_REQUEST, attributes, seconds, alive) is not None

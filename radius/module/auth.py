@@ -19,6 +19,7 @@ from radius.module.credentials import PasswordOpener, examine, method_asked
 from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_method, explain_reject
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
+from radius.module.settings import CANARY_MAC, CANARY_NAS
 
 _cell: Cell
 _journal: Journal
@@ -172,6 +173,8 @@ def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
 def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
     """Count, journal and answer."""
     slot = case.place.slot
+    if not outcome.permitted and _is_canary(case.request):
+        return radiusd.REJECT, {"config": _DECIDED}
     if slot is None:
         say_not_ready(case.request.slot, case.at)
         return radiusd.REJECT, {"config": _DECIDED}
@@ -181,6 +184,11 @@ def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
     if not outcome.permitted:
         return radiusd.REJECT, {"config": _DECIDED}
     return radiusd.UPDATED, {"reply": outcome.reply, "config": _PERMITTED}
+
+
+def _is_canary(request: AccessRequest) -> bool:
+    """The agent's question whether we answer: it belongs in no tenant's log."""
+    return request.nas_identifier == CANARY_NAS and request.mac == CANARY_MAC
 
 
 def _limit(case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:

@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+# What the agent asks a fresh radiusd: a NAS that nobody has, a MAC address for documentation (RFC 7042 2.1.2).
+CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
+
 
 class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replica_directory: str

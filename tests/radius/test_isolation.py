@@ -8,9 +8,10 @@ from loadtest import packet
 from loadtest.packet import ACCT_STATUS_TYPE, CALLING_STATION_ID, USER_NAME, attribute
 from nac.replica import keys
 from nac.replica.records import NasRecord
+from radius.agent import probe
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab, radclient
-from tests.radius.standalone import FREE_SLOT, FREE_SLOT_SECRET
+from tests.radius.standalone import FREE_SLOT, FREE_SLOT_SECRET, LOOPBACK
 from tests.radius.supplicant import eap_tls, new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.users import put_user
@@ -91,6 +92,14 @@ def test_slot_of_no_tenant_rejects_and_nobody_has_a_record_of_it(cell):
     assert dict(packet.attributes_of(reply))[packet.EAP_MESSAGE][:1] == b"\x04"
     assert cell.decisions() == []
     assert f"admit: not-ready slot={FREE_SLOT}" in cell.log()
+
+
+def test_agents_question_is_answered_and_kept_nowhere(cell):
+    before = cell.log()
+    for slot, secret in ((cell.free_slot, FREE_SLOT_SECRET), (cell.alpha, cell.alpha.secret)):
+        assert probe.decides(LOOPBACK, slot.auth_port, secret, seconds=5)
+    assert cell.decisions() == []
+    assert "not-ready" not in cell.log().removeprefix(before)
 
 
 def test_slot_of_no_tenant_acknowledges_no_accounting(cell):
