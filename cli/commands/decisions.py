@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -25,6 +25,14 @@ _INDENT = " " * 21
 _VERDICTS = {True: click.style("permit", fg="green"), False: click.style("deny  ", fg="red")}
 
 
+class _Wanted(TypedDict):
+    mac: str
+    user: str
+    nas: str
+    site: str
+    rejects: bool
+
+
 @click.command()
 @tenant_option
 @click.option("--mac", default="", help="Of this device, in any notation.")
@@ -36,7 +44,9 @@ _VERDICTS = {True: click.style("permit", fg="green"), False: click.style("deny  
 @click.option("--since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest.")
 @json_option
-def command(tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **wanted: Any) -> None:
+def command(
+    tenant: str, reason: str | None, since: datetime | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]
+) -> None:
     """Tell who was admitted or rejected and why, newest first, with what to do about a reject.
 
     Without --mac and --since the options that narrow look through the newest 100,000 requests of the tenant.

@@ -1,14 +1,17 @@
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Row, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
 from nac.models import AuthLog, Certificate, Nas, Site
 
+# Devices choose what the log holds.
+_OCTETS = re.compile(r"(?:[0-9a-f]{2})+")
 _SERIAL = func.encode(Certificate.serial, "hex")
 _CERTIFICATE_NAME = AuthLog.request["certificate.common_name"][0].astext
 
@@ -46,7 +49,10 @@ def list_page(
         .order_by(AuthLog.at.desc(), AuthLog.id.desc())
         .limit(limit)
     )
-    query = _by_whom(query, tenant_id, wanted)
+    if wanted.mac:
+        query = query.where(AuthLog.mac == wanted.mac)
+    if wanted.user:
+        query = query.where(_is_of(tenant_id, wanted.user.lower()))
     if wanted.nas:
         named = wanted.nas.lower()
         names = (func.lower(Nas.name), func.lower(AuthLog.nas_identifier), func.host(AuthLog.nas_address))
@@ -65,24 +71,15 @@ def list_page(
     return session.execute(query).all()
 
 
-def _by_whom(
-    query: Select[AuthLog, str | None, str | None], tenant_id: TenantId, wanted: Filter
-) -> Select[AuthLog, str | None, str | None]:
-    if wanted.mac:
-        query = query.where(AuthLog.mac == wanted.mac)
-    if wanted.user:
-        name = wanted.user.lower()
-        # A certificate that is refused for its status leaves its serial number alone in the log.
-        issued = select(_SERIAL).where(Certificate.tenant_id == tenant_id, func.lower(Certificate.common_name) == name)
-        query = query.where(
-            or_(
-                func.lower(AuthLog.identity) == name,
-                func.lower(_CERTIFICATE_NAME) == name,
-                AuthLog.certificate_serial == name.replace(":", ""),
-                AuthLog.certificate_serial.in_(issued),
-            )
-        )
-    return query
+def _is_of(tenant_id: TenantId, name: str) -> ColumnElement[bool]:
+    # A certificate that is refused for its status leaves its serial number alone in the log.
+    issued = select(_SERIAL).where(Certificate.tenant_id == tenant_id, func.lower(Certificate.common_name) == name)
+    return or_(
+        func.lower(AuthLog.identity) == name,
+        func.lower(_CERTIFICATE_NAME) == name,
+        AuthLog.certificate_serial == name.replace(":", ""),
+        AuthLog.certificate_serial.in_(issued),
+    )
 
 
 def moment_of_row(session: Session, tenant_id: TenantId, number: int) -> datetime | None:
@@ -93,7 +90,8 @@ def moment_of_row(session: Session, tenant_id: TenantId, number: int) -> datetim
 
 def certificate_names(session: Session, tenant_id: TenantId, serials: Collection[str]) -> Mapping[str, str]:
     """Common names of certificates that the tenant issued, by serial number in hex."""
+    wanted = [bytes.fromhex(serial) for serial in serials if _OCTETS.fullmatch(serial)]
     query = select(_SERIAL, Certificate.common_name).where(
-        Certificate.tenant_id == tenant_id, Certificate.serial.in_([bytes.fromhex(serial) for serial in serials])
+        Certificate.tenant_id == tenant_id, Certificate.serial.in_(wanted)
     )
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())

@@ -93,4 +93,4 @@ def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[Aut
         if log.certificate_serial and (values := log.request.get("certificate.common_name"))
     }
     unnamed = {log.certificate_serial for log in logs if log.certificate_serial} - shown.keys()
-    return shown | repository.certificate_names(session, tenant_id, unnamed) if unnamed else shown
+    return shown if not unnamed else {**shown, **repository.certificate_names(session, tenant_id, unnamed)}

@@ -17,7 +17,13 @@ ADVICE = REASONS["endpoint-blocked"].advice
 
 @pytest.fixture
 def logged(alpha: Admit, owner_engine: Engine) -> Admit:
-    blocked = {"mac": "001122334455", "identity": "0011.2233.4455", "method": "mab", "nas_identifier": "core-1"}
+    blocked = {
+        "mac": "001122334455",
+        "identity": "0011.2233.4455",
+        "method": "mab",
+        "nas_identifier": "core-1",
+        "nas_port": "",
+    }
     permitted = {"identity": "Ann\x1b[2J", "method": "pap", "vlan": "40", "rule_name": "Staff", "detail": ""}
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
@@ -66,10 +72,34 @@ def test_json_holds_the_advice_of_rejects_alone(logged: Admit) -> None:
         (("--since", "2001-02-03"), 2),
         (("--reason", "endpoint-blocked"), 1),
         (("--user", "nobody"), 0),
+        (("--rejects",), 1),
+        (("--nas", "CORE-1"), 1),
+        (("--site", "main"), 0),
     ],
 )
 def test_options_narrow_the_list(logged: Admit, options: tuple[str, ...], count: int) -> None:
     assert len(logged.json("decisions", "-t", "alpha", *options)) == count
+
+
+def test_certificate_and_port_are_told_of_eap_tls(alpha: Admit, owner_engine: Engine) -> None:
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        shown = {"method": "eap-tls", "identity": "anonymous", "certificate_serial": "0a1b", "nas_port": "ge-0/0/1"}
+        facts = {"certificate.common_name": ["laptop-1\x1b[2J"]}
+        make_row(session, AuthLog.__table__, tenant_id, **shown, nas_identifier="core-1", request=facts)
+    first, certificate, *_ = alpha.run("decisions", "-t", "alpha", "--user", "0A:1B").stdout.splitlines()
+    assert first.endswith("eap-tls, anonymous, from core-1 port ge-0/0/1")
+    assert certificate.strip() == "certificate laptop-1\\x1b[2J, serial 0a1b"
+    assert alpha.json("decisions", "-t", "alpha")[0]["certificate"] == "laptop-1\x1b[2J"
+
+
+def test_what_was_searched_is_said_where_it_is_not_all(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nac.decisions.service.SEARCHED_ROWS", 1)
+    result = logged.run("decisions", "-t", "alpha", "--rejects")
+    assert result.stdout == "none\n"
+    assert result.stderr.startswith("Note: searched the newest 1 requests, back to ")
+    for bounded in ((), ("--rejects", "--since", "1d"), ("--mac", "001122334455")):
+        assert logged.run("decisions", "-t", "alpha", *bounded).stderr == ""
 
 
 @pytest.mark.parametrize("options", [("--since", "yesterday"), ("--reason", "x"), ("--limit", "0")])

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.decisions import service as decisions
-from nac.errors import InvalidInput
+from nac.errors import InvalidInput, NotFound
 from nac.ids import TenantId
-from nac.models import AuthLog, Tenant
+from nac.models import AuthLog, Certificate, Tenant
 from nac.nases import service as nases
 from nac.sites import service as sites
 from tests.factories.rows import make_row
@@ -72,6 +72,53 @@ def test_filters_find_what_fits_all_of_them(write, read, filters, found) -> None
     write(identity="printer", mac="001122334455", minutes_ago=10)
     write(identity="Ann", reason="wrong-password", mac="001122334466")
     assert {decision.log.identity for decision in read(**filters)} == found
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"user": "LAPTOP-1"}, {"anonymous", "refused"}),
+        ({"user": "0A1B"}, {"anonymous", "refused"}),
+        ({"user": "0a:1b"}, {"anonymous", "refused"}),
+        ({"user": "laptop"}, set()),
+        ({"rejects": True}, {"refused", "other"}),
+        ({"rejects": True, "user": "laptop-1"}, {"refused"}),
+        ({"nas": "Core-1"}, {"anonymous"}),
+        ({"nas": "192.0.2.7"}, {"refused"}),
+        ({"site": "main"}, {"refused"}),
+    ],
+)
+def test_certificate_nas_site_and_verdict_find_theirs(write, read, app_engine, tenant, filters, found) -> None:
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        site_id = sites.require_by_slug(session, tenant_id=tenant.id, slug="main").id
+    shown = {"method": "eap-tls", "certificate_serial": "0a1b"}
+    facts = {"certificate.common_name": ["Laptop-1"]}
+    write(**shown, identity="anonymous", permitted=True, request=facts, nas_identifier="core-1")
+    # As a revoked one: the log has its number alone.
+    write(**shown, identity="refused", nas_address="192.0.2.7", site_id=site_id)
+    write(identity="other", certificate_serial="")
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        make_row(session, Certificate.__table__, tenant.id, serial=b"\x0a\x1b", common_name="laptop-1")
+    decisions = read(**filters)
+    assert {decision.log.identity for decision in decisions} == found
+    assert {decision.certificate.lower() for decision in decisions} - {""} <= {"laptop-1"}
+
+
+def test_filter_without_bound_looks_at_the_newest_rows_alone(write, read, monkeypatch) -> None:
+    monkeypatch.setattr(decisions, "SEARCHED_ROWS", 2)
+    for minutes in range(4):
+        write(minutes_ago=minutes, identity="ann", mac="001122334455")
+    assert len(read(user="ann")) == len(read(rejects=True)) == 2
+    # The near misses: what bounds itself.
+    assert len(read(user="ann", since=NOW - timedelta(hours=1))) == 4
+    assert len(read(user="ann", mac="001122334455")) == len(read()) == 4
+
+
+def test_unknown_site_and_serial_that_is_none_do_no_harm(write, read) -> None:
+    write(certificate_serial="not hex", request={"certificate.common_name": []})
+    assert read()[0].certificate == ""
+    with pytest.raises(NotFound, match="site"):
+        read(site="nowhere")
 
 
 def test_bad_mac_is_refused(read) -> None:
