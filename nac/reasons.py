@@ -100,8 +100,8 @@ REASONS = _catalogue(
     Reason(
         "wrong-key-usage",
         "Certificate is not for clients",
-        "The certificate lacks the client authentication usage (EKU 1.3.6.1.5.5.7.3.2). Issue one with a "
-        "client profile.",
+        "This certificate is not made for devices or users to log in with. Issue one with a client profile (it lacks "
+        "the usage clientAuth).",
     ),
     Reason(
         "unreadable-text",
@@ -130,12 +130,16 @@ REASONS = _catalogue(
     ),
     Reason(
         "supplicant-alert",
-        "The device broke off with an alert",
-        "The device sent the TLS alert named in the detail. unknown_ca or bad_certificate mean: it does not "
-        "trust our server certificate; "
-        "install the tenant's root in its network profile.",
+        "The device broke off",
+        "Usually the device does not trust our server certificate: install the tenant's root and the server name in "
+        "its network profile. The detail is the device's own word for why (a TLS alert such as unknown_ca).",
     ),
-    Reason("tls-failed", "TLS conversation failed", "The TLS handshake failed; see the detail."),
+    Reason(
+        "tls-failed",
+        "Secure connection failed",
+        "Device and server could not agree on a secure connection. Try again; if it stays so, "
+        "update the device and hand the detail to the operator (TLS handshake).",
+    ),
     Reason(
         "conversation-abandoned",
         "The device stopped answering",
@@ -145,11 +149,14 @@ REASONS = _catalogue(
     ),
     Reason(
         "method-not-offered",
-        "EAP method not offered",
-        "The device asks for an EAP method that this tenant does not offer. Set its profile to EAP-TLS.",
+        "Login method not offered",
+        "The device wants to log in another way than by certificate. Set its network profile to certificate or smart "
+        "card (EAP-TLS).",
     ),
     Reason(
-        "eap-failed", "EAP conversation failed", "The EAP conversation broke; see the detail. A retry usually mends it."
+        "eap-failed",
+        "Login broke off",
+        "Device and server lost the thread; a retry usually mends it. If not, hand the detail to the operator (EAP).",
     ),
     Reason("wrong-password", "Wrong password", "The password does not fit. Reset it, or correct it in the device."),
     Reason(

@@ -1,5 +1,6 @@
 """`./admit decisions`: what a help desk is told of a reject."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -111,3 +112,15 @@ def test_option_that_means_nothing_is_refused_with_what_may_be_said(logged: Admi
 
 def test_nothing_found_is_said(alpha: Admit) -> None:
     assert alpha.run("decisions", "-t", "alpha").stdout == "none\n"
+
+
+@pytest.mark.parametrize("code", REASONS)
+def test_help_desk_is_told_in_its_own_words(code: str) -> None:
+    reason = REASONS[code]
+    # What a technician wants as well may stand in parentheses.
+    plain = re.sub(r"\([^)]*\)", "", f"{reason.title}. {reason.advice}")
+    assert not re.search(r"OpenSSL|FreeRADIUS|radiusd|handshake|\bEKU\b|\bX509|TLS alert|unknown_ca|rlm_", plain)
+
+
+def test_device_with_a_certificate_is_not_told_of_groups_alone() -> None:
+    assert "certificate" in REASONS["fallback-denied"].advice
