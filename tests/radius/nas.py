@@ -101,9 +101,10 @@ class Nas:
         return reply
 
     def _socket(self, port: int) -> socket.socket:
-        asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        is_six = ":" in self.address
+        asking = socket.socket(socket.AF_INET6 if is_six else socket.AF_INET, socket.SOCK_DGRAM)
         asking.bind((self.address, 0))
-        asking.connect((LOOPBACK, port or self.tenant.auth_port))
+        asking.connect(("::1" if is_six else LOOPBACK, port or self.tenant.auth_port))
         return asking
 
 

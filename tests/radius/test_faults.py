@@ -11,7 +11,7 @@ from radius.agent import probe
 from tests.radius.devices import VERSIONS, Device
 from tests.radius.nas import SILENCE_SECONDS, Nas, joined, mab
 from tests.radius.standalone import Plan, StandaloneCell, running_cell
-from tests.radius.supplicant import eap_md5, eap_tls
+from tests.radius.supplicant import eap_md5, eap_tls, new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.test_wire import MALFORMED, MALFORMED_ACCOUNTING
 
@@ -181,5 +181,7 @@ def test_eap_packet_that_is_none_is_rejected(cell, eap):
 def test_cell_that_listens_on_ipv6_decides_and_knows_who_asks():
     with running_cell(Plan(listen_address="::1")) as cell:
         assert probe.decides("::1", cell.alpha.auth_port, cell.alpha.secret, seconds=5)
+        attributes, password = mab(new_mac())
+        assert Nas(cell.alpha, address="::1").ask(attributes, password=password)[0] == packet.ACCESS_REJECT
         record = cell.decision()
         assert (record.reason, record.nas_address) == ("unknown-mac", "::1")
