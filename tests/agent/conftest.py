@@ -19,7 +19,7 @@ from radius.agent.generation import Generations
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import Radiusd
 from radius.agent.sync import ReplicaSync
-from tests.agent.journal import Journal
+from tests.agent.journal import Clock, Journal
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.replica.contents import everything, view_of
@@ -67,6 +67,11 @@ class Replica:
 
     def slots(self) -> dict[int, SlotRecord]:
         return self.writer.slots()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(0.0)
 
 
 @pytest.fixture

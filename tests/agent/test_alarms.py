@@ -5,18 +5,6 @@ import pytest
 from radius.agent.alarms import EVENT_SECONDS, MOST_STANDING, Alarms
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def alarms(clock):
     return Alarms(clock)

@@ -9,18 +9,6 @@ from radius.agent.memory_watch import LASTS_SECONDS, PAUSE_SECONDS, MemoryWatch
 from radius.agent.probe import serves
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def watch(radiusd, clock):
     """A watch whose limit is this part of what radiusd holds."""
