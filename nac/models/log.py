@@ -1,10 +1,14 @@
-"""Append-only, partitioned by day. Without foreign keys: rows arrive late, in bulk, and outlive what they name."""
+"""Append-only, partitioned by day. Without foreign keys: rows arrive late, in bulk, and outlive what they name.
+
+What is read as a whole is `json`, not `jsonb`: PostgreSQL only checks it then, which makes a row a sixth cheaper.
+"""
 
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import BigInteger, Index, Sequence, text
+from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
@@ -47,11 +51,11 @@ class AuthLog(Base):
     policy_version: Mapped[int]
     vlan: Mapped[str]
     # Triples of attribute, operator, value.
-    reply: Mapped[list[Any]]
+    reply: Mapped[list[Any]] = mapped_column(JSON())
     certificate_serial: Mapped[str]
     tls_version: Mapped[str]
     resumed: Mapped[bool]
-    request: Mapped[dict[str, Any]]
+    request: Mapped[dict[str, Any]] = mapped_column(JSON())
     module_microseconds: Mapped[int]
     suppressed: Mapped[int]
 
@@ -80,4 +84,4 @@ class AccountingLog(Base):
     output_octets: Mapped[int | None] = mapped_column(BigInteger())
     terminate_cause: Mapped[str]
     # [[name, value], ...] in order, as received.
-    attributes: Mapped[list[Any]]
+    attributes: Mapped[list[Any]] = mapped_column(JSON())

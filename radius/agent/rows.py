@@ -36,7 +36,7 @@ def copy_line(*fields: str) -> str:
 
 
 def json_text(value: object) -> str:
-    """JSON for a jsonb column. Raises Unstorable."""
+    """JSON for a column. Raises Unstorable."""
     text = _json.encode(value).decode()
     if "\\u0000" in text:
         raise Unstorable("a value holds a NUL character")
@@ -75,8 +75,8 @@ AUTH_TABLE = """
 CREATE TEMPORARY TABLE shipped_auth (
     at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, nas_identifier text, nas_port text, mac
     macaddr, identity text, method text, permitted boolean, reason text, detail text, rule_id text, rule_name text,
-    policy_id uuid, policy_version int, vlan text, reply jsonb, certificate_serial text, tls_version text, resumed
-    boolean, request jsonb, module_microseconds int, suppressed int
+    policy_id uuid, policy_version int, vlan text, reply json, certificate_serial text, tls_version text, resumed
+    boolean, request json, module_microseconds int, suppressed int
 ) ON COMMIT DELETE ROWS
 """
 AUTH_COPY = "COPY shipped_auth FROM STDIN (NULL '')"

@@ -135,7 +135,7 @@ ACCOUNTING_TABLE = """
 CREATE TEMPORARY TABLE shipped_accounting (
     at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, status_type text, session_id text, mac
     macaddr, identity text, session_seconds bigint, input_octets bigint, output_octets bigint, terminate_cause text,
-    attributes jsonb
+    attributes json
 ) ON COMMIT DELETE ROWS
 """
 ACCOUNTING_COPY = "COPY shipped_accounting FROM STDIN (NULL '')"

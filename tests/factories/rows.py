@@ -24,6 +24,7 @@ _BY_TYPE: dict[str, Any] = {
     "TEXT": lambda: uuid4().hex,
     "UUID": uuid4,
     "DATETIME": utc_now,
+    "JSON": dict,
     "JSONB": dict,
     "ARRAY": list,
     "MAC": lambda: "02" + uuid4().hex[:10],

@@ -22,11 +22,11 @@ CREATE TABLE auth_log (
     policy_id uuid,
     policy_version int NOT NULL DEFAULT 0,
     vlan text NOT NULL DEFAULT '',
-    reply jsonb NOT NULL DEFAULT '[]',
+    reply json NOT NULL DEFAULT '[]',
     certificate_serial text NOT NULL DEFAULT '',
     tls_version text NOT NULL DEFAULT '',
     resumed boolean NOT NULL DEFAULT false,
-    request jsonb NOT NULL DEFAULT '{}',
+    request json NOT NULL DEFAULT '{}',
     module_microseconds int NOT NULL DEFAULT 0,
     suppressed int NOT NULL DEFAULT 0,
     -- Read backwards, it lists a tenant's rows from the newest.
@@ -52,7 +52,7 @@ CREATE TABLE accounting_log (
     input_octets bigint,
     output_octets bigint,
     terminate_cause text NOT NULL DEFAULT '',
-    attributes jsonb NOT NULL DEFAULT '[]',
+    attributes json NOT NULL DEFAULT '[]',
     -- Read backwards, it lists a tenant's rows from the newest.
     CONSTRAINT pk_accounting_log PRIMARY KEY (tenant_id, at, id)
 ) PARTITION BY RANGE (at);
