@@ -54,6 +54,8 @@ class AuthLog(Base):
     request: Mapped[dict[str, Any]]
     module_microseconds: Mapped[int]
     suppressed: Mapped[int]
+    verdict: Mapped[str] = mapped_column(server_default="")
+    monitored: Mapped[str] = mapped_column(server_default="")
 
 
 class AccountingLog(Base):
