@@ -18,6 +18,14 @@ REASONS = _catalogue(
     Reason(
         "fallback-permitted", "Admitted by the fallback", "No rule matched; the fallback of the site or policy permits."
     ),
+    Reason(
+        "rule-quarantined", "Put into quarantine by a rule", "The rule named here admits it with restrictions alone."
+    ),
+    Reason(
+        "fallback-quarantined",
+        "Put into quarantine by the fallback",
+        "No rule matched; the fallback of the site or policy admits with restrictions alone.",
+    ),
     Reason("rule-denied", "Denied by a rule", "The rule named here denies. Change the rule, or what it matches on."),
     Reason(
         "pinned-deny",
@@ -29,6 +37,18 @@ REASONS = _catalogue(
         "No rule matched",
         "No rule of the site's policy fits what this device showed. Compare it with the rules: a device or user may "
         "lack the group that one asks for, a certificate the profile or name. Else add a rule.",
+    ),
+    Reason(
+        "result-not-supported",
+        "The switch or access point cannot do what the policy gives",
+        "Admitting the device without it would let it do more than the policy allows. The detail says what its vendor "
+        "cannot do. Change the result, or correct the vendor (./admit nas list).",
+    ),
+    Reason(
+        "no-passphrase",
+        "No passphrase is stored for the device",
+        "The policy gives each device its own Wi-Fi passphrase, and neither this device nor its group has one. Store "
+        "one, or add the device to the group that has it.",
     ),
     Reason(
         "no-policy",

@@ -22,7 +22,12 @@ _PAGE = 500
 _NARROWEST = 80
 _WIDTH_OF_A_PIPE = 120
 _INDENT = " " * 21
-_VERDICTS = {True: click.style("permit", fg="green"), False: click.style("deny  ", fg="red")}
+_VERDICTS = {
+    "permit": click.style("permit", fg="green"),
+    "quarantine": click.style("quarantine", fg="yellow"),
+    "deny": click.style("deny  ", fg="red"),
+}
+_WOULD_BE = {"permit": "admitted", "quarantine": "put into quarantine", "deny": "denied"}
 
 
 class _Wanted(TypedDict):
@@ -31,6 +36,7 @@ class _Wanted(TypedDict):
     nas: str
     site: str
     rejects: bool
+    monitored: bool
 
 
 @click.command()
@@ -40,6 +46,7 @@ class _Wanted(TypedDict):
 @click.option("--nas", default="", help="Asked by this NAS: its name, NAS-Identifier or address.")
 @click.option("--site", metavar="SLUG", default="", help="At this site.")
 @click.option("--rejects", is_flag=True, help="Rejects alone.")
+@click.option("--monitored", is_flag=True, help="Decided in monitor mode alone.")
 @click.option("--reason", metavar="CODE", type=click.Choice(list(REASONS)), help="With this reason alone.")
 @click.option("--since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC).")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest.")
@@ -88,7 +95,11 @@ def _row(decision: LoggedDecision) -> Row:
     log = decision.log
     return {
         "at": log.at.astimezone(UTC).isoformat(),
-        "verdict": "permit" if log.permitted else "deny",
+        "verdict": decision.verdict,
+        # Whether it was admitted: in monitor mode, whatever the verdict.
+        "permitted": log.permitted,
+        "monitored": bool(log.monitored),
+        "monitored_by": log.monitored,
         "mac": log.mac and display_mac(log.mac),
         "user": log.identity,
         "nas": decision.nas,
@@ -98,7 +109,7 @@ def _row(decision: LoggedDecision) -> Row:
         "reason": log.reason,
         "title": decision.reason.title,
         "detail": log.detail,
-        "advice": "" if log.permitted else decision.reason.advice,
+        "advice": decision.reason.advice if decision.verdict == "deny" else "",
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,
@@ -119,14 +130,26 @@ def _show(decision: LoggedDecision) -> None:
     port = f"port {log.nas_port}" if log.nas_port else ""
     where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
     facts = (f"VLAN {log.vlan}" if log.vlan else "", log.method, user, where and f"from {where}")
-    click.echo(f"{_at(log.at)}  {_VERDICTS[log.permitted]}  {mac:<17}  {_line(facts)}")
+    # In monitor mode all are admitted; what would be is told below.
+    verdict = "permit" if log.monitored else decision.verdict
+    click.echo(f"{_at(log.at)}  {_VERDICTS.get(verdict, verdict)}  {mac:<17}  {_line(facts)}")
     rule = f"rule {log.rule_name!r}" if log.rule_name else ""
     more = f"and {log.suppressed} more like it" if log.suppressed else ""
     if log.method == "eap-tls" and log.certificate_serial:
         _tell(_line((f"certificate {decision.certificate or 'of unknown name'}", f"serial {log.certificate_serial}")))
     _tell(_line((f"{reason.title} ({reason.code})", rule, log.detail, more)))
-    if not log.permitted:
+    if log.monitored:
+        _tell(_line((_monitored(decision),)))
+    if decision.verdict == "deny":
         _tell(f"-> {reason.advice}")
+
+
+def _monitored(decision: LoggedDecision) -> str:
+    log = decision.log
+    by = f" by rule {log.rule_name!r}" if log.rule_name else ""
+    what = f"rule {log.rule_name!r}" if log.monitored == "rule" else f"site {decision.site or 'that is gone'}"
+    would_be = _WOULD_BE.get(decision.verdict, decision.verdict)
+    return f"would be {would_be}{by}; admitted because {what} is in monitor mode"
 
 
 def _at(moment: datetime) -> str:

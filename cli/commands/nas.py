@@ -9,7 +9,10 @@ from cli.verbs import add_verb
 from nac.ids import TenantId
 from nac.models import Nas, Site
 from nac.nases import service as nases
+from nac.policies import service as policies
+from nac.policies.fitting import note_of_vendor
 from nac.sites import service as sites
+from nac.vendors import Vendor, all_vendors
 
 
 @click.group()
@@ -70,7 +73,39 @@ def add(
             require_message_authenticator=not without_message_authenticator,
         )
         row = _row(nas, place.slug)
+        told = _notes(session, tenant_id, nas, place)
     show_one(row, as_json=as_json)
+    for note in told:
+        click.echo(f"Note: {note}", err=True)
+
+
+def _notes(session: Session, tenant_id: TenantId, nas: Nas, site: Site) -> list[str]:
+    """What the person should know of the new NAS: it decides nothing, policy does."""
+    told = [note] if (note := note_of_vendor(nas.vendor)) else []
+    for mistake in policies.misfits_at_site(session, site=site, nas=nas):
+        told.append(f"devices here will be refused where the policy says so: {mistake}")
+    return told
+
+
+@command.command("vendors")
+@json_option
+def vendors(as_json: bool) -> None:
+    """List the vendors in whose form results are sent: for each the attributes, or why it cannot do it.
+
+    Any name of it may be given as --vendor, in upper or lower case. What is none of these takes the form of "default".
+    """
+    show_list([_vendor_row(vendor, as_json=as_json) for vendor in all_vendors().values()], as_json=as_json)
+
+
+def _vendor_row(vendor: Vendor, *, as_json: bool) -> Row:
+    named: dict[str, object] = {"vendor": vendor.name, "title": vendor.title, "names": vendor.aliases}
+    takes = {
+        key: form.cannot or ", ".join(template.attribute for template in form.attributes)
+        for key, form in vendor.forms.items()
+    }
+    if as_json:
+        return named | takes
+    return named | {"cannot": [key for key, form in vendor.forms.items() if form.cannot]}
 
 
 def _row(nas: Nas, site: str) -> Row:

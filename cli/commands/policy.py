@@ -1,19 +1,20 @@
 """`./admit policy`."""
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import BinaryIO
 
 import click
 
 from cli.domain import Domain
+from cli.mistakes import mistake_rows, mistakes_listed
 from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.engine import DocumentErrors, Mistake, read_policy_text
+from nac.engine import read_policy_text
 from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
 from nac.engine.conditions import operators_of
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
+from nac.policies.fitting import notes
 from nac.policies.reading import in_reading_order
 from nac.sites import service as sites
 
@@ -40,38 +41,21 @@ def _policy_row(policy: Policy) -> Row:
     return {"slug": policy.slug, "name": policy.name, "in_force": policy.published_version, "id": policy.id}
 
 
-@contextmanager
-def _mistakes_listed(*, as_json: bool) -> Iterator[None]:
-    """Every mistake on a line of its own; with --json as a list on standard output. Exit status 1 either way."""
-    try:
-        yield
-    except (policies.InvalidPolicy, DocumentErrors) as exc:
-        _list(exc.mistakes, as_json=as_json)
-        raise click.exceptions.Exit(1) from exc
-
-
-def _list(mistakes: tuple[Mistake, ...], *, as_json: bool) -> None:
-    if as_json:
-        rows = [{"place": mistake.place, "message": mistake.message} for mistake in mistakes]
-        click.echo(json.dumps({"valid": False, "mistakes": rows}, indent=2))
-        return
-    click.echo(f"The policy has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}:", err=True)
-    for mistake in mistakes:
-        click.echo(f"  {mistake}", err=True)
-
-
 @command.command()
 @document_argument
 @tenant_option
 @json_option
 def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
     """Check FILE against the tenant's groups, sites and the dictionaries of its cell; store nothing."""
-    with _mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         compiled = policies.check_document(session, tenant_id=tenant_id, document=read_policy_text(file.read()))
     if as_json:
-        click.echo(json.dumps({"valid": True, "rules": len(compiled.rules)}))
+        noted = mistake_rows(notes(compiled))
+        click.echo(json.dumps({"valid": True, "rules": len(compiled.rules), "notes": noted}))
     else:
         click.echo(f"The policy is valid: {len(compiled.rules)} rules, fallback {compiled.fallback.verdict}.")
+        for note in notes(compiled):
+            click.echo(f"Note: {note}", err=True)
 
 
 @command.command()
@@ -84,7 +68,7 @@ def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
 def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_json: bool) -> None:
     """Save FILE as the draft of a policy, made where it is new. It decides nothing until it is published."""
     domain = Domain()
-    with _mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
         document = read_policy_text(file.read())
         if slug not in {policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}:
             policies.create_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name)
@@ -102,7 +86,7 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
 def publish(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
     """Put the draft in force at every site that the policy is assigned to."""
     domain = Domain()
-    with _mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.publish_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, number=number)
     show_one(_row(version), as_json=as_json)
 
@@ -116,7 +100,7 @@ def publish(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
 def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
     """Put an earlier version back in force, as a new version."""
     domain = Domain()
-    with _mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         version = policies.roll_back_policy(
             session, actor=domain.actor, tenant_id=tenant_id, slug=slug, number=number, comment=comment
         )

@@ -1,13 +1,16 @@
 """`./admit site`."""
 
 from collections.abc import Iterable
+from typing import BinaryIO
 
 import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
+from cli.mistakes import mistakes_listed
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from cli.verbs import add_verb
+from nac.engine import read_policy_text
 from nac.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
@@ -19,6 +22,17 @@ def command() -> None:
     """Sites of a tenant: where its NASes are, and which policy decides there."""
 
 
+_monitor_option = click.option(
+    "--monitor/--no-monitor", default=None, help="Log what policy would decide, and admit as the fallback admits."
+)
+_fallback_option = click.option(
+    "--fallback",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="An outcome (JSON) in place of the policy's own fallback.",
+)
+
+
 def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[Row]:
     slugs = {policy.id: policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}
     default = sites.get_default(session, tenant_id=tenant_id)
@@ -28,6 +42,8 @@ def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[
             "name": site.name,
             "default": default is not None and site.id == default.id,
             "policy": site.policy_id and slugs[site.policy_id],
+            "mode": "monitor" if site.monitor else "enforce",
+            "fallback": site.fallback["verdict"] if site.fallback else "policy's",
             "time_zone": site.time_zone,
             "id": site.id,
         }
@@ -44,16 +60,79 @@ def _row(session: Session, tenant_id: TenantId, site: Site) -> Row:
 @tenant_option
 @click.option("--name", default="", help="For people; SLUG where not given.")
 @click.option("--time-zone", default="UTC", show_default=True, help="IANA name, such as Europe/Berlin.")
+@_monitor_option
+@_fallback_option
 @json_option
-def add(slug: str, tenant: str, name: str, time_zone: str, as_json: bool) -> None:
+def add(
+    slug: str,
+    tenant: str,
+    name: str,
+    time_zone: str,
+    monitor: bool | None,
+    fallback: BinaryIO | None,
+    as_json: bool,
+) -> None:
     """Add the site SLUG; it denies everything until a policy is assigned."""
     domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         site = sites.add_site(
             session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name, time_zone=time_zone
         )
+        if monitor or fallback is not None:
+            sites.set_site(
+                session,
+                actor=domain.actor,
+                tenant_id=tenant_id,
+                slug=slug,
+                monitor=monitor,
+                fallback=_read_fallback(fallback),
+            )
         row = _row(session, tenant_id, site)
     show_one(row, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("slug")
+@tenant_option
+@click.option("--time-zone", help="IANA name, such as Europe/Berlin.")
+@_monitor_option
+@_fallback_option
+@click.option("--no-fallback", is_flag=True, help="Use the policy's own fallback again.")
+@json_option
+def set_(
+    slug: str,
+    tenant: str,
+    time_zone: str | None,
+    monitor: bool | None,
+    fallback: BinaryIO | None,
+    no_fallback: bool,
+    as_json: bool,
+) -> None:
+    """Change what is given of the site SLUG.
+
+    In monitor mode policy decides nothing: what it would decide is logged (./admit decisions), and devices are admitted
+    as the fallback admits or, where that denies, without a VLAN or other attributes. Wrong passwords, bad certificates
+    and blocked devices are refused all the same.
+    """
+    if no_fallback and fallback is not None:
+        raise click.UsageError("Give either --fallback or --no-fallback.")
+    domain = Domain()
+    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+        site = sites.set_site(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            slug=slug,
+            monitor=monitor,
+            time_zone=time_zone,
+            fallback=None if no_fallback else _read_fallback(fallback),
+        )
+        row = _row(session, tenant_id, site)
+    show_one(row, as_json=as_json)
+
+
+def _read_fallback(file: BinaryIO | None) -> object:
+    return sites.UNCHANGED if file is None else read_policy_text(file.read())
 
 
 add_verb(

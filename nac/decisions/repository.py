@@ -29,12 +29,16 @@ class Filter:
     nas: str = ""
     site_id: UUID | None = None
     rejects: bool = False
+    # Decided in monitor mode.
+    monitored: bool = False
     since: datetime | None = None
 
     @property
     def reads_rows(self) -> bool:
         """Whether no index finds what it asks for: rows are read from the newest on until enough of them fit."""
-        return not self.mac and bool(self.user or self.reason or self.nas or self.site_id or self.rejects)
+        return not self.mac and bool(
+            self.user or self.reason or self.nas or self.site_id or self.rejects or self.monitored
+        )
 
 
 def list_page(
@@ -63,6 +67,8 @@ def list_page(
         query = query.where(AuthLog.reason == wanted.reason)
     if wanted.rejects:
         query = query.where(AuthLog.permitted.is_(False))
+    if wanted.monitored:
+        query = query.where(AuthLog.monitored != "")
     if wanted.since is not None:
         query = query.where(AuthLog.at >= wanted.since)
     if before is not None:

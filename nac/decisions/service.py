@@ -33,6 +33,11 @@ class LoggedDecision:
         return self.log.at, self.log.id
 
     @property
+    def verdict(self) -> str:
+        """permit, quarantine or deny as policy has it; in monitor mode not what was done."""
+        return self.log.verdict or ("permit" if self.log.permitted else "deny")
+
+    @property
     def reason(self) -> Reason:
         return reason_of(self.log.reason)
 
@@ -47,6 +52,7 @@ def list_decisions(
     nas: str = "",
     site: str = "",
     rejects: bool = False,
+    monitored: bool = False,
     since: datetime | None = None,
     before: tuple[datetime, int] | None = None,
     limit: int = 100,
@@ -63,6 +69,7 @@ def list_decisions(
         nas=nas,
         site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
         rejects=rejects,
+        monitored=monitored,
         since=since,
     )
     if since is None and wanted.reads_rows:

@@ -7,9 +7,10 @@ from nac.engine.deciding import decide
 from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
 from nac.engine.document import check_storable, read_policy_text
 from nac.engine.mistakes import DocumentErrors, Mistake, PolicyErrors, RequestErrors
-from nac.engine.outcome import Outcome, ReplyAttribute, ReplyDictionary
+from nac.engine.outcome import Outcome
 from nac.engine.policy import Policy, Rule, compile_outcome, compile_policy
 from nac.engine.references import Reference, references
+from nac.engine.rendering import ReplyDictionary
 from nac.engine.requests import read_request
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "Policy",
     "PolicyErrors",
     "Reference",
-    "ReplyAttribute",
     "ReplyDictionary",
     "Request",
     "RequestErrors",

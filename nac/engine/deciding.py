@@ -20,20 +20,21 @@ def decide(policy: Policy, request: Request, *, trace: bool = False) -> Decision
     try:
         if trace:
             return _decide_with_trace(policy, attributes)
-        return policy.decisions[policy.first(attributes)]
+        return policy.decisions.of(attributes.get("nas.vendor", MISSING), policy.first(attributes))
     except (TypeError, AttributeError):
         return _MALFORMED
 
 
 def _decide_with_trace(policy: Policy, attributes: Attributes) -> Decision:
     tried: list[RuleTrace] = []
-    for rule, decision in zip(policy.rules, policy.decisions[:-1], strict=True):
+    vendor = attributes.get("nas.vendor", MISSING)
+    for index, rule in enumerate(policy.rules):
         matched = rule.when.match(attributes)
         because = tuple(_because(rule.when, attributes, matched))
         tried.append(RuleTrace(rule.id, rule.name, rule.pinned, matched, because))
         if matched:
-            return replace(decision, trace=tuple(tried))
-    return replace(policy.decisions[-1], trace=tuple(tried))
+            return replace(policy.decisions.of(vendor, index), trace=tuple(tried))
+    return replace(policy.decisions.of(vendor, -1), trace=tuple(tried))
 
 
 def _because(condition: Condition, attributes: Attributes, held: bool) -> list[ComparisonTrace]:

@@ -1,11 +1,15 @@
 """What goes into a decision and what comes out of it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from nac.engine.conditions import Value
 from nac.engine.matchers import Attributes, Scalar
-from nac.engine.outcome import ReplyPair, Verdict
+from nac.engine.outcome import Verdict
+from nac.vendors import ReplyPair, Template
+
+# What is in monitor mode, "" where nothing is.
+Monitored = Literal["", "rule", "site"]
 
 
 class Request(NamedTuple):
@@ -43,17 +47,28 @@ class RuleTrace:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The zero value denies; a decision that nobody made is an internal error."""
+    """The zero value denies; a decision that nobody made is an internal error.
+
+    In monitor mode `verdict`, `reason` and the rule are what would decide; `vlan` and `reply` are what is given.
+    """
 
     verdict: Verdict = "deny"
     reason: str = "internal-error"
     rule_id: str = ""
     rule_name: str = ""
     vlan: str = ""
-    # (attribute, operator, value) as rlm_python3 takes them; the VLAN's are among them.
+    # (attribute, operator, value) as rlm_python3 takes them, in the form of the NAS's vendor.
     reply: tuple[ReplyPair, ...] = ()
     trace: tuple[RuleTrace, ...] = ()
+    # What the reason does not tell.
+    detail: str = ""
+    monitored: Monitored = ""
+    # Further attributes of the reply, to be completed with the passphrase of the endpoint.
+    passphrase: tuple[Template, ...] = ()
+    # Without a passphrase the verdict is a deny (`no-passphrase`).
+    needs_passphrase: bool = False
 
     @property
     def permitted(self) -> bool:
-        return self.verdict == "permit"
+        """Whether the device is admitted."""
+        return self.verdict != "deny" or bool(self.monitored)

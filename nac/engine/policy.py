@@ -11,18 +11,26 @@ from dataclasses import dataclass, field, replace
 from nac.engine import reachability
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.conditions import Condition, ConditionParser, names_read
-from nac.engine.decision import Decision
 from nac.engine.document import check_storable
 from nac.engine.fused import FirstMatch, fuse
 from nac.engine.matchers import Attributes
 from nac.engine.mistakes import PolicyErrors, Report, at_index, at_key
-from nac.engine.outcome import Outcome, ReplyDictionary, parse_outcome
+from nac.engine.outcome import Outcome, OutcomeParser
+from nac.engine.possible import could_match
+from nac.engine.rendering import ReplyDictionary
+from nac.engine.rulings import Decisions, Ruling
+from nac.vendors import find_vendor
 
 MAX_RULES = 500
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _MAX_NAME = 200
 _DENY = Outcome()
-_DENIED = Decision(reason="fallback-denied")
+_FALLBACK_REASONS = {
+    "permit": "fallback-permitted",
+    "quarantine": "fallback-quarantined",
+    "deny": "fallback-denied",
+}
+_RULE_REASONS = {"permit": "rule-permitted", "quarantine": "rule-quarantined", "deny": "rule-denied"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +42,12 @@ class Rule:
     when: Condition
     then: Outcome
     pinned: bool = False
+    # Decides nothing: what it would decide is told, and the device is admitted as the fallback admits.
+    monitor: bool = False
 
-    def decision(self) -> Decision:
-        reason = "pinned-deny" if self.pinned else "rule-permitted" if self.then.verdict == "permit" else "rule-denied"
-        return Decision(self.then.verdict, reason, self.id, self.name, self.then.vlan, self.then.pairs())
+    def ruling(self, *, monitor_site: bool) -> Ruling:
+        reason = "pinned-deny" if self.pinned else _RULE_REASONS[self.then.verdict]
+        return Ruling(self.then, reason, self.id, self.name, "site" if monitor_site else "rule" if self.monitor else "")
 
 
 def _no_rule(attributes: Attributes) -> int:
@@ -48,79 +58,100 @@ def _no_rule(attributes: Attributes) -> int:
 class Policy:
     """Pinned denies, then rules, in the order in which they are tried. The zero value denies everything.
 
-    `first` and `decisions` are what `decide` uses: every decision is made once, when the policy is compiled. The last
-    decision is the fallback's, which -1 (no rule matched) picks.
+    `first` and `decisions` are what `decide` uses. The last decision is the fallback's, to which -1 (no rule matched)
+    points.
     """
 
     rules: tuple[Rule, ...] = ()
     fallback: Outcome = _DENY
     first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
-    decisions: tuple[Decision, ...] = (_DENIED,)
+    decisions: Decisions = field(default=Decisions([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False)
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the attributes that its conditions look at."""
-        return frozenset(name for rule in self.rules for name in names_read(rule.when))
+        """Names of the attributes that its conditions look at, and of the one that chooses the form of its replies."""
+        return frozenset(name for rule in self.rules for name in names_read(rule.when)) | {"nas.vendor"}
+
+    def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
+        """What a NAS cannot do of all that it could be answered: the place in the document, and why.
+
+        `nas` is what is known of it beforehand: `nas.name`, `nas.vendor`, `site.name`. Not of a policy without trace.
+        """
+        vendor = find_vendor(next(iter(nas.get("nas.vendor", ())), ""))
+        answers = [
+            (f"rules[{index}].then", rule.then)
+            for index, rule in enumerate(rule for rule in self.rules if not rule.pinned)
+            if could_match(rule.when, nas)
+        ]
+        for place, outcome in (*answers, ("fallback", self.fallback)):
+            for refusal in vendor.render(outcome.results).refusals:
+                yield f"{place}.{refusal.place}", refusal.why
 
     def without_trace(self) -> "Policy":
         """Decides the same and cannot say why: half the memory."""
         return replace(self, rules=(), fallback=_DENY)
 
     @classmethod
-    def of(cls, rules: tuple[Rule, ...], fallback: Outcome) -> "Policy":
-        reason = "fallback-permitted" if fallback.verdict == "permit" else "fallback-denied"
-        otherwise = Decision(fallback.verdict, reason, vlan=fallback.vlan, reply=fallback.pairs())
+    def of(cls, rules: tuple[Rule, ...], fallback: Outcome, *, monitor: bool = False) -> "Policy":
+        otherwise = Ruling(fallback, _FALLBACK_REASONS[fallback.verdict], monitored="site" if monitor else "")
         first = fuse([rule.when for rule in rules])
-        return cls(rules, fallback, first, (*(rule.decision() for rule in rules), otherwise))
+        return cls(
+            rules, fallback, first, Decisions([*(rule.ruling(monitor_site=monitor) for rule in rules), otherwise])
+        )
 
 
-def compile_policy(document: object, *, fallback: object = None, replies: ReplyDictionary | None = None) -> Policy:
+def compile_policy(
+    document: object, *, fallback: object = None, replies: ReplyDictionary | None = None, monitor: bool = False
+) -> Policy:
     """The policy of a document as `json.loads` gives it.
 
-    `fallback` is the site's own outcome as a document, None to use the policy's. With `replies`, reply attributes and
-    `radius.*` conditions are checked against radiusd's dictionaries. Raises PolicyErrors with every mistake and its
-    place, and nothing else, whatever the document is.
+    `fallback` is the site's own outcome as a document, None to use the policy's. With `replies`, replies in the form of
+    every vendor and `radius.*` conditions are checked against radiusd's dictionaries. `monitor`: the site is in monitor
+    mode. Raises PolicyErrors with every mistake and its place, and nothing else, whatever the document is.
     """
     if unreadable := check_storable(document):
         raise PolicyErrors(unreadable)
     report = Report()
     if not isinstance(document, dict):
-        report.add("", "must be an object with pinned_denies, rules and fallback")
+        report.add("", "must be an object with profiles, pinned_denies, rules and fallback")
         raise PolicyErrors(report.mistakes)
     for key in document:
-        if key not in ("pinned_denies", "rules", "fallback"):
-            report.add(at_key("", key), "unknown key; a policy has: pinned_denies, rules, fallback")
-    rules = _RuleParser(report, replies).parse(document)
-    own = parse_outcome(document["fallback"], "fallback", report, replies) if "fallback" in document else Outcome()
+        if key not in ("profiles", "pinned_denies", "rules", "fallback"):
+            report.add(at_key("", key), "unknown key; a policy has: profiles, pinned_denies, rules, fallback")
+    outcomes = OutcomeParser(report, replies)
+    outcomes.read_profiles(document.get("profiles", {}))
+    rules = _RuleParser(report, replies, outcomes).parse(document)
+    own = outcomes.parse(document["fallback"], "fallback") if "fallback" in document else Outcome()
     if fallback is not None:
-        own = _parse_alone(fallback, "site.fallback", report, replies)
+        own = _parse_alone(fallback, "site.fallback", report, outcomes)
     if report:
         raise PolicyErrors(report.mistakes)
-    return Policy.of(rules, own)
+    return Policy.of(rules, own, monitor=monitor)
 
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:
-    """One outcome alone, such as the fallback of a site. Raises PolicyErrors."""
+    """The fallback of a site, which stands alone. Raises PolicyErrors."""
     report = Report()
-    outcome = _parse_alone(document, place, report, replies)
+    outcome = _parse_alone(document, place, report, OutcomeParser(report, replies))
     if report:
         raise PolicyErrors(report.mistakes)
     return outcome
 
 
-def _parse_alone(document: object, place: str, report: Report, replies: ReplyDictionary | None) -> Outcome:
+def _parse_alone(document: object, place: str, report: Report, outcomes: OutcomeParser) -> Outcome:
     unreadable = check_storable(document)
     for mistake in unreadable:
         report.add(f"{place}.{mistake.place}" if mistake.place else place, mistake.message)
     if unreadable:
         return Outcome()
-    return parse_outcome(document, place, report, replies)
+    return outcomes.parse(document, place, of_site=True)
 
 
 class _RuleParser:
-    def __init__(self, report: Report, replies: ReplyDictionary | None) -> None:
+    def __init__(self, report: Report, replies: ReplyDictionary | None, outcomes: OutcomeParser) -> None:
         self._report = report
         self._replies = replies
+        self._outcomes = outcomes
         self._conditions = ConditionParser(report)
         self._ids: dict[str, str] = {}
 
@@ -143,14 +174,15 @@ class _RuleParser:
 
     def _rule(self, document: object, place: str, *, pinned: bool) -> Rule | None:
         report = self._report
-        keys = ("id", "name", "when") if pinned else ("id", "name", "when", "then")
+        needed = ("id", "name", "when") if pinned else ("id", "name", "when", "then")
+        keys = needed if pinned else (*needed, "monitor")
         if not isinstance(document, dict):
             report.add(place, f"must be an object with {', '.join(keys)}")
             return None
         for key in document:
             if key not in keys:
                 report.add(at_key(place, key), f"unknown key; this has: {', '.join(keys)}")
-        missing = [key for key in keys if key not in document]
+        missing = [key for key in needed if key not in document]
         if missing:
             report.add(place, f"lacks {', '.join(missing)}")
         # What is there is read all the same: every mistake in one answer.
@@ -161,8 +193,11 @@ class _RuleParser:
         when = self._conditions.parse(document["when"], at_key(place, "when")) if "when" in document else None
         then = Outcome()
         if not pinned and "then" in document:
-            then = parse_outcome(document["then"], at_key(place, "then"), report, self._replies)
-        return None if when is None else Rule(identifier, str(name), when, then, pinned)
+            then = self._outcomes.parse(document["then"], at_key(place, "then"))
+        monitor = document.get("monitor", False)
+        if not isinstance(monitor, bool):
+            report.add(at_key(place, "monitor"), "must be true or false")
+        return None if when is None else Rule(identifier, str(name), when, then, pinned, monitor is True)
 
     def _identifier(self, value: object, place: str) -> str:
         if not isinstance(value, str) or not _ID.match(value):

@@ -30,6 +30,7 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     identity: str
     # mab | eap-tls | pap | chap | eap (no method agreed) | unknown
     method: str
+    # Whether it was admitted.
     permitted: bool
     # A code of nac.reasons.
     reason: str
@@ -54,6 +55,10 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     module_microseconds: int
     # Rejects of the same cause that the failure limiter did not log one by one before this one.
     suppressed: int = 0
+    # permit | quarantine | deny as policy has it; "" in records from before, whose verdict is in `permitted`.
+    verdict: str = ""
+    # What was in monitor mode, so that the verdict was not carried out: rule | site | "".
+    monitored: str = ""
 
     @property
     def request(self) -> dict[str, Values]:

@@ -58,6 +58,8 @@ class AuthLog(Base):
     request: Mapped[dict[str, Any]] = mapped_column(JSON())
     module_microseconds: Mapped[int]
     suppressed: Mapped[int]
+    verdict: Mapped[str] = mapped_column(server_default="")
+    monitored: Mapped[str] = mapped_column(server_default="")
 
 
 class AccountingLog(Base):

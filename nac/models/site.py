@@ -22,3 +22,5 @@ class Site(UuidKey, TenantOwned, Base):
     policy_id: Mapped[UUID | None]
     # Outcome in place of the policy's own fallback.
     fallback: Mapped[dict[str, Any] | None]
+    # Policy decides nothing here: what it would decide is logged, and the fallback admits.
+    monitor: Mapped[bool] = mapped_column(default=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from uuid import UUID
 
 from sqlalchemy.orm import Session
 
@@ -20,7 +21,9 @@ from nac.engine import (
 from nac.engine.references import ReferenceKind
 from nac.errors import Conflict, InvalidInput
 from nac.ids import TenantId
+from nac.models import Nas, Site
 from nac.policies import repository
+from nac.policies.fitting import misfits
 
 _WHAT: dict[ReferenceKind, str] = {
     "endpoint-group": "group of endpoints",
@@ -56,6 +59,46 @@ def check_document(session: Session, *, tenant_id: TenantId, document: object) -
     if mistakes:
         raise InvalidPolicy(mistakes)
     return policy
+
+
+def check_at_sites(session: Session, *, tenant_id: TenantId, policy_id: UUID, document: object) -> None:
+    """Whether every NAS at the sites of the policy can do what it answers. Raises InvalidPolicy."""
+    mistakes = [
+        mistake
+        for site in repository.sites_of_policy(session, tenant_id, policy_id)
+        for mistake in _at_site(session, site, document)
+    ]
+    if mistakes:
+        raise InvalidPolicy(mistakes)
+
+
+def check_at_site(session: Session, *, site: Site, policy_id: UUID | None) -> None:
+    """The same for what would decide at one site: the version in force and the site's own fallback."""
+    if mistakes := _at_site(session, site, _in_force(session, site, policy_id)):
+        raise InvalidPolicy(mistakes)
+
+
+def misfits_at_site(session: Session, *, site: Site, nas: Nas) -> list[Mistake]:
+    """What one NAS cannot do of what decides at its site."""
+    return _misfits(site, _in_force(session, site, site.policy_id), [nas])
+
+
+def _in_force(session: Session, site: Site, policy_id: UUID | None) -> object:
+    version = None if policy_id is None else repository.published_version(session, site.tenant_id, policy_id)
+    return version.document if version else {}
+
+
+def _at_site(session: Session, site: Site, document: object) -> list[Mistake]:
+    return _misfits(site, document, repository.nases_at(session, site.tenant_id, site.id))
+
+
+def _misfits(site: Site, document: object, nases: Sequence[Nas]) -> list[Mistake]:
+    if not nases:
+        return []
+    try:
+        return misfits(compile_policy(document, fallback=site.fallback), site, nases)
+    except PolicyErrors as errors:
+        return list(errors.mistakes)
 
 
 def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -> Outcome:

@@ -2,10 +2,11 @@
 
 # Each object of a policy has its keys in this order.
 _KEYS = (
-    *("pinned_denies", "rules", "fallback"),
-    *("id", "name", "when", "then"),
+    *("profiles", "pinned_denies", "rules", "fallback"),
+    *("id", "name", "monitor", "when", "then"),
     *("all", "any", "not", "attribute", "operator", "value", "tag"),
-    *("verdict", "vlan", "reply"),
+    *("verdict", "profile", "vlan", "acl", "downloadable_acl", "entries", "role", "session_timeout"),
+    *("reauthenticate", "psk", "reply"),
 )
 _PLACES = {key: place for place, key in enumerate(_KEYS)}
 

@@ -5,7 +5,7 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import EndpointGroup, Policy, PolicyVersion, Site, UserGroup
+from nac.models import EndpointGroup, Nas, Policy, PolicyVersion, Site, UserGroup
 
 _NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
     "endpoint-group": EndpointGroup,
@@ -54,6 +54,21 @@ def versions_in_status(session: Session, tenant_id: TenantId, policy_id: UUID, s
             PolicyVersion.tenant_id == tenant_id, PolicyVersion.policy_id == policy_id, PolicyVersion.status == status
         )
     ).all()
+
+
+def published_version(session: Session, tenant_id: TenantId, policy_id: UUID) -> PolicyVersion | None:
+    return next(iter(versions_in_status(session, tenant_id, policy_id, "published")), None)
+
+
+def sites_of_policy(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[Site]:
+    """Where it decides, by slug."""
+    query = select(Site).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id)
+    return session.scalars(query.order_by(Site.slug)).all()
+
+
+def nases_at(session: Session, tenant_id: TenantId, site_id: UUID) -> Sequence[Nas]:
+    query = select(Nas).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
+    return session.scalars(query.order_by(Nas.name, Nas.id)).all()
 
 
 def standing_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str, PolicyVersion]]:

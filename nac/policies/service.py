@@ -14,7 +14,15 @@ from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, PolicyVersion
 from nac.policies import repository
-from nac.policies.checking import DictionaryMissing, InvalidPolicy, check_document, check_fallback
+from nac.policies.checking import (
+    DictionaryMissing,
+    InvalidPolicy,
+    check_at_site,
+    check_at_sites,
+    check_document,
+    check_fallback,
+    misfits_at_site,
+)
 from nac.validation import require_name, require_slug
 
 __all__ = [
@@ -23,11 +31,13 @@ __all__ = [
     "NothingToPublish",
     "PolicyNotFound",
     "PolicyVersionNotFound",
+    "check_at_site",
     "check_document",
     "check_fallback",
     "create_policy",
     "list_policies",
     "list_versions",
+    "misfits_at_site",
     "publish_policy",
     "require_by_slug",
     "require_version",
@@ -90,6 +100,7 @@ def publish_policy(
             remedy="Look at it, then publish it.",
         )
     check_document(session, tenant_id=tenant_id, document=draft.document)
+    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     _put_in_force(session, actor, policy, draft, "publish")
     return draft
 
@@ -107,6 +118,7 @@ def roll_back_policy(
     if policy.published_version == number:
         raise Conflict(f"Version {number} is in force already.", place="version")
     check_document(session, tenant_id=tenant_id, document=old.document)
+    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=old.document)
     version = _append(session, policy, old.document, comment or f"Back to version {number}")
     _put_in_force(session, actor, policy, version, "roll-back")
     return version

@@ -30,13 +30,12 @@ def slot_record(row: tuple[int, str, str, str, str, str, int, int]) -> SlotRecor
     return SlotRecord(tenant, tenant_id, slug, served, default_site_id, server_certificate, limit, window_seconds)
 
 
-def site_record(row: tuple[str, str, str, str | None], replies: ReplyDictionary | None) -> SiteRecord:
+def site_record(row: tuple[str, str, str, str | None, bool], replies: ReplyDictionary | None) -> SiteRecord:
     """Raises PolicyErrors where the site's own fallback is none."""
-    site_id, name, policy_id, fallback = row
-    if fallback is None:
-        return SiteRecord(site_id, name, policy_id)
-    compile_outcome(json.loads(fallback), replies=replies)
-    return SiteRecord(site_id, name, policy_id, fallback.encode())
+    site_id, name, policy_id, fallback, monitor = row
+    if fallback is not None:
+        compile_outcome(json.loads(fallback), replies=replies)
+    return SiteRecord(site_id, name, policy_id, (fallback or "").encode(), monitor)
 
 
 def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | None) -> PolicyRecord:

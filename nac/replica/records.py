@@ -57,6 +57,8 @@ class SiteRecord(Record, frozen=True, array_like=True):
     policy_id: str
     # JSON of the site's own fallback outcome, b"" to use the policy's.
     fallback: bytes = b""
+    # Monitor mode: the verdict is logged, the fallback admits.
+    monitor: bool = False
 
 
 class PolicyRecord(Record, frozen=True, array_like=True):
@@ -83,6 +85,8 @@ class EndpointRecord(Record, frozen=True, array_like=True):
     # Approval ends, epoch seconds; 0 means never.
     valid_until: int
     attributes: dict[str, str]
+    # The passphrase of its own or else of its group, sealed with the cell's key; b"" where there is none.
+    sealed_passphrase: bytes = b""
 
 
 class UserRecord(Record, frozen=True, array_like=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, cast
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -12,10 +13,13 @@ from nac.clock import utc_now
 from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, Site, Tenant
+from nac.policies.checking import check_at_site, check_fallback
 from nac.policies.referring import require_unreferenced
 from nac.sites import repository
 from nac.validation import require_name, require_slug
 
+# For what may be set to None.
+UNCHANGED: Any = object()
 # Sessions whose NAS was taken away never see a Stop; NASes commonly tell of live ones each hour or more often.
 _SILENT = timedelta(days=1)
 
@@ -48,6 +52,7 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         policy = session.get(Policy, policy_id)
         if policy is None or policy.tenant_id != tenant_id:
             raise NotFound("There is no such policy.", place="policy")
+        check_at_site(session, site=site, policy_id=policy_id)
     before = {"policy_id": site.policy_id and str(site.policy_id)}
     site.policy_id = policy_id
     session.flush()
@@ -56,6 +61,50 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
         session, actor=actor, action="site.assign-policy", target=slug, tenant_id=tenant_id, before=before, after=after
     )
     return site
+
+
+def set_site(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    monitor: bool | None = None,
+    time_zone: str | None = None,
+    fallback: object = UNCHANGED,
+) -> Site:
+    """Change what is given. `fallback` is an outcome as a document in place of the policy's own, None for the policy's.
+
+    `monitor`: policy decides nothing there, its verdicts are logged and devices are admitted as the fallback admits.
+    Raises InvalidPolicy with every mistake of the fallback.
+    """
+    site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    before = _describe(site)
+    if monitor is not None:
+        site.monitor = monitor
+    if time_zone is not None:
+        site.time_zone = _require_time_zone(time_zone)
+    if fallback is not UNCHANGED:
+        if fallback is not None:
+            check_fallback(session, tenant_id=tenant_id, document=fallback)
+        site.fallback = cast("dict[str, Any] | None", fallback)
+        check_at_site(session, site=site, policy_id=site.policy_id)
+    session.flush()
+    after = _describe(site)
+    audit.append(
+        session,
+        actor=actor,
+        action="site.set",
+        target=slug,
+        tenant_id=tenant_id,
+        before={key: value for key, value in before.items() if value != after[key]},
+        after={key: value for key, value in after.items() if value != before[key]},
+    )
+    return site
+
+
+def _describe(site: Site) -> dict[str, Any]:
+    return {"monitor": site.monitor, "time_zone": site.time_zone, "fallback": site.fallback}
 
 
 def make_default(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> Site:

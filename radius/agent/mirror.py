@@ -38,7 +38,10 @@ FROM certificate_authorities a JOIN tenants t ON t.id = a.tenant_id
 WHERE a.status <> 'revoked'
 GROUP BY a.subject, t.number
 """
-_SITES = "SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text FROM sites WHERE tenant_id = %(tenant)s"
+_SITES = """
+SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text, monitor
+FROM sites WHERE tenant_id = %(tenant)s
+"""
 _POLICIES = """
 SELECT p.id::text, p.name, v.number, v.document::text
 FROM policies p

@@ -76,7 +76,8 @@ CREATE TEMPORARY TABLE shipped_auth (
     at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, nas_identifier text, nas_port text, mac
     macaddr, identity text, method text, permitted boolean, reason text, detail text, rule_id text, rule_name text,
     policy_id uuid, policy_version int, vlan text, reply json, certificate_serial text, tls_version text, resumed
-    boolean, request json, module_microseconds int, suppressed int
+    boolean, request json, module_microseconds int, suppressed int,
+    verdict text, monitored text
 ) ON COMMIT DELETE ROWS
 """
 AUTH_COPY = "COPY shipped_auth FROM STDIN (NULL '')"
@@ -84,14 +85,14 @@ AUTH_INSERT = """
 INSERT INTO auth_log (
     at, cell_id, tenant_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method, permitted,
     reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial, tls_version,
-    resumed, request, module_microseconds, suppressed
+    resumed, request, module_microseconds, suppressed, verdict, monitored
 )
 SELECT
     to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id, nas_address, coalesce(nas_identifier, ''),
     coalesce(nas_port, ''), mac, coalesce(identity, ''), coalesce(method, ''), permitted, coalesce(reason, ''),
     coalesce(detail, ''), coalesce(rule_id, ''), coalesce(rule_name, ''), policy_id, policy_version,
     coalesce(vlan, ''), reply, coalesce(certificate_serial, ''), coalesce(tls_version, ''), resumed, request,
-    module_microseconds, suppressed
+    module_microseconds, suppressed, coalesce(verdict, ''), coalesce(monitored, '')
 FROM shipped_auth
 """
 
@@ -123,4 +124,6 @@ def auth_line(record: AuthRecord) -> str:
         json_text(record.request),
         str(min(record.module_microseconds, _INT4_MAX)),
         str(min(record.suppressed, _INT4_MAX)),
+        record.verdict,
+        record.monitored,
     )

@@ -17,6 +17,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
 from radius.module.credentials import PasswordOpener, examine, method_asked
 from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_method, explain_reject
+from radius.module.passphrases import HIDDEN, PassphraseOpener, complete
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
 from radius.module.settings import CANARY_MAC, CANARY_NAS
@@ -24,6 +25,7 @@ from radius.module.settings import CANARY_MAC, CANARY_NAS
 _cell: Cell
 _journal: Journal
 _open_password: PasswordOpener
+_open_passphrase: PassphraseOpener
 _places = Places()
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
@@ -35,10 +37,11 @@ MAX_NAME = 253
 
 
 def instantiate(_: object) -> int:
-    global _cell, _journal, _open_password
+    global _cell, _journal, _open_password, _open_passphrase
     _cell = the_cell()
     _journal = _cell.journal("auth")
     _open_password = PasswordOpener(_cell.settings.cell_key_file)
+    _open_passphrase = PassphraseOpener(_cell.settings.cell_key_file)
     return radiusd.OK
 
 
@@ -178,12 +181,14 @@ def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
     if slot is None:
         say_not_ready(case.request.slot, case.at)
         return radiusd.REJECT, {"config": _DECIDED}
+    if outcome.needs_passphrase or outcome.passphrase:
+        outcome = complete(case, outcome, _open_passphrase)
     suppressed = _limit(case, slot, outcome)
     if suppressed is not None:
         _journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
     if not outcome.permitted:
         return radiusd.REJECT, {"config": _DECIDED}
-    return radiusd.UPDATED, {"reply": outcome.reply, "config": _PERMITTED}
+    return radiusd.UPDATED, {"reply": outcome.reply + outcome.secret_reply, "config": _PERMITTED}
 
 
 def _is_canary(request: AccessRequest) -> bool:
@@ -224,7 +229,7 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         outcome.policy_id,
         outcome.policy_version,
         outcome.vlan,
-        outcome.reply,
+        outcome.reply + tuple((name, operator, HIDDEN) for name, operator, _ in outcome.secret_reply),
         first(case.certificate, "TLS-Client-Cert-Serial"),
         case.tls_version,
         case.resumed,
@@ -233,6 +238,8 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         case.facts,
         spent_microseconds,
         suppressed,
+        outcome.verdict,
+        outcome.monitored,
     )
 
 

@@ -6,10 +6,10 @@ from nac import clock
 from nac.engine import Request, decide
 from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
-from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
+from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.failure import explain_failure
-from radius.module.policies import Outcome, Policies
+from radius.module.policies import NO_POLICY, Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.resumption import CertificateUnreadable, SessionUnreadable, keep_resumable, stored_certificate
 
@@ -93,7 +93,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("_certificate", "at", "facts", "method", "place", "request", "state")
+    __slots__ = ("_certificate", "at", "endpoint", "facts", "method", "place", "request", "state")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -102,6 +102,8 @@ class Case:
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
         self._certificate: Attributes | None = None
+        # As the tenant knows it, None where it does not, or where its approval has ended.
+        self.endpoint: EndpointRecord | None = None
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
 
@@ -116,6 +118,11 @@ class Case:
     @certificate.setter
     def certificate(self, read: Attributes) -> None:
         self._certificate = read
+
+    @property
+    def vendor(self) -> Values:
+        """Of the NAS, which chooses the form of the reply; () where that is not registered."""
+        return self.place.facts.get("nas.vendor", ())
 
     @property
     def tls_version(self) -> str:
@@ -254,7 +261,9 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         return Outcome(False, "no-site")
     record = case.place.policy
     if record is None:
-        return Outcome(False, "no-policy")
+        if not site.monitor:
+            return Outcome(False, "no-policy")
+        return policies.for_site(site, NO_POLICY).unasked(case.vendor, "no-policy")
     request, facts, now_seconds = case.request, case.facts, case.at // 1_000_000
     expired = False
     endpoint = view.endpoint(slot.tenant, request.mac) if request.mac else None
@@ -265,6 +274,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     known = endpoint is not None and not expired
     facts["endpoint.known"] = (known,)
     if endpoint is not None and known:
+        case.endpoint = endpoint
         facts["endpoint.name"] = (endpoint.name,)
         facts["endpoint.group"] = endpoint.groups
         for name, value in endpoint.attributes.items():
@@ -282,7 +292,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             facts[name] = found
         elif request.may_have_lost(attribute_asked(name)):
             # A rule that denies by it must not be missed.
-            return Outcome(False, "unreadable-text", attribute_asked(name))
+            return site_policy.unasked(case.vendor, "unreadable-text", attribute_asked(name))
     decision = decide(site_policy.policy, Request(facts, now_seconds))
     outcome = site_policy.outcome(decision)
     if not known and outcome.reason == "fallback-denied" and case.method == "mab":

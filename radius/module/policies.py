@@ -4,14 +4,18 @@ import json
 from typing import NamedTuple
 
 from nac.engine import Decision, Policy, compile_policy
-from nac.packet_values import is_of_packet
+from nac.engine.decision import Monitored
+from nac.engine.outcome import Verdict
+from nac.packet_values import Values, is_of_packet
 from nac.replica.records import PolicyRecord, SiteRecord
+from nac.vendors import ReplyPair, Template
 
 # Compiled policies of the tenants of one cell; a site with a fallback of its own holds one more.
 MAX_COMPILED_POLICIES = 2_000
 
 
 class Outcome(NamedTuple):
+    # Whether the device is admitted.
     permitted: bool
     reason: str
     detail: str = ""
@@ -20,7 +24,21 @@ class Outcome(NamedTuple):
     policy_id: str = ""
     policy_version: int = 0
     vlan: str = ""
-    reply: tuple[tuple[str, str, str], ...] = ()
+    reply: tuple[ReplyPair, ...] = ()
+    # As policy has it; in monitor mode not what was done.
+    verdict: Verdict = "deny"
+    monitored: Monitored = ""
+    # Of the reply, to be completed with the passphrase of the endpoint, without which the verdict may be a deny.
+    passphrase: tuple[Template, ...] = ()
+    needs_passphrase: bool = False
+    # Sent as well and never logged.
+    secret_reply: tuple[ReplyPair, ...] = ()
+
+    def refused(self, reason: str, detail: str = "") -> "Outcome":
+        """With the verdict turned to a deny, which monitor mode still only tells."""
+        if self.monitored:
+            return self._replace(verdict="deny", reason=reason, detail=detail)
+        return Outcome(False, reason, detail, self.rule_id, self.rule_name, self.policy_id, self.policy_version)
 
 
 class SitePolicy:
@@ -34,44 +52,59 @@ class SitePolicy:
         self.policy = policy.without_trace()
         # Attributes of the packet that its conditions ask for.
         self.packet_reads = tuple(sorted(name for name in policy.reads if is_of_packet(name)))
-        # By identity: `decide` returns one of these very objects, and they live as long as the policy.
-        self._outcomes = {id(decision): self._make(decision) for decision in policy.decisions}
+        # By identity: `decide` returns the same object for the same rule and vendor, which lives as long as the policy.
+        self._outcomes: dict[int, Outcome] = {}
 
     def outcome(self, decision: Decision) -> Outcome:
         found = self._outcomes.get(id(decision))
-        return self._make(decision) if found is None else found
+        if found is None:
+            found = self._outcomes[id(decision)] = self._make(decision)
+        return found
+
+    def unasked(self, vendor: Values, reason: str, detail: str = "") -> Outcome:
+        """A deny because the rules cannot be asked; only told where the site is in monitor mode."""
+        return self.outcome(self.policy.decisions.of(vendor, -1)).refused(reason, detail)
 
     def _make(self, decision: Decision) -> Outcome:
         return Outcome(
             decision.permitted,
             decision.reason,
-            "",
+            decision.detail,
             decision.rule_id,
             decision.rule_name,
             self.id,
             self.version,
             decision.vlan,
             decision.reply,
+            decision.verdict,
+            decision.monitored,
+            decision.passphrase,
+            decision.needs_passphrase,
         )
+
+
+# What decides where nothing is published: nothing.
+NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 
 class Policies:
     """Compiled anew when the record in the replica is another."""
 
     def __init__(self) -> None:
-        # By site, with the fallback that it was compiled with.
-        self._compiled: dict[str, tuple[bytes, SitePolicy]] = {}
+        # By site, with the site as it was compiled for.
+        self._compiled: dict[str, tuple[SiteRecord, SitePolicy]] = {}
 
     def for_site(self, site: SiteRecord, record: PolicyRecord) -> SitePolicy:
         known = self._compiled.get(site.site_id)
         if known is not None:
-            known_fallback, compiled = known
+            known_site, compiled = known
             same_policy = compiled.version == record.version and compiled.id == record.policy_id
-            if same_policy and known_fallback == site.fallback:
+            if same_policy and (known_site is site or known_site == site):
                 return compiled
         fallback = json.loads(site.fallback) if site.fallback else None
-        compiled = SitePolicy(record, compile_policy(json.loads(record.document), fallback=fallback))
+        policy = compile_policy(json.loads(record.document), fallback=fallback, monitor=site.monitor)
+        compiled = SitePolicy(record, policy)
         if len(self._compiled) >= MAX_COMPILED_POLICIES:
             self._compiled.clear()
-        self._compiled[site.site_id] = (site.fallback, compiled)
+        self._compiled[site.site_id] = (site, compiled)
         return compiled

@@ -189,7 +189,7 @@ def test_vlan_that_no_switch_knows_is_refused(vlan):
 
 @pytest.mark.parametrize("vlan", ["1", "4094", "guests", "Büro"])
 def test_vlan_by_id_or_name_is_taken(vlan):
-    assert compile_outcome({"verdict": "permit", "vlan": vlan}).vlan == vlan
+    assert compile_outcome({"verdict": "permit", "vlan": vlan}).results.vlan == vlan
 
 
 def test_site_fallback_mistakes_have_a_place_of_their_own():
@@ -223,4 +223,4 @@ def test_hostile_nesting_is_refused_quickly():
 def test_empty_policy_denies():
     policy = compile_policy({})
     assert policy.fallback.verdict == "deny"
-    assert policy.decisions[-1].reason == "fallback-denied"
+    assert policy.decisions.of((), -1).reason == "fallback-denied"

@@ -148,7 +148,7 @@ def test_nothing_to_publish_and_unknown_policy_are_refused(do, policy):
 
 
 def test_site_fallback_is_checked_against_the_dictionary(do):
-    assert do(policies.check_fallback, document={"verdict": "permit", "vlan": "99"}).vlan == "99"
+    assert do(policies.check_fallback, document={"verdict": "permit", "vlan": "99"}).results.vlan == "99"
     reply = [{"attribute": "Auth-Type", "value": "Accept"}]
     with pytest.raises(InvalidPolicy, match=r"fallback.reply\[0\]"):
         do(policies.check_fallback, document={"verdict": "permit", "reply": reply})

@@ -1,0 +1,24 @@
+"""What can be said of a condition before there is a request: whether it could hold where some attributes are known."""
+
+from nac.engine.conditions import Comparison, Condition
+from nac.engine.matchers import Attributes
+
+
+def could_match(condition: Condition, known: Attributes) -> bool:
+    """Whether it holds for some request in which the attributes of `known` have those values."""
+    return _outcomes(condition, known)[0]
+
+
+def _outcomes(condition: Condition, known: Attributes) -> tuple[bool, bool]:
+    """Whether it could hold, and whether it could fail; both for what is not known."""
+    if isinstance(condition, Comparison):
+        if condition.attribute.name not in known:
+            return True, True
+        holds = condition.match(known)
+        return holds, not holds
+    children = [_outcomes(child, known) for child in condition.children]
+    if condition.how == "not":
+        could_hold, could_fail = children[0]
+        return could_fail, could_hold
+    combined, other = (all, any) if condition.how == "all" else (any, all)
+    return combined(could for could, _ in children), other(could for _, could in children)

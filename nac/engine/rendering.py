@@ -1,0 +1,114 @@
+"""Whether results can be sent at all: rendered for every vendor, against the dictionaries of the very radiusd.
+
+A mistake is what no NAS could be sent: a value that the dictionaries refuse or that does not fit the packet for any
+vendor that takes the key, and what no vendor takes. What some vendors cannot do is no mistake of the document; it is
+a matter of the NASes at the sites (`Policy.refusals`).
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from nac.engine.mistakes import Report
+from nac.engine.results import WRONG
+from nac.vendors import Rendering, ReplyAttribute, Results, Vendor, all_vendors
+from nac.vendors.vendor import LONGEST_PASSPHRASE
+
+# RFC 2865 3: a packet has at most 4096 octets. The rest is for EAP, keys, State and what radiusd adds itself.
+MAX_REPLY_BYTES = 4096 - 500
+_LONGEST = "x" * LONGEST_PASSPHRASE
+
+
+class ReplyDictionary(Protocol):
+    """What the dictionaries of the very radiusd say; `nac.dictionary.Dictionary` is one."""
+
+    def check(self, attribute: str, value: str, tag: int | None) -> None:
+        """Raises ValueError with a sentence unless radiusd takes this value in a reply."""
+
+    def encoded_bytes(self, attribute: str, value: str, tag: int | None) -> int:
+        """Octets in the packet of a pair that `check` takes."""
+
+    def knows(self, attribute: str) -> bool:
+        """Whether a request may carry an attribute of this name."""
+
+
+# Place within the results, sentence.
+_Problem = tuple[str, str]
+
+
+class RenderingCheck:
+    """Checks the results of one document; equal ones once."""
+
+    def __init__(self, report: Report, replies: ReplyDictionary | None) -> None:
+        self._report = report
+        self._replies = replies
+        self._good: set[Results] = set()
+        self._measured: dict[tuple[str, str, int | None], int | str] = {}
+
+    def check(self, results: Results, place: str) -> None:
+        if results in self._good:
+            return
+        mistakes: dict[_Problem, list[Vendor]] = {}
+        refused: dict[str, list[_Problem]] = {}
+        groups = _alike(results)
+        for vendors in groups:
+            rendering = vendors[0].render(results)
+            for refusal in rendering.refusals:
+                refused.setdefault(refusal.place, []).append((refusal.place, refusal.why))
+            for problem in self._problems(rendering):
+                mistakes.setdefault(problem, []).extend(vendors)
+        of_all = [found[0] for found in refused.values() if len(found) == len(groups)]
+        if not mistakes and not of_all:
+            self._good.add(results)
+        for where, why in of_all:
+            self._report.add(f"{place}.{where}", why)
+        every = sum(map(len, groups))
+        for (where, why), vendors in mistakes.items():
+            of = "" if len(vendors) == every or where.startswith("reply") else f" ({_names(vendors)})"
+            self._report.add(f"{place}.{where}", f"{why}{of}")
+
+    def _problems(self, rendering: Rendering) -> Iterator[_Problem]:
+        octets: dict[str, int] = {}
+        refused = {refusal.place for refusal in rendering.refusals}
+        sent = [*rendering.attributes, *(("psk", item.fill_passphrase(_LONGEST, "")) for item in rendering.passphrase)]
+        for source, item in sent:
+            measured = self._measure(item)
+            if isinstance(measured, str):
+                yield source, measured
+                continue
+            key = source.partition("[")[0]
+            octets[key] = octets.get(key, 0) + measured
+        if sum(octets.values()) > MAX_REPLY_BYTES and not refused:
+            largest = max(octets, key=lambda key: octets[key])
+            yield largest, f"{sum(octets.values())} octets; a reply has room for {MAX_REPLY_BYTES} (RFC 2865 3)"
+
+    def _measure(self, item: ReplyAttribute) -> int | str:
+        """Octets in the packet, or what is wrong with it."""
+        if self._replies is None or item is WRONG:
+            return 0
+        # The rules of RFC 4849 end with an octet that no text of a person may hold.
+        key = item.attribute, item.value.replace("\0", "."), item.tag
+        found = self._measured.get(key)
+        if found is None:
+            try:
+                self._replies.check(*key)
+                found = self._replies.encoded_bytes(*key)
+            except ValueError as error:
+                found = str(error)
+            self._measured[key] = found
+        return found
+
+
+def _alike(results: Results) -> list[list[Vendor]]:
+    """Vendors, together where they take these results in the same form: the RFCs' most often."""
+    keys = tuple(results.given())
+    acl = results.downloadable_acl
+    own = {name for name, _ in acl.by_vendor} if acl is not None else set()
+    groups: dict[tuple[object, ...], list[Vendor]] = {}
+    for vendor in all_vendors().values():
+        forms = tuple(id(vendor.forms[key]) for key in keys)
+        groups.setdefault((*forms, vendor.name if vendor.name in own else ""), []).append(vendor)
+    return list(groups.values())
+
+
+def _names(vendors: list[Vendor]) -> str:
+    return ", ".join(vendor.name for vendor in vendors)

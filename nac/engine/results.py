@@ -1,0 +1,213 @@
+"""Reading what a rule, a fallback or a profile answers: each key by itself, with its mistakes."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from nac.engine.mistakes import Report, at_index, at_key
+from nac.vendors import DEFAULT, KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
+
+RESULT_KEYS = (*KEYS, "reply")
+MAX_REPLY_ATTRIBUTES = 100
+MAX_ACL_ENTRIES = 100
+# A minute keeps a port from being asked all the time; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
+SESSION_SECONDS = (60, 2**31)
+_MAX_VLAN_NAME_BYTES = 32
+_MAX_NAME_BYTES = 128
+_ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
+
+# Stands for an attribute that cannot be read, so that the others keep their numbers.
+WRONG = ReplyAttribute("", "+=", "")
+
+# Results by their field, of the keys that a document gives.
+Given = dict[str, Any]
+
+
+def parse_results(document: Mapping[str, object], place: str, report: Report) -> Given:
+    """The keys of `document` that are results and right; the others are in `report`. null is as if left out."""
+    given: Given = {}
+    for key in RESULT_KEYS:
+        value = document.get(key)
+        if value is not None:
+            found = _PARSERS[key](value, at_key(place, key), report)
+            if found is not None:
+                given[key] = found
+    return given
+
+
+def make_results(given: Given, place: str, report: Report) -> Results:
+    """The results with what several keys say together checked."""
+    results = Results(**given)
+    if results.reauthenticate and not results.session_timeout:
+        report.add(at_key(place, "reauthenticate"), "needs session_timeout, at whose end it authenticates again")
+    if results.acl and results.downloadable_acl:
+        report.add(at_key(place, "downloadable_acl"), "acl names one already; use one of the two (RFC 4849 2)")
+    return results
+
+
+def _vlan(value: object, place: str, report: Report) -> str | None:
+    if not isinstance(value, str) or not value:
+        report.add(place, 'must be text in quotes: an id such as "20", or the name of a VLAN')
+        return None
+    if value.isdigit():
+        if not value.isascii() or value.startswith("0") or len(value) > 4 or not 1 <= int(value) <= 4094:
+            report.add(place, "a VLAN id is 1 to 4094 (IEEE 802.1Q), without leading zeros")
+            return None
+    elif not _is_name(value, _MAX_VLAN_NAME_BYTES):
+        report.add(place, f"a VLAN name has 1 to {_MAX_VLAN_NAME_BYTES} printable characters (IEEE 802.1Q 12.10.2)")
+        return None
+    return value
+
+
+def _is_name(value: object, most_bytes: int = _MAX_NAME_BYTES) -> bool:
+    return (
+        isinstance(value, str)
+        and bool(value)
+        and value.isprintable()
+        and value == value.strip()
+        and len(value.encode("utf-8", "surrogatepass")) <= most_bytes
+    )
+
+
+def _name(value: object, place: str, report: Report) -> object:
+    if _is_name(value):
+        return value
+    report.add(place, f"must be text of 1 to {_MAX_NAME_BYTES} printable characters: the name that the NAS knows")
+    return None
+
+
+def _session_timeout(value: object, place: str, report: Report) -> int | None:
+    least, most = SESSION_SECONDS
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    report.add(place, f"must be seconds, a whole number from {least} to {most}, without quotes")
+    return None
+
+
+def _reauthenticate(value: object, place: str, report: Report) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    report.add(place, "must be true or false")
+    return None
+
+
+def _psk(value: object, place: str, report: Report) -> object:
+    if value == "endpoint":
+        return value
+    report.add(place, 'must be "endpoint": the passphrase that is stored with the endpoint or its group')
+    return None
+
+
+def _downloadable_acl(value: object, place: str, report: Report) -> DownloadableAcl | None:
+    if isinstance(value, list):
+        entries = _entries(value, place, report)
+        return None if entries is None else DownloadableAcl(entries=entries)
+    if not isinstance(value, dict):
+        report.add(place, 'must be a list of entries, or {"name": ..., "entries": [...]}')
+        return None
+    for key in value:
+        if key not in ("name", "entries"):
+            report.add(at_key(place, key), "unknown key; a downloadable ACL has: name, entries")
+    name = _name(value["name"], at_key(place, "name"), report) if "name" in value else ""
+    listed, where = value.get("entries"), at_key(place, "entries")
+    if not isinstance(listed, dict):
+        entries = _entries(listed, where, report)
+        return None if entries is None or name is None else DownloadableAcl(str(name), entries)
+    by_vendor = _entries_by_vendor(listed, where, report)
+    if by_vendor is None or name is None:
+        return None
+    return DownloadableAcl(str(name), by_vendor.pop(DEFAULT, ()), tuple(by_vendor.items()))
+
+
+def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> dict[str, tuple[str, ...]] | None:
+    found: dict[str, tuple[str, ...]] = {}
+    good = bool(value)
+    if not value:
+        report.add(place, "must have entries for at least one vendor")
+    for written, listed in value.items():
+        vendor, where = known_vendor(written), at_key(place, written)
+        if vendor is None:
+            report.add(where, "is no vendor; `nas vendors` lists them")
+        elif vendor.name in found:
+            report.add(where, f"{vendor.name} has entries already")
+        entries = _entries(listed, where, report)
+        if vendor is None or vendor.name in found or entries is None:
+            good = False
+        else:
+            found[vendor.name] = entries
+    return found if good else None
+
+
+def _entries(value: object, place: str, report: Report) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or not value:
+        report.add(place, "must be a list of entries, text in the syntax of the NAS, that is not empty")
+        return None
+    if len(value) > MAX_ACL_ENTRIES:
+        report.add(place, f"{len(value)} entries; a downloadable ACL has at most {MAX_ACL_ENTRIES}")
+        return None
+    wrong = [index for index, entry in enumerate(value) if not _is_name(entry, 4096)]
+    for index in wrong:
+        report.add(at_index(place, index), "must be one line of printable text, without blanks around it")
+    return None if wrong else tuple(value)
+
+
+def _reply(value: object, place: str, report: Report) -> tuple[ReplyAttribute, ...] | None:
+    if not isinstance(value, list):
+        report.add(place, "must be a list of attributes")
+        return None
+    if len(value) > MAX_REPLY_ATTRIBUTES:
+        report.add(place, f"more than {MAX_REPLY_ATTRIBUTES} attributes")
+        return None
+    found: list[ReplyAttribute] = []
+    seen: set[str] = set()
+    for index, entry in enumerate(value):
+        where = at_index(place, index)
+        item = _attribute(entry, where, report)
+        found.append(item or WRONG)
+        if item is None:
+            continue
+        name = item.attribute.lower()
+        if name in seen and item.operator == ":=":
+            # radiusd replaces the first attribute of that name, whatever its tag.
+            report.add(at_key(where, "operator"), f'":=" replaces the {item.attribute} before; "+=" sends both')
+        seen.add(name)
+    return tuple(found)
+
+
+def _attribute(document: object, place: str, report: Report) -> ReplyAttribute | None:
+    if not isinstance(document, dict):
+        report.add(place, 'must be an object: {"attribute": ..., "value": ...}')
+        return None
+    for key in document:
+        if key not in ("attribute", "operator", "value", "tag"):
+            report.add(at_key(place, key), "unknown key; a reply attribute has: attribute, operator, value, tag")
+    name, operator = document.get("attribute"), document.get("operator", ":=")
+    value, tag = document.get("value"), document.get("tag")
+    good = True
+    if not isinstance(name, str) or not _ATTRIBUTE_NAME.match(name):
+        report.add(at_key(place, "attribute"), "must be the name of a RADIUS attribute; a tag goes into its own key")
+        good = False
+    if operator not in (":=", "+="):
+        report.add(at_key(place, "operator"), 'must be ":=" (set, the default) or "+=" (add one more)')
+        good = False
+    if not isinstance(value, str) or not value:
+        report.add(at_key(place, "value"), "must be text in quotes, numbers too, and not empty")
+        good = False
+    if tag is not None and (not isinstance(tag, int) or isinstance(tag, bool) or not 0 <= tag <= 31):
+        report.add(at_key(place, "tag"), "must be a number from 0 to 31 (RFC 2868 3)")
+        good = False
+    if not good:
+        return None
+    return ReplyAttribute(cast(str, name), cast(str, operator), cast(str, value), cast("int | None", tag))
+
+
+_PARSERS: dict[str, Callable[[object, str, Report], object]] = {
+    "vlan": _vlan,
+    "acl": _name,
+    "downloadable_acl": _downloadable_acl,
+    "role": _name,
+    "session_timeout": _session_timeout,
+    "reauthenticate": _reauthenticate,
+    "psk": _psk,
+    "reply": _reply,
+}

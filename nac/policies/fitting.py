@@ -1,0 +1,35 @@
+"""Whether the NASes at a site can do what its policy answers: a device behind one that cannot is refused."""
+
+from collections.abc import Iterable, Sequence
+
+from nac.engine import Mistake, Policy
+from nac.models import Nas, Site
+from nac.vendors import all_vendors, known_vendor
+
+
+def misfits(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
+    """What registered NASes of the site cannot do, by the place in the policy, of the rules that can match there."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for nas in nases:
+        known = {"nas.name": (nas.name,), "nas.vendor": (nas.vendor,), "site.name": (site.name,)}
+        for place, why in policy.refusals(known):
+            found.setdefault((place, why), []).append(nas.name)
+    return [Mistake(place, f"{why} ({_named(names)} at site {site.slug})") for (place, why), names in found.items()]
+
+
+def notes(policy: Policy) -> list[Mistake]:
+    """What some vendors cannot do, to be told to whoever writes the policy: their NASes would refuse the devices."""
+    found = {mistake: None for vendor in all_vendors() for mistake in policy.refusals({"nas.vendor": (vendor,)})}
+    return [Mistake(place, why) for place, why in found]
+
+
+def note_of_vendor(vendor: str) -> str:
+    """What to tell of a NAS whose vendor is none of ours; "" where there is nothing to tell."""
+    if not vendor or known_vendor(vendor) is not None:
+        return ""
+    return f"{vendor!r} is no vendor that Admit knows, so the NAS is answered as the RFCs have it: ./admit nas vendors"
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(sorted(names)[:3])
+    return f"{shown} and {len(names) - 3} more NASes" if len(names) > 3 else shown

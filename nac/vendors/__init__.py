@@ -1,0 +1,25 @@
+"""Vendors of NASes: data files (`*.toml`, format in docs/vendors.md) that say into which attributes results are put.
+
+`find_vendor(nas.vendor).render(results)` gives the attributes, or what that vendor cannot do. Nothing here imports
+more than the standard library: radiusd's module, the API and the worker share it through `nac.engine`.
+"""
+
+from nac.vendors.catalogue import DEFAULT, all_vendors, find_vendor, known_vendor
+from nac.vendors.results import KEYS, DownloadableAcl, ReplyAttribute, ReplyPair, Results
+from nac.vendors.vendor import Refusal, Rendering, Template, Vendor
+
+__all__ = [
+    "DEFAULT",
+    "KEYS",
+    "DownloadableAcl",
+    "Refusal",
+    "Rendering",
+    "ReplyAttribute",
+    "ReplyPair",
+    "Results",
+    "Template",
+    "Vendor",
+    "all_vendors",
+    "find_vendor",
+    "known_vendor",
+]

@@ -1,0 +1,66 @@
+"""What a policy answers, in words of no vendor, and the RADIUS attributes that it becomes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+# Attribute, operator, value as rlm_python3 takes them.
+ReplyPair = tuple[str, str, str]
+
+# The vendor-neutral keys of a result; each is a table in a vendor's file.
+KEYS = ("vlan", "acl", "downloadable_acl", "role", "session_timeout", "reauthenticate", "psk")
+
+
+@lru_cache(maxsize=4_096)
+def _shared_pair(name: str, operator: str, value: str) -> ReplyPair:
+    """Rules by the dozen answer with the same attributes: one tuple for all of them in a process."""
+    return name, operator, value
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyAttribute:
+    attribute: str
+    operator: str
+    value: str
+    tag: int | None = None
+
+    def pair(self) -> ReplyPair:
+        """As rlm_python3 takes it. radiusd reads a value as a double-quoted string: a backslash begins an escape."""
+        name = self.attribute if self.tag is None else f"{self.attribute}:{self.tag}"
+        return _shared_pair(name, self.operator, self.value.replace("\\", "\\\\").replace("\0", "\\000"))
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadableAcl:
+    """Entries in the syntax of the NAS; those of `by_vendor` (canonical name, entries) in place of `entries`."""
+
+    name: str = ""
+    entries: tuple[str, ...] = ()
+    by_vendor: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def entries_for(self, vendor: str) -> tuple[str, ...]:
+        return dict(self.by_vendor).get(vendor, self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The zero value answers a bare Access-Accept."""
+
+    # An id from 1 to 4094, or a name.
+    vlan: str = ""
+    # Name of an ACL that the NAS has.
+    acl: str = ""
+    downloadable_acl: DownloadableAcl | None = None
+    role: str = ""
+    # Seconds; 0 leaves it to the NAS.
+    session_timeout: int = 0
+    # At the end of the session authenticate again (RFC 2865 5.29) in place of ending it.
+    reauthenticate: bool = False
+    # "endpoint": the passphrase stored with the endpoint or its group.
+    psk: Literal["", "endpoint"] = ""
+    reply: tuple[ReplyAttribute, ...] = field(default=())
+
+    def given(self) -> Iterator[str]:
+        """The keys that say something, in the order in which they become attributes."""
+        return (key for key in KEYS if getattr(self, key))

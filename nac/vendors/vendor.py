@@ -1,0 +1,173 @@
+"""A vendor of NASes: into which attributes it wants each vendor-neutral result put, and what it cannot do."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from nac.vendors.results import ReplyAttribute, ReplyPair, Results
+
+Encoding = Literal["text", "hex", "pmk"]
+# IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters; the key is PBKDF2 of it over the SSID.
+LONGEST_PASSPHRASE = 63
+_PMK_ROUNDS, _PMK_OCTETS = 4096, 32
+# ACE numbers, so that a person who looks at the NAS finds them spaced as usual.
+_ENTRY_STEP = 10
+
+
+@lru_cache(maxsize=4_096)
+def _pmk(passphrase: str, ssid: str) -> str:
+    key = hashlib.pbkdf2_hmac("sha1", passphrase.encode(), ssid.encode(), _PMK_ROUNDS, _PMK_OCTETS)
+    return f"0x00{key.hex()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One attribute; `value` holds placeholders in braces."""
+
+    attribute: str
+    operator: str
+    value: str
+    tag: int | None = None
+    # "hex" as octets are written for radiusd; "pmk": 0x00 and the pairwise master key of passphrase and SSID.
+    encoding: Encoding = "text"
+
+    def fill(self, **values: object) -> ReplyAttribute:
+        text = self.value.format(**values)
+        if self.encoding == "hex":
+            text = "0x" + text.encode().hex()
+        return ReplyAttribute(self.attribute, self.operator, text, self.tag)
+
+    def fill_passphrase(self, passphrase: str, ssid: str) -> ReplyAttribute:
+        if self.encoding == "pmk":
+            return ReplyAttribute(self.attribute, self.operator, _pmk(passphrase, ssid), self.tag)
+        return self.fill(psk=passphrase)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a vendor takes one key of a result."""
+
+    attributes: tuple[Template, ...] = ()
+    # Why it does not take the key at all.
+    cannot: str = ""
+    # What a value (of a downloadable ACL each entry) must look like, and that in words.
+    takes: re.Pattern[str] | None = None
+    wanted: str = ""
+    # Between the entries where one attribute holds them all.
+    separator: str = ""
+
+
+class Rendered(NamedTuple):
+    # The key or, as "reply[2]", the entry of the result that it comes from.
+    source: str
+    attribute: ReplyAttribute
+
+
+class Refusal(NamedTuple):
+    """What this vendor cannot do; `place` within the result, such as "acl" or "reply[2].attribute"."""
+
+    place: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    attributes: tuple[Rendered, ...] = ()
+    # To be completed with the passphrase of the endpoint.
+    passphrase: tuple[Template, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+    def pairs(self) -> tuple[ReplyPair, ...]:
+        return tuple(item.attribute.pair() for item in self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    # As in `nas.vendor`, in lower case.
+    name: str
+    title: str
+    aliases: tuple[str, ...]
+    forms: Mapping[str, Form]
+
+    def render(self, results: Results) -> Rendering:
+        """The attributes; where there are refusals they are not the whole result and must not be sent. Never raises."""
+        made: list[Rendered] = []
+        passphrase: tuple[Template, ...] = ()
+        refusals: list[Refusal] = []
+        for key in results.given():
+            form = self.forms[key]
+            values = self._values(key, results)
+            if why := self._refusal(form, key, values):
+                refusals.append(Refusal(key, why))
+            elif key == "psk":
+                passphrase = form.attributes
+            else:
+                made += (Rendered(key, attribute) for attribute in _fill(form, key, values))
+        refusals += _collisions(made, passphrase)
+        made += _others(results, {item.attribute.attribute.lower() for item in made})
+        refusals += _set_twice(made, passphrase)
+        return Rendering(tuple(made), passphrase, tuple(refusals))
+
+    def _values(self, key: str, results: Results) -> tuple[str, ...]:
+        if key == "downloadable_acl":
+            assert results.downloadable_acl is not None
+            return results.downloadable_acl.entries_for(self.name)
+        return (str(getattr(results, key)),)
+
+    def _refusal(self, form: Form, key: str, values: tuple[str, ...]) -> str:
+        if form.cannot:
+            return f"{self.title}: {form.cannot}"
+        if not values:
+            return f"{self.title}: it has no entries for this vendor"
+        if form.takes is not None:
+            wrong = next((value for value in values if not form.takes.fullmatch(value)), None)
+            if wrong is not None:
+                return f"{self.title}: it takes {form.wanted}, not {wrong[:64]!r}"
+        return ""
+
+
+def _fill(form: Form, key: str, values: tuple[str, ...]) -> Iterator[ReplyAttribute]:
+    for template in form.attributes:
+        if key != "downloadable_acl":
+            yield template.fill(**{key: values[0]})
+        elif "{entry}" in template.value:
+            for number, entry in enumerate(values, start=1):
+                yield template.fill(entry=entry, number=number * _ENTRY_STEP)
+        else:
+            yield template.fill(entries=form.separator.join(values))
+
+
+def _collisions(made: list[Rendered], passphrase: tuple[Template, ...]) -> Iterator[Refusal]:
+    """Two keys that one and the same attribute would have to hold."""
+    owners: dict[str, str] = {}
+    of_keys: list[tuple[str, ReplyAttribute | Template]] = [*made, *(("psk", template) for template in passphrase)]
+    for source, item in of_keys:
+        owner = owners.setdefault(item.attribute.lower(), source) if item.operator == ":=" else source
+        if owner != source:
+            yield Refusal(source, f"{owner} is in {item.attribute} already; use one of the two")
+
+
+def _others(results: Results, used: set[str]) -> Iterator[Rendered]:
+    """The dictionary attributes of `reply`; a list that a key has begun is gone on with, not replaced."""
+    for index, item in enumerate(results.reply):
+        if item.operator == ":=" and item.attribute.lower() in used:
+            item = ReplyAttribute(item.attribute, "+=", item.value, item.tag)
+        yield Rendered(f"reply[{index}]", item)
+
+
+def _set_twice(made: list[Rendered], passphrase: tuple[Template, ...]) -> Iterator[Refusal]:
+    """Attributes of `reply` that a key sets by itself."""
+    owners = {item.attribute.lower(): "psk" for item in passphrase if item.operator == ":="}
+    for source, item in made:
+        name = item.attribute.lower()
+        if not source.startswith("reply"):
+            if item.operator == ":=":
+                owners[name] = source
+        elif name in owners:
+            yield Refusal(f"{source}.attribute", f"{owners[name]} sets this attribute already; use one of the two")
