@@ -57,6 +57,8 @@ class SiteRecord(Record, frozen=True, array_like=True):
     policy_id: str
     # JSON of the site's own fallback outcome, b"" to use the policy's.
     fallback: bytes = b""
+    # IANA name; times of day in a policy are of this zone.
+    time_zone: str = "UTC"
 
 
 class PolicyRecord(Record, frozen=True, array_like=True):

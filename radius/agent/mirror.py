@@ -38,7 +38,9 @@ FROM certificate_authorities a JOIN tenants t ON t.id = a.tenant_id
 WHERE a.status <> 'revoked'
 GROUP BY a.subject, t.number
 """
-_SITES = "SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text FROM sites WHERE tenant_id = %(tenant)s"
+_SITES = """
+SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text, time_zone FROM sites WHERE tenant_id = %(tenant)s
+"""
 _POLICIES = """
 SELECT p.id::text, p.name, v.number, v.document::text
 FROM policies p
@@ -162,7 +164,7 @@ class Mirror:
         except PolicyErrors as exc:
             batch.keep_site(tenant, site_id)
             self._refuse(
-                tenant, "site", site_id, f"The fallback of site {row[1]} is not used: {compiling.mistakes(exc)}"
+                tenant, "site", site_id, f"What changed at site {row[1]} is not used: {compiling.mistakes(exc)}"
             )
         else:
             self._calm(tenant, "site", site_id)
