@@ -136,6 +136,13 @@ REASONS = _catalogue(
         "The certificate or its chain is broken; see the detail. Enrol the device again.",
     ),
     Reason(
+        "certificate-unread",
+        "Certificate could not be read again",
+        "The policy asks for a field of the certificate that is read from the stored TLS session, and none was stored: "
+        "the device takes no session tickets, or the cell has no room for sessions. Make room, update the device, or "
+        "take the field out of the policy.",
+    ),
+    Reason(
         "no-certificate",
         "No certificate was shown",
         "The device offered no certificate. Choose one in its network profile.",

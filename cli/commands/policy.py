@@ -11,7 +11,7 @@ from cli.mistakes import mistake_rows, mistakes_listed
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.engine import read_policy_text
 from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
-from nac.engine.conditions import operators_of
+from nac.engine.operators import operators_of
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
 from nac.policies.fitting import notes
@@ -190,6 +190,6 @@ def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str,
     """The kinds that each set of operators applies to, and the attributes to which more do than to their kind."""
     told: dict[tuple[str, ...], dict[str, None]] = {}
     for attribute in found:
-        what = attribute.name if attribute.numeric else attribute.kind
+        what = attribute.kind
         told.setdefault(operators_of(attribute), {})[what] = None
     return told

@@ -8,10 +8,12 @@ write them as people do.
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["text", "boolean", "mac", "address"]
+# open: text, a whole number or a truth value, compared as what the condition compares it with.
+Kind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
 
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = re.compile(r"[0-9a-f]{1,12}\Z")
@@ -28,8 +30,32 @@ class Attribute:
     folded: bool = False
     # The only values there are; () where any text may occur.
     choices: tuple[str, ...] = ()
-    # Text that may spell a number: greater_than and less_than apply.
-    numeric: bool = False
+    # What the engine works it out from; "" where the request says it.
+    derived_from: str = ""
+
+
+# X.520's names of subject and issuer parts, as OpenSSL shortens them; True where upper and lower case mean the same by
+# nature (DNS labels, mail addresses).
+NAME_PARTS = {
+    "CN": ("common name", False),
+    "O": ("organisation", False),
+    "OU": ("organisational unit", False),
+    "C": ("country", False),
+    "ST": ("state or province", False),
+    "L": ("locality", False),
+    "DC": ("domain component", True),
+    "UID": ("user id", False),
+    "GN": ("given name", False),
+    "SN": ("surname", False),
+    "title": ("title", False),
+    "emailAddress": ("mail address", True),
+    "serialNumber": ("serial number of the device or person", False),
+}
+
+
+def _name_parts(whose: str, what: str) -> Iterator[Attribute]:
+    for part, (meaning, folded) in NAME_PARTS.items():
+        yield Attribute(f"certificate.{whose}.{part}", "text", f"{what}: {meaning}", many=True, folded=folded)
 
 
 def _catalogue(*attributes: Attribute) -> dict[str, Attribute]:
@@ -37,10 +63,13 @@ def _catalogue(*attributes: Attribute) -> dict[str, Attribute]:
 
 
 CATALOGUE = _catalogue(
+    Attribute("time", "time", "Day and time of day at the site", derived_from="at"),
     Attribute("method", "text", "How the device authenticates", choices=("mab", "eap-tls", "pap", "chap")),
     Attribute("mac", "mac", "MAC address of the device, 12 lower-case hex digits", folded=True),
     Attribute("mac.random", "boolean", "The MAC address is locally administered (IEEE 802c)"),
-    Attribute("identity", "text", "User-Name or EAP identity as sent"),
+    Attribute("identity", "text", "User-Name or EAP identity as sent; with a certificate its common name"),
+    Attribute("identity.user", "text", "The identity up to its last @", derived_from="identity"),
+    Attribute("identity.realm", "text", "The identity behind its last @", folded=True, derived_from="identity"),
     Attribute("ssid", "text", "Wireless network name"),
     Attribute("site.name", "text", "Site of the NAS"),
     Attribute("nas.name", "text", "Name of the registered NAS"),
@@ -51,31 +80,47 @@ CATALOGUE = _catalogue(
     Attribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
     Attribute("endpoint.name", "text", "Name of the endpoint"),
     Attribute("endpoint.group", "text", "Groups of the endpoint", many=True),
+    Attribute("endpoint.vendor", "text", "Who made the device, by its MAC address"),
+    Attribute("endpoint.profile", "text", "What kind of device it was found to be"),
+    Attribute("endpoint.profile.confidence", "number", "How sure that is, 0 to 100"),
+    Attribute("endpoint.first_seen_age", "number", "Days since the device was first seen"),
     Attribute("user.name", "text", "Name of the stored user", folded=True),
     Attribute("user.group", "text", "Groups of the user", many=True),
     Attribute("certificate.common_name", "text", "Common name of the client certificate"),
     Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
+    *_name_parts("subject", "Subject"),
     Attribute("certificate.issuer", "text", "Issuer in OpenSSL's one-line form"),
+    *_name_parts("issuer", "Issuer"),
     Attribute("certificate.serial", "text", "Serial number in hex", folded=True),
     Attribute("certificate.profile", "text", "Profile it was issued with, such as eap-client-device"),
     Attribute("certificate.san.dns", "text", "DNS names (RFC 4343: case-insensitive)", many=True, folded=True),
     Attribute("certificate.san.email", "text", "Mail addresses", many=True, folded=True),
     Attribute("certificate.san.upn", "text", "User principal names", many=True, folded=True),
     Attribute("certificate.san.uri", "text", "URIs", many=True),
+    Attribute("certificate.san.ip", "address", "IP addresses", many=True, folded=True),
     Attribute("certificate.eku", "text", "Extended key usages, dotted OIDs", many=True),
+    Attribute("certificate.policy", "text", "Certificate policies, dotted OIDs", many=True),
+    Attribute("certificate.template.name", "text", "Name of a Microsoft template of version 1"),
+    Attribute("certificate.template.oid", "text", "Dotted OID of a Microsoft template of version 2"),
+    Attribute("certificate.age_days", "number", "Whole days since the certificate became valid"),
+    Attribute("certificate.expires_in_days", "number", "Whole days until the certificate expires"),
     Attribute("tls.version", "text", "TLS version", choices=("1.0", "1.1", "1.2", "1.3")),
     Attribute("tls.resumed", "boolean", "The TLS session was resumed"),
+    Attribute("session.count.endpoint", "number", "Sessions that the device has already"),
+    Attribute("session.count.user", "number", "Sessions that the user has already"),
 )
 
 RADIUS_PREFIX = "radius."
 _OPEN_PREFIXES = {
     "endpoint.attribute.": "Attribute of the endpoint, by its name",
+    "posture.": "What another system said of the device, by its name",
+    "mdm.": "What device management said of the device, by its name",
     RADIUS_PREFIX: "Attribute of the request, as radiusd prints it",
 }
 
 
 def find_attribute(name: str) -> Attribute | None:
-    """The attribute of this name, those under an open prefix ("endpoint.attribute.", "radius.") included."""
+    """The attribute of this name, those under an open prefix ("endpoint.attribute.", "radius.", ...) included."""
     known = CATALOGUE.get(name)
     if known is not None:
         return known
@@ -91,7 +136,7 @@ def open_attributes() -> list[Attribute]:
 
 
 def _open_attribute(prefix: str, name: str) -> Attribute:
-    return Attribute(prefix + name, "text", _OPEN_PREFIXES[prefix], many=prefix == RADIUS_PREFIX, numeric=True)
+    return Attribute(prefix + name, "open", _OPEN_PREFIXES[prefix], many=prefix == RADIUS_PREFIX)
 
 
 def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:

@@ -1,31 +1,33 @@
-"""Conditions: all, any, not over comparisons of one attribute with a value.
+"""Conditions: all, any, not over comparisons of one attribute with a value, and references to named conditions.
 
 Semantics:
 * A comparison with a missing attribute is false; so `{"not": {...}}` of it is true. `exists` tells the two apart.
 * An attribute with several values matches if any of them does. "None of them" is `not`.
 * "Not equal" is `{"not": {"operator": "equals", ...}}`: no operator holds and fails at once.
 * `{"all": []}` always matches; `{"any": []}` never does and is refused as unreachable.
-* Text compares exactly, or case-folded where the attribute is case-insensitive by nature (see `attributes`).
+* Text compares exactly, or case-folded where the attribute is case-insensitive by nature (see `attributes`) or the
+  comparison says "ignore_case".
+* `{"condition": name}` means what the condition of that name means; limits hold as if it stood there.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from nac.engine import matchers
-from nac.engine.attributes import Attribute, find_attribute, normalise_text
-from nac.engine.matchers import Match
+from nac.engine import matchers, windows
+from nac.engine.attributes import CATALOGUE, Attribute, find_attribute
+from nac.engine.matchers import MISSING, Attributes, Match, Scalar
 from nac.engine.mistakes import Report, at_index, at_key
+from nac.engine.named import MAX_NAMED, Suggestions, reading_order
+from nac.engine.operators import OPERATORS, Compiled, Wanted, compile_value, require_operator, shown, takes_ignore_case
 
 MAX_DEPTH = 10
 MAX_CONDITIONS = 2000
+MAX_PATTERNS = 100
+_KINDS = ("all", "any", "not", "attribute", "condition")
 
-Value = str | int | bool | frozenset[str] | None
-_WHOLE = ("equals", "one_of")
-_PARTIAL = ("starts_with", "ends_with", "contains")
-_NUMERIC = ("greater_than", "less_than")
-_OF_BOOLEANS = ("equals", "exists")
-OPERATORS = (*_WHOLE, *_PARTIAL, "exists", *_NUMERIC)
+# JSON, as a document has it.
+Value = object
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,17 @@ class Comparison:
     attribute: Attribute
     operator: str
     value: Value
+    # The value in comparable form.
+    wanted: Wanted
+    folded: bool
     match: Match = field(compare=False, repr=False)
+
+    def seen(self, attributes: Attributes) -> tuple[Scalar, ...]:
+        """The values it looked at, for people; () where the attribute is missing."""
+        values = tuple(attributes.get(self.attribute.name, MISSING))
+        if self.attribute.kind == "time":
+            return tuple(windows.shown(value) for value in values if isinstance(value, int))
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +70,103 @@ def names_read(condition: Condition) -> Iterator[str]:
         yield from names_read(child)
 
 
-class ConditionParser:
-    """Parses the conditions of one document and counts them against its limit."""
+class _Extent(NamedTuple):
+    """Of a condition with every reference put in: how many it is made of, and how deep they are nested."""
 
-    def __init__(self, report: Report) -> None:
+    size: int
+    depth: int
+
+
+class _Definition(NamedTuple):
+    condition: Condition
+    extent: _Extent
+
+
+class ConditionParser:
+    """Parses the conditions of one document and counts them against its limits."""
+
+    def __init__(self, report: Report, definitions: object = None) -> None:
+        """`definitions`: the document's named conditions; mistakes in them are reported here, used or not."""
         self._report = report
+        self._suggestions = Suggestions()
+        # As written, everywhere.
+        self._written = 0
+        self._patterns = 0
+        # With references put in: of the rules, or of the definition that is being read.
         self._count = 0
+        self._deepest = 0
         self.attributes_read: list[tuple[str, Attribute]] = []
+        self._named: dict[str, _Definition | None] = {}
+        if definitions is not None:
+            self._define(definitions)
+
+    def _define(self, definitions: object) -> None:
+        if not isinstance(definitions, dict):
+            self._report.add("conditions", "must be an object of names and conditions")
+            return
+        if len(definitions) > MAX_NAMED:
+            self._report.add("conditions", f"{len(definitions)} names; a policy has at most {MAX_NAMED}")
+            return
+        self._named = dict.fromkeys(definitions)
+        order, circles = reading_order(definitions)
+        for circle in circles:
+            place = at_key("conditions", circle[0])
+            self._report.add(place, f"refers to itself: {' -> '.join(circle)}; take one of these references out")
+        for name in order:
+            self._count = self._deepest = 0
+            parsed = self.parse(definitions[name], at_key("conditions", name))
+            if parsed is not None:
+                self._named[name] = _Definition(parsed, _Extent(self._count, self._deepest))
+        self._count = self._deepest = 0
 
     def parse(self, document: object, place: str, depth: int = 1) -> Condition | None:
         """The condition, or None after reporting why there is none."""
-        self._count += 1
-        if self._count == MAX_CONDITIONS + 1:
+        self._written += 1
+        if self._written == MAX_CONDITIONS + 1:
             self._report.add(place, f"more than {MAX_CONDITIONS} conditions; use one_of, or groups")
-        if self._count > MAX_CONDITIONS:
-            return None
-        if depth > MAX_DEPTH:
-            self._report.add(place, f"nested deeper than {MAX_DEPTH} conditions; flatten it")
+        if self._written > MAX_CONDITIONS or not self._fits(_Extent(1, 1), place, depth):
             return None
         if not isinstance(document, dict):
             self._report.add(place, 'must be an object: {"all": [...]}, {"any": [...]}, {"not": ...} or a comparison')
             return None
-        kinds = [key for key in ("all", "any", "not", "attribute") if key in document]
+        kinds = [key for key in _KINDS if key in document]
         if len(kinds) != 1:
-            self._report.add(place, 'must have exactly one of the keys "all", "any", "not", "attribute"')
+            self._report.add(place, f"must have exactly one of the keys {', '.join(map(_quoted, _KINDS))}")
             return None
-        if kinds[0] == "attribute":
+        kind = kinds[0]
+        if kind == "attribute":
             return self._comparison(document, place)
-        self._refuse_other_keys(document, (kinds[0],), place)
-        if kinds[0] == "not":
-            return self._negation(document["not"], at_key(place, "not"), depth)
-        return self._junction(kinds[0], document[kinds[0]], at_key(place, kinds[0]), depth)
+        self._refuse_other_keys(document, (kind,), place)
+        below = at_key(place, kind)
+        if kind == "condition":
+            return self._reference(document[kind], below, depth)
+        if kind == "not":
+            return self._negation(document[kind], below, depth)
+        return self._junction(kind, document[kind], below, depth)
+
+    def _fits(self, extent: _Extent, place: str, depth: int) -> bool:
+        """Counts what stands at `place`; False after reporting that it is too much."""
+        deepest = depth + extent.depth - 1
+        if deepest > MAX_DEPTH:
+            self._report.add(place, f"nested deeper than {MAX_DEPTH} conditions; flatten it")
+            return False
+        before = self._count
+        self._count += extent.size
+        if before <= MAX_CONDITIONS < self._count:
+            self._report.add(place, f"more than {MAX_CONDITIONS} conditions with the named ones put in; use fewer")
+        self._deepest = max(self._deepest, deepest)
+        return self._count <= MAX_CONDITIONS
+
+    def _reference(self, name: object, place: str, depth: int) -> Condition | None:
+        if not isinstance(name, str) or name not in self._named:
+            near = self._suggestions.nearest(name, self._named)
+            self._report.add(place, f'there is no condition {shown(name)} under "conditions"{near}')
+            return None
+        found = self._named[name]
+        # What is wrong with the definition is reported there.
+        if found is None or not self._fits(found.extent, place, depth + 1):
+            return None
+        return found.condition
 
     def _junction(self, how: str, parts: object, place: str, depth: int) -> Condition | None:
         if not isinstance(parts, list):
@@ -108,32 +186,68 @@ class ConditionParser:
         return None if child is None else Group("not", (child,), matchers.negate(child.match))
 
     def _comparison(self, document: dict[str, object], place: str) -> Comparison | None:
-        self._refuse_other_keys(document, ("attribute", "operator", "value"), place)
+        self._refuse_other_keys(document, ("attribute", "operator", "value", "ignore_case"), place)
         attribute = self._attribute(document["attribute"], at_key(place, "attribute"))
         operator = document.get("operator")
-        if operator not in OPERATORS:
-            self._report.add(at_key(place, "operator"), _unknown_operator(operator))
+        if not isinstance(operator, str) or operator not in OPERATORS:
+            self._report.add(at_key(place, "operator"), self._unknown_operator(operator))
             return None
         if attribute is None:
             return None
         self.attributes_read.append((at_key(place, "attribute"), attribute))
         try:
-            _require_operator(attribute, str(operator))
+            require_operator(attribute, operator)
         except ValueError as error:
             self._report.add(at_key(place, "operator"), str(error))
             return None
+        ignore_case = self._ignore_case(attribute, operator, document, at_key(place, "ignore_case"))
         try:
-            value, match = _compile(attribute, str(operator), document)
+            wanted, match = self._compile(attribute, operator, document, ignore_case=ignore_case)
         except ValueError as error:
             self._report.add(at_key(place, "value"), str(error))
             return None
-        return Comparison(place, attribute, str(operator), value, match)
+        folded = attribute.folded or ignore_case
+        return Comparison(place, attribute, operator, document.get("value"), wanted, folded, match)
+
+    def _compile(
+        self, attribute: Attribute, operator: str, document: dict[str, object], *, ignore_case: bool
+    ) -> Compiled:
+        if operator == "exists":
+            if document.get("value", True) is not True:
+                raise ValueError('exists takes no value; for "is missing" write {"not": {...}} around it')
+            return Compiled(None, matchers.exists(attribute.name))
+        if "value" not in document:
+            raise ValueError(f"{operator} needs a value")
+        if operator == "matches":
+            self._patterns += 1
+            if self._patterns > MAX_PATTERNS:
+                raise ValueError(f"more than {MAX_PATTERNS} patterns; use one_of, starts_with or in_domain")
+        return compile_value(attribute, operator, document["value"], ignore_case=ignore_case)
+
+    def _ignore_case(self, attribute: Attribute, operator: str, document: dict[str, object], place: str) -> bool:
+        asked = document.get("ignore_case", False)
+        if not isinstance(asked, bool):
+            self._report.add(place, "must be true or false, without quotes")
+            return False
+        if asked and not takes_ignore_case(attribute, operator):
+            self._report.add(place, f"{operator} on {attribute.name} knows no upper and lower case; leave it out")
+            return False
+        return asked
 
     def _attribute(self, name: object, place: str) -> Attribute | None:
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
-            self._report.add(place, f"unknown attribute {_shown(name)}; `policy attributes` lists those there are")
+            near = self._suggestions.nearest(name, CATALOGUE)
+            remedy = near or "; `policy attributes` lists those there are"
+            self._report.add(place, f"unknown attribute {shown(name)}{remedy}")
         return attribute
+
+    def _unknown_operator(self, operator: object) -> str:
+        if operator in ("not_equals", "not_one_of", "not_exists"):
+            return f'there is no {operator}; write {{"not": {{...}}}} around the positive condition'
+        near = self._suggestions.nearest(operator, dict.fromkeys(OPERATORS))
+        remedy = near or f"; there are: {', '.join(OPERATORS)}"
+        return f"unknown operator {shown(operator)}{remedy}"
 
     def _refuse_other_keys(self, document: dict[str, object], allowed: tuple[str, ...], place: str) -> None:
         for key in document:
@@ -141,82 +255,5 @@ class ConditionParser:
                 self._report.add(at_key(place, key), f"unknown key; a condition of this kind has: {', '.join(allowed)}")
 
 
-def _unknown_operator(operator: object) -> str:
-    if operator in ("not_equals", "not_one_of", "not_exists"):
-        return f'there is no {operator}; write {{"not": {{...}}}} around the positive condition'
-    return f"unknown operator {_shown(operator)}; there are: {', '.join(OPERATORS)}"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-def operators_of(attribute: Attribute) -> tuple[str, ...]:
-    """Those that apply to it."""
-    if attribute.kind == "boolean":
-        return _OF_BOOLEANS
-    return OPERATORS if attribute.numeric else tuple(each for each in OPERATORS if each not in _NUMERIC)
-
-
-def _require_operator(attribute: Attribute, operator: str) -> None:
-    if operator in operators_of(attribute):
-        return
-    if attribute.kind == "boolean":
-        raise ValueError(f"{attribute.name} is true or false: only {' and '.join(_OF_BOOLEANS)} apply")
-    raise ValueError(f"{attribute.name} is no number: {operator} does not apply")
-
-
-def _compile(attribute: Attribute, operator: str, document: dict[str, object]) -> tuple[Value, Match]:
-    """The value in comparable form and the closure. Raises ValueError on a wrong value."""
-    name, value = attribute.name, document.get("value")
-    if operator == "exists":
-        if "value" in document and value is not True:
-            raise ValueError('exists takes no value; for "is missing" write {"not": {...}} around it')
-        return None, matchers.exists(name)
-    if "value" not in document:
-        raise ValueError(f"{operator} needs a value")
-    if attribute.kind == "boolean":
-        if not isinstance(value, bool):
-            raise ValueError("must be true or false, without quotes")
-        return value, matchers.equals_boolean(name, value)
-    if operator in _NUMERIC:
-        return _compile_number(name, operator, value)
-    if operator == "one_of":
-        wanted = _members(attribute, value)
-        return wanted, matchers.one_of(name, wanted, folded=attribute.folded)
-    text = _text(attribute, value, whole=operator in _WHOLE)
-    if operator == "equals":
-        return text, matchers.equals(name, text, folded=attribute.folded)
-    return text, matchers.on_text(name, _text_test(operator, text), folded=attribute.folded)
-
-
-def _compile_number(name: str, operator: str, value: object) -> tuple[Value, Match]:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**64:
-        raise ValueError("must be a whole number, without quotes")
-    bound = value
-    if operator == "greater_than":
-        return bound, matchers.on_number(name, lambda number: number > bound)
-    return bound, matchers.on_number(name, lambda number: number < bound)
-
-
-def _text_test(operator: str, part: str) -> Callable[[str], bool]:
-    if operator == "starts_with":
-        return lambda value: value.startswith(part)
-    if operator == "ends_with":
-        return lambda value: value.endswith(part)
-    return lambda value: part in value
-
-
-def _text(attribute: Attribute, value: object, *, whole: bool) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"must be text in quotes, not {_shown(value)}")
-    if not value:
-        raise ValueError("must not be empty; to ask whether the attribute is there, use exists")
-    return normalise_text(attribute, value, whole=whole)
-
-
-def _members(attribute: Attribute, value: object) -> frozenset[str]:
-    if not isinstance(value, list) or not value:
-        raise ValueError("must be a list with at least one text")
-    return frozenset(_text(attribute, member, whole=True) for member in value)
+def _quoted(word: str) -> str:
+    return f'"{word}"'

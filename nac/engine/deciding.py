@@ -18,6 +18,8 @@ def decide(policy: Policy, request: Request, *, trace: bool = False) -> Decision
     """
     attributes = request.attributes
     try:
+        if policy.complete is not None:
+            attributes = policy.complete(attributes, request.at)
         if trace:
             return _decide_with_trace(policy, attributes)
         return policy.decisions.of(attributes.get("nas.vendor", MISSING), policy.first(attributes))
@@ -41,7 +43,7 @@ def _because(condition: Condition, attributes: Attributes, held: bool) -> list[C
     """The comparisons on account of which `condition` held or failed."""
     if isinstance(condition, Comparison):
         name = condition.attribute.name
-        seen = tuple(attributes.get(name, MISSING))
+        seen = condition.seen(attributes)
         return [ComparisonTrace(condition.place, name, condition.operator, condition.value, seen, held)]
     if condition.how == "not":
         return _because(condition.children[0], attributes, not held)

@@ -8,7 +8,7 @@ alone: every value of a policy is passed in as a constant, so no text of a custo
 from collections.abc import Callable, Sequence
 
 from nac.engine.conditions import Comparison, Condition
-from nac.engine.matchers import MISSING, Attributes
+from nac.engine.matchers import MISSING, Attributes, may_be_spelled
 
 # Index of the first rule that matches, -1 where none does.
 FirstMatch = Callable[[Attributes], int]
@@ -44,13 +44,15 @@ class _Source:
         return f"({' or '.join(parts)})" if parts else "False"
 
     def _comparison(self, comparison: Comparison) -> str:
-        attribute = comparison.attribute
         otherwise = f"{self._constant(comparison.match)}(a)"
-        if comparison.operator != "equals" or attribute.kind == "boolean":
+        only = _only_text(comparison)
+        if only is None:
             return otherwise
-        same = f"{self._constant(comparison.value)} in {self._local(attribute.name)}"
-        # Folded: most values come in normal form; only those that do not are folded one by one.
-        return f"({same} or {otherwise})" if attribute.folded else same
+        same = f"{self._constant(only)} in {self._local(comparison.attribute.name)}"
+        if comparison.folded or (comparison.attribute.kind == "open" and may_be_spelled(only)):
+            # Most values come in normal form; only those that do not are read one by one.
+            return f"({same} or {otherwise})"
+        return same
 
     def _constant(self, value: object) -> str:
         name = f"c{len(self._constants)}"
@@ -59,3 +61,12 @@ class _Source:
 
     def _local(self, attribute: str) -> str:
         return self._values.setdefault(attribute, f"v{len(self._values)}")
+
+
+def _only_text(comparison: Comparison) -> str | None:
+    """The one text that it compares with as a whole, None where it does something else."""
+    wanted = comparison.wanted
+    if comparison.operator not in ("equals", "one_of") or not isinstance(wanted, frozenset) or len(wanted) != 1:
+        return None
+    (only,) = wanted
+    return only if isinstance(only, str) else None

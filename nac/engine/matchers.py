@@ -11,8 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 Scalar = str | int | bool
 Attributes = Mapping[str, tuple[Scalar, ...]]
 Match = Callable[[Attributes], bool]
+# The text of a value, None where it has none to compare.
+Reading = Callable[[Scalar], str | None]
 
 MISSING: tuple[Scalar, ...] = ()
+# What a 64-bit counter holds. Beyond it nothing counts as a number, whichever way it is spelled.
+NUMBER_LIMIT = 2**64
+_MAX_DIGITS = len(str(NUMBER_LIMIT)) + 1
 
 
 def always(attributes: Attributes) -> bool:
@@ -38,37 +43,65 @@ def equals_boolean(name: str, wanted: bool) -> Match:
     return match
 
 
-def equals(name: str, wanted: str, *, folded: bool) -> Match:
+def as_is(value: Scalar) -> str | None:
+    return value if type(value) is str else None
+
+
+def folded(value: Scalar) -> str | None:
+    return value.casefold() if type(value) is str else None
+
+
+def spelled(value: Scalar) -> str | None:
+    """Of an open attribute: a number and a truth value as JSON writes them."""
+    if type(value) is str:
+        return value
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value) if type(value) is int and -NUMBER_LIMIT < value < NUMBER_LIMIT else None
+
+
+def spelled_folded(value: Scalar) -> str | None:
+    text = spelled(value)
+    return None if text is None else text.casefold()
+
+
+def may_be_spelled(text: str) -> bool:
+    """Whether a number or a truth value is written so: `spelled` of something else than this text."""
+    return text in ("true", "false") or number_of(text) is not None
+
+
+def equals(name: str, wanted: str, reading: Reading) -> Match:
     def match(attributes: Attributes) -> bool:
         return wanted in attributes.get(name, MISSING)
 
-    def match_folded(attributes: Attributes) -> bool:
+    def match_read(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
-            if value == wanted or (type(value) is str and value.casefold() == wanted):
+            if value == wanted or reading(value) == wanted:
                 return True
         return False
 
-    return match_folded if folded else match
+    return match if reading is as_is else match_read
 
 
-def one_of(name: str, wanted: frozenset[str], *, folded: bool) -> Match:
+def one_of(name: str, wanted: frozenset[str], reading: Reading) -> Match:
     def match(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
             if type(value) is str and value in wanted:
                 return True
         return False
 
-    def match_folded(attributes: Attributes) -> bool:
+    def match_read(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
-            if type(value) is str and value.casefold() in wanted:
+            # None is in no such set.
+            if reading(value) in wanted:
                 return True
         return False
 
-    return match_folded if folded else match
+    return match if reading is as_is else match_read
 
 
-def on_text(name: str, test: Callable[[str], bool], *, folded: bool) -> Match:
-    """Any text value for which `test` holds, after case folding where the attribute is `folded`."""
+def on_text(name: str, test: Callable[[str], bool], reading: Reading) -> Match:
+    """Any value for whose text `test` holds."""
 
     def match(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
@@ -76,19 +109,22 @@ def on_text(name: str, test: Callable[[str], bool], *, folded: bool) -> Match:
                 return True
         return False
 
-    def match_folded(attributes: Attributes) -> bool:
+    def match_read(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
-            if type(value) is str and test(value.casefold()):
+            text = reading(value)
+            if text is not None and test(text):
                 return True
         return False
 
-    return match_folded if folded else match
+    return match if reading is as_is else match_read
 
 
 def on_number(name: str, test: Callable[[int], bool]) -> Match:
+    """Any value that is, or spells, a whole number for which `test` holds."""
+
     def match(attributes: Attributes) -> bool:
         for value in attributes.get(name, MISSING):
-            number = _number(value)
+            number = number_of(value)
             if number is not None and test(number):
                 return True
         return False
@@ -96,13 +132,15 @@ def on_number(name: str, test: Callable[[int], bool]) -> Match:
     return match
 
 
-def _number(value: Scalar) -> int | None:
+def number_of(value: Scalar) -> int | None:
     if type(value) is int:
-        return value
-    # 20 digits hold any 64-bit number; int() of a longer text costs more than any counter is worth.
-    if type(value) is str and len(value) <= 20 and value.isascii() and value.removeprefix("-").isdigit():
-        return int(value)
-    return None
+        number = value
+    elif type(value) is str and len(value) <= _MAX_DIGITS and value.isascii() and value.removeprefix("-").isdigit():
+        # int() of a longer text costs more than any counter is worth.
+        number = int(value)
+    else:
+        return None
+    return number if -NUMBER_LIMIT < number < NUMBER_LIMIT else None
 
 
 def negate(inner: Match) -> Match:

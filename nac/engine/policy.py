@@ -5,23 +5,29 @@ policy's), and else deny.
 """
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from itertools import islice
 
-from nac.engine import reachability
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.conditions import Condition, ConditionParser, names_read
+from nac.engine.derived import Completion, completion, sources
 from nac.engine.document import check_storable
 from nac.engine.fused import FirstMatch, fuse
 from nac.engine.matchers import Attributes
 from nac.engine.mistakes import PolicyErrors, Report, at_index, at_key
 from nac.engine.outcome import Outcome, OutcomeParser
 from nac.engine.possible import could_match
+from nac.engine.reachability import find_unreachable
 from nac.engine.rendering import ReplyDictionary
 from nac.engine.rulings import Decisions, Ruling
+from nac.engine.windows import read_time_zone
 from nac.vendors import find_vendor
 
 MAX_RULES = 500
+_SECTIONS = ("pinned_denies", "rules")
+_KEYS = ("conditions", "profiles", *_SECTIONS, "fallback")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _MAX_NAME = 200
 _DENY = Outcome()
@@ -66,11 +72,16 @@ class Policy:
     fallback: Outcome = _DENY
     first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
     decisions: Decisions = field(default=Decisions([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False)
+    # What the engine adds to a request's attributes before it compares; None where that is nothing.
+    complete: Completion | None = field(default=None, compare=False, repr=False)
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the attributes that its conditions look at, and of the one that chooses the form of its replies."""
-        return frozenset(name for rule in self.rules for name in names_read(rule.when)) | {"nas.vendor"}
+        """Names of the attributes that its conditions look at, of those from which the engine works some out, and of
+        the one that chooses the form of its replies.
+        """
+        names = _names_read(self.rules)
+        return names | sources(names) | {"nas.vendor"}
 
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
         """What a NAS cannot do of all that it could be answered: the place in the document, and why.
@@ -92,41 +103,62 @@ class Policy:
         return replace(self, rules=(), fallback=_DENY)
 
     @classmethod
-    def of(cls, rules: tuple[Rule, ...], fallback: Outcome, *, monitor: bool = False) -> "Policy":
+    def of(cls, rules: tuple[Rule, ...], fallback: Outcome, *, zone: tzinfo = UTC, monitor: bool = False) -> "Policy":
         otherwise = Ruling(fallback, _FALLBACK_REASONS[fallback.verdict], monitored="site" if monitor else "")
         first = fuse([rule.when for rule in rules])
-        return cls(
-            rules, fallback, first, Decisions([*(rule.ruling(monitor_site=monitor) for rule in rules), otherwise])
-        )
+        decisions = Decisions([*(rule.ruling(monitor_site=monitor) for rule in rules), otherwise])
+        return cls(rules, fallback, first, decisions, completion(_names_read(rules), zone))
+
+
+def _names_read(rules: tuple[Rule, ...]) -> frozenset[str]:
+    return frozenset(name for rule in rules for name in names_read(rule.when))
 
 
 def compile_policy(
-    document: object, *, fallback: object = None, replies: ReplyDictionary | None = None, monitor: bool = False
+    document: object,
+    *,
+    fallback: object = None,
+    replies: ReplyDictionary | None = None,
+    time_zone: str = "UTC",
+    monitor: bool = False,
+    refuse_unreachable: bool = True,
 ) -> Policy:
     """The policy of a document as `json.loads` gives it.
 
     `fallback` is the site's own outcome as a document, None to use the policy's. With `replies`, replies in the form of
-    every vendor and `radius.*` conditions are checked against radiusd's dictionaries. `monitor`: the site is in monitor
-    mode. Raises PolicyErrors with every mistake and its place, and nothing else, whatever the document is.
+    every vendor and `radius.*` conditions are checked against radiusd's dictionaries. `time_zone` is the IANA name of
+    the zone in which the policy tells the time. `monitor`: the site is in monitor mode. `refuse_unreachable` is for
+    those who write: a version in force was checked when it was saved, and must go on to decide even if this engine sees
+    through more than that one did. Raises PolicyErrors with every mistake and its place, and nothing else, whatever the
+    document is.
     """
     if unreadable := check_storable(document):
         raise PolicyErrors(unreadable)
     report = Report()
     if not isinstance(document, dict):
-        report.add("", "must be an object with profiles, pinned_denies, rules and fallback")
+        report.add("", f"must be an object with {', '.join(_KEYS)}")
         raise PolicyErrors(report.mistakes)
     for key in document:
-        if key not in ("profiles", "pinned_denies", "rules", "fallback"):
-            report.add(at_key("", key), "unknown key; a policy has: profiles, pinned_denies, rules, fallback")
+        if key not in _KEYS:
+            report.add(at_key("", key), f"unknown key; a policy has: {', '.join(_KEYS)}")
+    zone = _zone(time_zone, report)
     outcomes = OutcomeParser(report, replies)
     outcomes.read_profiles(document.get("profiles", {}))
-    rules = _RuleParser(report, replies, outcomes).parse(document)
+    rules = _RuleParser(report, replies, outcomes, document.get("conditions")).parse(document, refuse_unreachable)
     own = outcomes.parse(document["fallback"], "fallback") if "fallback" in document else Outcome()
     if fallback is not None:
         own = _parse_alone(fallback, "site.fallback", report, outcomes)
     if report:
         raise PolicyErrors(report.mistakes)
-    return Policy.of(rules, own, monitor=monitor)
+    return Policy.of(rules, own, zone=zone, monitor=monitor)
+
+
+def _zone(name: str, report: Report) -> tzinfo:
+    try:
+        return read_time_zone(name)
+    except ValueError as error:
+        report.add("site.time_zone", str(error))
+        return UTC
 
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:
@@ -148,18 +180,23 @@ def _parse_alone(document: object, place: str, report: Report, outcomes: Outcome
 
 
 class _RuleParser:
-    def __init__(self, report: Report, replies: ReplyDictionary | None, outcomes: OutcomeParser) -> None:
+    def __init__(
+        self, report: Report, replies: ReplyDictionary | None, outcomes: OutcomeParser, conditions: object
+    ) -> None:
         self._report = report
         self._replies = replies
         self._outcomes = outcomes
-        self._conditions = ConditionParser(report)
+        self._conditions = ConditionParser(report, conditions)
         self._ids: dict[str, str] = {}
 
-    def parse(self, document: dict[str, object]) -> tuple[Rule, ...]:
-        placed = [*self._section(document, "pinned_denies"), *self._section(document, "rules")]
-        if len(placed) > MAX_RULES:
-            self._report.add("rules", f"{len(placed)} rules; a policy has at most {MAX_RULES}, pinned denies included")
-        self._report_unreachable([(place, rule) for place, rule in placed if rule is not None])
+    def parse(self, document: dict[str, object], refuse_unreachable: bool) -> tuple[Rule, ...]:
+        sections = [document.get(name) for name in _SECTIONS]
+        count = sum(len(entries) for entries in sections if isinstance(entries, list))
+        if count > MAX_RULES:
+            self._report.add("rules", f"{count} rules; a policy has at most {MAX_RULES}, pinned denies included")
+        placed = [entry for name in _SECTIONS for entry in self._section(document, name)]
+        if refuse_unreachable and len(placed) <= MAX_RULES:
+            self._report_unreachable([(place, rule) for place, rule in placed if rule is not None])
         self._check_radius_attributes()
         return tuple(rule for _, rule in placed if rule is not None)
 
@@ -168,7 +205,8 @@ class _RuleParser:
         if not isinstance(entries, list):
             self._report.add(name, "must be a list")
             return
-        for index, entry in enumerate(entries):
+        # No more of them are looked at than there may be: a person mends that first.
+        for index, entry in enumerate(islice(entries, MAX_RULES)):
             place = at_index(name, index)
             yield place, self._rule(entry, place, pinned=name == "pinned_denies")
 
@@ -209,18 +247,9 @@ class _RuleParser:
         return value
 
     def _report_unreachable(self, placed: list[tuple[str, Rule]]) -> None:
-        earlier: list[tuple[str, frozenset[Hashable]]] = []
-        for place, rule in placed:
-            key = reachability.canonical(rule.when)
-            if key == reachability.NEVER:
-                self._report.add(at_key(place, "when"), "can never match; remove it or correct the condition")
-                continue
-            parts = reachability.conjuncts(key)
-            taken = next((where for where, need in earlier if need <= parts), None)
-            if taken is not None:
-                self._report.add(place, f"unreachable: {taken} comes first and matches whatever this matches")
-            else:
-                earlier.append((place, parts))
+        for number, never, message in find_unreachable((f"{place} ({rule.id})", rule.when) for place, rule in placed):
+            place = placed[number][0]
+            self._report.add(at_key(place, "when") if never else place, message)
 
     def _check_radius_attributes(self) -> None:
         if self._replies is None:

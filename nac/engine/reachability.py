@@ -1,59 +1,248 @@
 """Finds conditions that can never decide anything: always true, never true, or taken already by an earlier rule.
 
-The test is sound, not complete: what it reports is unreachable; a contradiction that takes reasoning about prefixes or
-numbers is not found.
+The test is sound, not complete: what it reports is unreachable; not every rule that is unreachable is found.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
+from nac.engine import implication, matchers
 from nac.engine.conditions import Comparison, Condition
+from nac.engine.operators import Numbers, shown
 
 ALWAYS = ("constant", True)
 NEVER = ("constant", False)
+# Equal for conditions that are equal up to order, repetition, nesting of the same kind, and the place of "not", which
+# stands before comparisons alone here.
 Canonical = tuple[str, Hashable]
+_OPPOSITES = {"all": "any", "any": "all"}
+# Comparisons of two comparisons for one policy, 1 us each; policies as people write them take a tenth of it.
+_MAX_STEPS = 300_000
 
 
-def canonical(condition: Condition) -> Canonical:
-    """Equal for conditions that are equal up to order, repetition, nesting of the same kind and double negation."""
-    if isinstance(condition, Comparison):
-        return _comparison(condition.attribute.name, condition.operator, condition.value)
-    parts = [canonical(child) for child in condition.children]
-    if condition.how == "not":
-        return _negated(parts[0])
-    if condition.how == "all":
-        return NEVER if _contradicts(condition.children) else _joined("all", parts, neutral=ALWAYS, absorbing=NEVER)
-    return _joined("any", parts, neutral=NEVER, absorbing=ALWAYS)
+class Finding(NamedTuple):
+    """Number of the rule from 0, whether it can never match (else an earlier one forestalls it), and a sentence."""
+
+    number: int
+    never: bool
+    message: str
 
 
-def conjuncts(key: Canonical) -> frozenset[Hashable]:
-    """What must hold, part by part: a rule whose parts include all parts of an earlier rule is never reached."""
-    if key == ALWAYS:
-        return frozenset()
-    if key[0] == "all" and isinstance(key[1], frozenset):
-        return key[1]
-    return frozenset((key,))
+class _Rule(NamedTuple):
+    where: str
+    # What must hold, part by part.
+    parts: frozenset[Canonical]
+    by_attribute: dict[str, list[Canonical]]
+    groups: list[Canonical]
 
 
-def _comparison(name: str, operator: str, value: Hashable) -> Canonical:
-    if operator == "one_of" and isinstance(value, frozenset) and len(value) == 1:
-        operator, value = "equals", next(iter(value))
-    # The type is part of it: in Python True == 1.
-    return "comparison", (name, operator, type(value).__name__, value)
+def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding]:
+    """Of (place, condition) in the order in which they are tried."""
+    analysis = _Analysis()
+    earlier: list[_Rule] = []
+    for number, (place, condition) in enumerate(rules):
+        why: list[str] = []
+        key = analysis.canonical(condition, why)
+        if key == NEVER:
+            reason = f": {why[0]}" if why else ""
+            yield Finding(number, True, f"can never match{reason}; remove it or correct the condition")
+            continue
+        rule = analysis.rule(place, key)
+        for before in earlier:
+            because = analysis.forestalls(before, rule)
+            if because is not None:
+                told = f"unreachable: {before.where} comes first and matches whatever this matches{because}"
+                yield Finding(number, False, told)
+                break
+        else:
+            earlier.append(rule)
+
+
+class _Analysis:
+    """Of one policy."""
+
+    def __init__(self) -> None:
+        self._comparisons: dict[Canonical, Comparison] = {}
+        self._steps = _MAX_STEPS
+
+    def canonical(self, condition: Condition, why: list[str]) -> Canonical:
+        """`why` is told of contradictions."""
+        if isinstance(condition, Comparison):
+            return self._comparison(condition)
+        parts = [self.canonical(child, why) for child in condition.children]
+        if condition.how == "not":
+            return self._consistent(_negated(parts[0]), why)
+        if condition.how == "any":
+            return _joined("any", parts, neutral=NEVER, absorbing=ALWAYS)
+        return self._consistent(_joined("all", parts, neutral=ALWAYS, absorbing=NEVER), why)
+
+    def rule(self, where: str, key: Canonical) -> _Rule:
+        if key == ALWAYS:
+            return _Rule(where, frozenset(), {}, [])
+        parts = _members(key) if key[0] == "all" else frozenset((key,))
+        by_attribute: dict[str, list[Canonical]] = {}
+        groups: list[Canonical] = []
+        for part in parts:
+            if part[0] == "comparison":
+                by_attribute.setdefault(self._comparisons[part].attribute.name, []).append(part)
+            else:
+                groups.append(part)
+        return _Rule(where, parts, by_attribute, groups)
+
+    def forestalls(self, before: _Rule, rule: _Rule) -> str | None:
+        """The reason why `before` matches wherever `rule` does, "" where it needs no word; None where it may not."""
+        if not before.parts:
+            return ", for it always matches"
+        reasons = []
+        for need in before.parts:
+            if need in rule.parts:
+                continue
+            because = self._met(need, rule)
+            if because is None:
+                return None
+            reasons.append(f"{self._words(because)} implies {self._words(need)}")
+        return f": {'; '.join(sorted(reasons)[:3])}" if reasons else ""
+
+    def _met(self, need: Canonical, rule: _Rule) -> Canonical | None:
+        """The part of `rule` that implies `need`."""
+        if need[0] == "comparison":
+            alike = rule.by_attribute.get(self._comparisons[need].attribute.name, [])
+            candidates: Iterable[Canonical] = (*alike, *rule.groups)
+        else:
+            candidates = rule.parts
+        return next((part for part in candidates if self._implies(part, need)), None)
+
+    def _implies(self, one: Canonical, other: Canonical) -> bool:
+        self._steps -= 1
+        if self._steps < 0:
+            return False
+        if one == other:
+            return True
+        if other[0] == "all":
+            return all(self._implies(one, part) for part in _members(other))
+        if one[0] == "any":
+            return all(self._implies(part, other) for part in _members(one))
+        if other[0] == "any" and any(self._implies(one, part) for part in _members(other)):
+            return True
+        if one[0] == "all":
+            return any(self._implies(part, other) for part in _members(one))
+        if other[0] == "not":
+            inner = _inner(other)
+            return self._implies(inner, _inner(one)) if one[0] == "not" else self._excludes(one, inner)
+        if one[0] == other[0] == "comparison":
+            comparison, another = self._comparisons[one], self._comparisons[other]
+            return comparison.attribute.name == another.attribute.name and implication.implies(comparison, another)
+        return False
+
+    def _excludes(self, one: Canonical, other: Canonical) -> bool:
+        """Whether never both hold."""
+        self._steps -= 1
+        if self._steps < 0:
+            return False
+        for first, second in ((one, other), (other, one)):
+            if first[0] == "any":
+                return all(self._excludes(part, second) for part in _members(first))
+        for first, second in ((one, other), (other, one)):
+            if first[0] == "not":
+                return self._implies(second, _inner(first))
+        for first, second in ((one, other), (other, one)):
+            if first[0] == "all":
+                return any(self._excludes(part, second) for part in _members(first))
+        if one[0] == other[0] == "comparison":
+            comparison, another = self._comparisons[one], self._comparisons[other]
+            if comparison.attribute.name != another.attribute.name or comparison.attribute.many:
+                return False
+            return implication.excludes(comparison, another)
+        return False
+
+    def _comparison(self, comparison: Comparison) -> Canonical:
+        key = ("comparison", (comparison.attribute.name, implication.shape_of(comparison)))
+        self._comparisons.setdefault(key, comparison)
+        return key
+
+    def _consistent(self, key: Canonical, why: list[str]) -> Canonical:
+        """NEVER where two parts of an "all" exclude each other; ranges of one attribute made one."""
+        if key[0] != "all":
+            return key
+        parts = _members(key)
+        by_attribute: dict[str, list[Canonical]] = {}
+        others: list[Canonical] = []
+        for part in parts:
+            if part[0] == "comparison":
+                attribute = self._comparisons[part].attribute
+                if not attribute.many:
+                    for seen in by_attribute.setdefault(attribute.name, []):
+                        if self._excludes(seen, part):
+                            return self._contradiction(seen, part, why)
+                    by_attribute[attribute.name].append(part)
+            else:
+                others.append(part)
+        for other in others:
+            for part in parts:
+                if part is not other and self._excludes(part, other):
+                    return self._contradiction(part, other, why)
+        merged = self._merge_ranges(parts)
+        return ("all", merged) if len(merged) > 1 else next(iter(merged))
+
+    def _contradiction(self, one: Canonical, other: Canonical, why: list[str]) -> Canonical:
+        why.append(" and ".join(sorted((self._words(one), self._words(other)))) + " exclude each other")
+        return NEVER
+
+    def _merge_ranges(self, parts: frozenset[Canonical]) -> frozenset[Canonical]:
+        """At least 5 and at most 9 of an attribute that has one value is between 5 and 9."""
+        merged: dict[str, tuple[Comparison, Numbers]] = {}
+        kept = set(parts)
+        for part in parts:
+            comparison = self._comparisons.get(part)
+            if comparison is None or comparison.attribute.many or not isinstance(comparison.wanted, Numbers):
+                continue
+            kept.discard(part)
+            name = comparison.attribute.name
+            _, before = merged.get(name, (comparison, Numbers(None, None)))
+            merged[name] = comparison, implication.intersection(before, comparison.wanted)
+        for name, (comparison, numbers) in merged.items():
+            match = matchers.on_number(name, numbers.test())
+            if numbers != comparison.wanted:
+                comparison = replace(comparison, operator="between", value=list(numbers), wanted=numbers, match=match)
+            kept.add(self._comparison(comparison))
+        return frozenset(kept)
+
+    def _words(self, key: Canonical) -> str:
+        if key[0] == "comparison":
+            comparison = self._comparisons[key]
+            value = "" if comparison.operator == "exists" else f" {shown(comparison.value)}"
+            return f"{comparison.attribute.name} {comparison.operator}{value}"
+        if key[0] == "not":
+            return f"not ({self._words(_inner(key))})"
+        return f"{key[0]} of {len(_members(key))} conditions"
+
+
+def _members(key: Canonical) -> frozenset[Canonical]:
+    assert isinstance(key[1], frozenset)
+    return key[1]
+
+
+def _inner(key: Canonical) -> Canonical:
+    assert isinstance(key[1], tuple)
+    return key[1]
 
 
 def _negated(inner: Canonical) -> Canonical:
     if inner[0] == "constant":
         return NEVER if inner == ALWAYS else ALWAYS
-    if inner[0] == "not" and isinstance(inner[1], tuple):
-        return inner[1]
+    if inner[0] == "not":
+        return _inner(inner)
+    if inner[0] in _OPPOSITES:
+        return _OPPOSITES[inner[0]], frozenset(map(_negated, _members(inner)))
     return "not", inner
 
 
 def _joined(how: str, parts: Iterable[Canonical], *, neutral: Canonical, absorbing: Canonical) -> Canonical:
     flat: set[Canonical] = set()
     for part in parts:
-        if part[0] == how and isinstance(part[1], frozenset):
-            flat |= part[1]
+        if part[0] == how:
+            flat |= _members(part)
         elif part != neutral:
             flat.add(part)
     if absorbing in flat or any(part[0] == "not" and part[1] in flat for part in flat):
@@ -61,17 +250,3 @@ def _joined(how: str, parts: Iterable[Canonical], *, neutral: Canonical, absorbi
     if not flat:
         return neutral
     return next(iter(flat)) if len(flat) == 1 else (how, frozenset(flat))
-
-
-def _contradicts(children: tuple[Condition, ...]) -> bool:
-    """Whether two values are asked at once of an attribute that has only one."""
-    allowed: dict[str, frozenset[Hashable]] = {}
-    for child in children:
-        if not isinstance(child, Comparison) or child.attribute.many or child.operator not in ("equals", "one_of"):
-            continue
-        values: frozenset[Hashable] = child.value if isinstance(child.value, frozenset) else frozenset((child.value,))
-        name = child.attribute.name
-        allowed[name] = values & allowed.get(name, values)
-        if not allowed[name]:
-            return True
-    return False

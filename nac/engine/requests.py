@@ -5,6 +5,9 @@ from nac.engine.decision import Request
 from nac.engine.matchers import Scalar
 from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
 
+# What the engine works something out from that is no attribute.
+_SOURCES = {"at": "the time of the request"}
+
 
 def read_request(document: object, *, at: int) -> Request:
     """A request of `{"attribute": value or [values], ...}`. Raises RequestErrors with every mistake and its place."""
@@ -18,6 +21,11 @@ def read_request(document: object, *, at: int) -> Request:
         if attribute is None:
             report.add(place, "unknown attribute; `policy attributes` lists those there are")
             continue
+        if attribute.derived_from:
+            report.add(
+                place, f"follows from {_SOURCES.get(attribute.derived_from, attribute.derived_from)}; say that instead"
+            )
+            continue
         values = value if isinstance(value, list) else [value]
         if len(values) > 1 and not attribute.many:
             report.add(place, "has one value only")
@@ -29,17 +37,20 @@ def read_request(document: object, *, at: int) -> Request:
 
 
 def _value(attribute: Attribute, value: object, place: str, report: Report) -> Scalar | None:
-    if attribute.kind == "boolean":
+    if attribute.kind == "boolean" or (attribute.kind == "open" and isinstance(value, bool)):
         if isinstance(value, bool):
             return value
         report.add(place, "must be true or false")
         return None
-    if attribute.numeric and isinstance(value, int) and not isinstance(value, bool):
+    if attribute.kind in ("number", "open") and isinstance(value, int) and not isinstance(value, bool):
         return value
+    if attribute.kind == "number":
+        report.add(place, "must be a whole number")
+        return None
     if not isinstance(value, str):
         report.add(place, "must be text")
         return None
-    if attribute.kind == "text":
+    if attribute.kind in ("text", "open"):
         return value
     try:
         return normalise_text(attribute, value, whole=True)

@@ -30,18 +30,19 @@ def slot_record(row: tuple[int, str, str, str, str, str, int, int]) -> SlotRecor
     return SlotRecord(tenant, tenant_id, slug, served, default_site_id, server_certificate, limit, window_seconds)
 
 
-def site_record(row: tuple[str, str, str, str | None, bool], replies: ReplyDictionary | None) -> SiteRecord:
-    """Raises PolicyErrors where the site's own fallback is none."""
-    site_id, name, policy_id, fallback, monitor = row
+def site_record(row: tuple[str, str, str, str | None, bool, str], replies: ReplyDictionary | None) -> SiteRecord:
+    """Raises PolicyErrors where the site's own fallback is none, or its time zone is not known here."""
+    site_id, name, policy_id, fallback, monitor, time_zone = row
+    compile_policy({}, time_zone=time_zone)
     if fallback is not None:
         compile_outcome(json.loads(fallback), replies=replies)
-    return SiteRecord(site_id, name, policy_id, (fallback or "").encode(), monitor)
+    return SiteRecord(site_id, name, policy_id, (fallback or "").encode(), monitor, time_zone)
 
 
 def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | None) -> PolicyRecord:
     """Raises PolicyErrors: what does not compile here must not reach the module."""
     policy_id, name, version, document = row
-    compile_policy(json.loads(document), replies=replies)
+    compile_policy(json.loads(document), replies=replies, refuse_unreachable=False)
     return PolicyRecord(policy_id, name, version, document.encode())
 
 

@@ -59,6 +59,8 @@ class SiteRecord(Record, frozen=True, array_like=True):
     fallback: bytes = b""
     # Monitor mode: the verdict is logged, the fallback admits.
     monitor: bool = False
+    # IANA name; times of day in a policy are of this zone.
+    time_zone: str = "UTC"
 
 
 class PolicyRecord(Record, frozen=True, array_like=True):

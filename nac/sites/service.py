@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.engine.windows import read_time_zone
 from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, Site, Tenant
@@ -182,11 +182,10 @@ def require_default(session: Session, *, tenant_id: TenantId) -> Site:
 
 
 def _require_time_zone(name: str) -> str:
-    if name != "UTC":
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
-            raise InvalidInput(
-                f"{name!r} is no time zone.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
-            ) from exc
+    try:
+        read_time_zone(name)
+    except ValueError as exc:
+        raise InvalidInput(
+            f"{name!r} is no time zone.", place="time_zone", remedy="Use an IANA name, such as Europe/Berlin."
+        ) from exc
     return name

@@ -39,7 +39,7 @@ WHERE a.status <> 'revoked'
 GROUP BY a.subject, t.number
 """
 _SITES = """
-SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text, monitor
+SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text, monitor, time_zone
 FROM sites WHERE tenant_id = %(tenant)s
 """
 _POLICIES = """
@@ -165,7 +165,7 @@ class Mirror:
         except PolicyErrors as exc:
             batch.keep_site(tenant, site_id)
             self._refuse(
-                tenant, "site", site_id, f"The fallback of site {row[1]} is not used: {compiling.mistakes(exc)}"
+                tenant, "site", site_id, f"What changed at site {row[1]} is not used: {compiling.mistakes(exc)}"
             )
         else:
             self._calm(tenant, "site", site_id)

@@ -8,6 +8,7 @@ from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
+from radius.module.certificate_fields import certificate_fields
 from radius.module.failure import explain_failure
 from radius.module.policies import NO_POLICY, Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
@@ -93,7 +94,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("_certificate", "at", "endpoint", "facts", "method", "place", "request", "state")
+    __slots__ = ("_certificate", "at", "certificate_der", "endpoint", "facts", "method", "place", "request", "state")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -104,6 +105,8 @@ class Case:
         self._certificate: Attributes | None = None
         # As the tenant knows it, None where it does not, or where its approval has ended.
         self.endpoint: EndpointRecord | None = None
+        # As the stored session has it; b"" where none was read there.
+        self.certificate_der = b""
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
 
@@ -180,8 +183,10 @@ def _shown_certificate(case: Case) -> Attributes:
     try:
         session_file = first(case.state, "TLS-Cache-Filename")
         if not session_file:
-            return stored_certificate(first(case.certificate, "TLS-Client-Cert-Filename"))
-        certificate = stored_certificate(session_file)
+            session_file = first(case.certificate, "TLS-Client-Cert-Filename")
+            case.certificate_der, certificate = stored_certificate(session_file)
+            return certificate
+        case.certificate_der, certificate = stored_certificate(session_file)
         if case.resumed or case.tls_version == "1.2":
             keep_resumable(session_file, certificate)
         return certificate
@@ -293,8 +298,23 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         elif request.may_have_lost(attribute_asked(name)):
             # A rule that denies by it must not be missed.
             return site_policy.unasked(case.vendor, "unreadable-text", attribute_asked(name))
+    if site_policy.certificate_reads and case.method == "eap-tls":
+        refused = _add_certificate_fields(case, site_policy.certificate_reads)
+        if refused is not None:
+            return refused
     decision = decide(site_policy.policy, Request(facts, now_seconds))
     outcome = site_policy.outcome(decision)
     if not known and outcome.reason == "fallback-denied" and case.method == "mab":
         return outcome._replace(reason="endpoint-expired" if expired else "unknown-mac")
     return outcome
+
+
+def _add_certificate_fields(case: Case, names: tuple[str, ...]) -> Outcome | None:
+    if not case.certificate_der:
+        # A rule that denies by one of them must not be missed.
+        return Outcome(False, "certificate-unread", ", ".join(names))
+    try:
+        case.facts.update(certificate_fields(case.certificate_der, names, at=case.at // 1_000_000))
+    except CertificateUnreadable as error:
+        return Outcome(False, "certificate-invalid", str(error))
+    return None

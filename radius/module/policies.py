@@ -9,8 +9,9 @@ from nac.engine.outcome import Verdict
 from nac.packet_values import Values, is_of_packet
 from nac.replica.records import PolicyRecord, SiteRecord
 from nac.vendors import ReplyPair, Template
+from radius.module.certificate_fields import is_field
 
-# Compiled policies of the tenants of one cell; a site with a fallback of its own holds one more.
+# Compiled policies of the tenants of one cell; a site with a fallback or time zone of its own holds one more.
 MAX_COMPILED_POLICIES = 2_000
 
 
@@ -44,14 +45,17 @@ class Outcome(NamedTuple):
 class SitePolicy:
     """What decides at a site."""
 
-    __slots__ = ("_outcomes", "id", "packet_reads", "policy", "version")
+    __slots__ = ("_outcomes", "certificate_reads", "id", "packet_reads", "policy", "version")
 
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
         self.version = record.version
         self.policy = policy.without_trace()
         # Attributes of the packet that its conditions ask for.
-        self.packet_reads = tuple(sorted(name for name in policy.reads if is_of_packet(name)))
+        reads = sorted(policy.reads)
+        self.packet_reads = tuple(filter(is_of_packet, reads))
+        # Fields of the certificate that it must be taken apart for.
+        self.certificate_reads = tuple(filter(is_field, reads))
         # By identity: `decide` returns the same object for the same rule and vendor, which lives as long as the policy.
         self._outcomes: dict[int, Outcome] = {}
 
@@ -88,23 +92,26 @@ NO_POLICY = PolicyRecord("", "", 0, b"{}")
 
 
 class Policies:
-    """Compiled anew when the record in the replica is another."""
+    """Compiled anew when the record in the replica is another. Sites that differ in nothing else share one."""
 
     def __init__(self) -> None:
-        # By site, with the site as it was compiled for.
-        self._compiled: dict[str, tuple[SiteRecord, SitePolicy]] = {}
+        # By policy, and what sites make different: their fallback, time zone and monitor mode.
+        self._compiled: dict[tuple[str, bytes, str, bool], SitePolicy] = {}
 
     def for_site(self, site: SiteRecord, record: PolicyRecord) -> SitePolicy:
-        known = self._compiled.get(site.site_id)
-        if known is not None:
-            known_site, compiled = known
-            same_policy = compiled.version == record.version and compiled.id == record.policy_id
-            if same_policy and (known_site is site or known_site == site):
-                return compiled
+        key = record.policy_id, site.fallback, site.time_zone, site.monitor
+        known = self._compiled.get(key)
+        if known is not None and known.version == record.version:
+            return known
         fallback = json.loads(site.fallback) if site.fallback else None
-        policy = compile_policy(json.loads(record.document), fallback=fallback, monitor=site.monitor)
-        compiled = SitePolicy(record, policy)
+        policy = compile_policy(
+            json.loads(record.document),
+            fallback=fallback,
+            time_zone=site.time_zone,
+            monitor=site.monitor,
+            refuse_unreachable=False,
+        )
         if len(self._compiled) >= MAX_COMPILED_POLICIES:
             self._compiled.clear()
-        self._compiled[site.site_id] = (site, compiled)
+        compiled = self._compiled[key] = SitePolicy(record, policy)
         return compiled

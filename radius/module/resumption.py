@@ -15,6 +15,7 @@ import os
 from collections import OrderedDict
 from contextlib import suppress
 from datetime import datetime
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.x509.oid import ExtensionOID, NameOID, ObjectIdentifier
@@ -30,7 +31,7 @@ _MAX_SESSION_BYTES = 64 * 1024
 _UPN = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 _PEER_TAG = 0xA3
 # What `cryptography` and pki raise over it.
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
     TypeError,
     DerDamaged,
@@ -42,6 +43,12 @@ _UNREADABLE = (
 _known: OrderedDict[bytes, Attributes] = OrderedDict()
 
 
+class StoredCertificate(NamedTuple):
+    der: bytes
+    # By the names that radiusd gives its parts.
+    attributes: Attributes
+
+
 class SessionUnreadable(Exception):
     """The stored session is not there, or holds no client certificate."""
 
@@ -50,11 +57,8 @@ class CertificateUnreadable(Exception):
     """A certificate that OpenSSL has accepted cannot be taken apart."""
 
 
-def stored_certificate(session_file: str) -> Attributes:
-    """The client's certificate in the session at `session_file`, by the names that radiusd gives its parts.
-
-    Raises SessionUnreadable or CertificateUnreadable.
-    """
+def stored_certificate(session_file: str) -> StoredCertificate:
+    """The client's certificate in the session at `session_file`. Raises SessionUnreadable or CertificateUnreadable."""
     try:
         session = _read(session_file)
     except OSError as exc:
@@ -66,7 +70,7 @@ def stored_certificate(session_file: str) -> Attributes:
         _known[der] = found
         if len(_known) > MAX_CERTIFICATES:
             _known.popitem(last=False)
-    return found
+    return StoredCertificate(der, found)
 
 
 def keep_resumable(session_file: str, certificate: Attributes) -> None:
@@ -172,7 +176,7 @@ def certificate_attributes(der: bytes) -> Attributes:
             **_alternative_names(certificate),
             "TLS-Client-Cert-X509v3-Extended-Key-Usage-OID": _usages(certificate),
         }
-    except _UNREADABLE as exc:
+    except UNREADABLE as exc:
         raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
     # An empty name is none.
     return {name: kept for name, values in found.items() if (kept := tuple(filter(None, values)))}

@@ -74,7 +74,7 @@ def test_what_an_incomplete_rule_does_say_is_checked_too():
         (compare("ssid", "one_of", "corp"), "value", "list"),
         (compare("ssid", "exists", False), "value", "not"),
         (compare("ssid", "exists", 1), "value", "not"),
-        (compare("ssid", "greater_than", 1), "operator", "no number"),
+        (compare("ssid", "greater_than", 1), "operator", "is text"),
         (compare("ssid", "not_equals", "x"), "operator", '"not"'),
         (compare("radius.NAS-Port", "greater_than", "1"), "value", "whole number"),
         (compare("radius.NAS-Port", "greater_than", True), "value", "whole number"),

@@ -73,7 +73,7 @@ def test_case_folds_only_where_the_attribute_does():
 
 def test_first_rule_that_matches_wins():
     deny = rule("deny", compare("ssid", "equals", "corp"), {"verdict": "deny"})
-    permit = rule("permit", compare("ssid", "starts_with", "corp"))
+    permit = rule("permit", compare("identity", "starts_with", "anna"))
 
-    assert ask(policy_of(deny, permit), ssid="corp").rule_id == "deny"
-    assert ask(policy_of(permit, deny), ssid="corp").rule_id == "permit"
+    assert ask(policy_of(deny, permit), ssid="corp", identity="anna").rule_id == "deny"
+    assert ask(policy_of(permit, deny), ssid="corp", identity="anna").rule_id == "permit"

@@ -5,8 +5,22 @@ from hypothesis import strategies as st
 
 from nac.engine import PolicyErrors, Request, compile_policy, decide, references
 from nac.engine.attributes import CATALOGUE
+from nac.engine.conditions import ConditionParser
+from nac.engine.implication import excludes, implies
+from nac.engine.mistakes import Report
 from nac.reasons import REASONS
-from tests.engine.builders import DENY, PERMIT, compare, policy_of, rule
+from tests.engine import naive
+from tests.engine.builders import DENY, policy_of, rule
+from tests.engine.strategies import (
+    MOMENTS,
+    NAMES_COMPARED,
+    ZONES,
+    comparisons,
+    nested,
+    policies,
+    requests,
+    value_of,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -28,39 +42,30 @@ WORDS = (
     "verdict",
     "vlan",
     "reply",
+    "condition",
+    "ignore_case",
+    "conditions",
 )
 policy_like = st.recursive(
     st.none()
     | st.integers(-1, 40)
-    | st.sampled_from(("permit", "mac", "equals", "exists", "one_of", ":=", "20", "a\0", "")),
+    | st.sampled_from(
+        ("permit", "mac", "time", "mdm.x", "equals", "exists", "one_of", "matches", "within", ":=", "20", "a\0", "")
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=4),
     max_leaves=30,
 )
 documents = json_values | st.fixed_dictionaries(
-    {}, optional={"rules": st.lists(policy_like), "pinned_denies": st.lists(policy_like), "fallback": policy_like}
+    {},
+    optional={
+        "rules": st.lists(policy_like),
+        "pinned_denies": st.lists(policy_like),
+        "fallback": policy_like,
+        "conditions": policy_like,
+    },
 )
 
-NAMES = sorted(CATALOGUE)
-texts = st.sampled_from(("corp", "lab", "aabbccddeeff", "mab", "x"))
-
-
-@st.composite
-def comparisons(draw):
-    name = draw(st.sampled_from(("ssid", "endpoint.group", "identity", "user.name", "radius.Foo")))
-    operator = draw(st.sampled_from(("equals", "starts_with", "ends_with", "contains", "exists", "one_of")))
-    if operator == "exists":
-        return compare(name, operator)
-    return compare(name, operator, draw(st.lists(texts, min_size=1, max_size=3) if operator == "one_of" else texts))
-
-
-conditions = st.recursive(
-    comparisons(),
-    lambda inner: st.lists(inner, min_size=1, max_size=3).flatmap(
-        lambda parts: st.sampled_from(({"all": parts}, {"any": parts}, {"not": parts[0]}))
-    ),
-    max_leaves=8,
-)
-requests = st.dictionaries(st.sampled_from(NAMES) | st.just("radius.Foo"), st.lists(texts, max_size=3).map(tuple))
+NAMES = [*sorted(CATALOGUE), "radius.Foo", "mdm.foo"]
 odd_scalars = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.lists(st.integers())
 )
@@ -82,80 +87,82 @@ def test_any_document_compiles_or_lists_its_mistakes(document):
     assert reported
 
 
-@settings(deadline=None)
-@given(st.lists(conditions, max_size=4), odd_requests)
-def test_any_request_is_decided(parts, attributes):
-    try:
-        policy = compile_policy(policy_of(*(rule(f"r{i}", part) for i, part in enumerate(parts)), fallback=PERMIT))
-    except PolicyErrors:
-        return
+@settings(deadline=None, max_examples=300)
+@given(policies(), odd_requests, st.integers(-(2**70), 2**70))
+def test_any_request_is_decided_and_always_alike(document, attributes, at):
+    policy = compile_policy(document, refuse_unreachable=False)
     for trace in (False, True):
-        decision = decide(policy, Request(attributes, 0), trace=trace)
+        decision = decide(policy, Request(attributes, at), trace=trace)
         assert decision.reason in REASONS
+        assert decision == decide(policy, Request(attributes, at), trace=trace)
 
 
 @settings(deadline=None)
-@given(st.lists(conditions, max_size=4), requests)
-def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(parts, attributes):
-    try:
-        policy = compile_policy(policy_of(*(rule(f"r{i}", part, DENY) for i, part in enumerate(parts))))
-    except PolicyErrors:
-        return
-    decision = decide(policy, Request(attributes, 0))
+@given(policies(), requests, MOMENTS)
+def test_nothing_is_permitted_unless_a_rule_or_the_fallback_says_so(document, attributes, at):
+    denying = {
+        "conditions": document["conditions"],
+        "rules": [{**rule, "then": DENY} for rule in document["rules"]],
+    }
+    decision = decide(compile_policy(denying, refuse_unreachable=False), Request(attributes, at))
     assert not decision.permitted
     assert decision.reply == ()
 
 
-def holds(condition, attributes) -> bool:
-    """The meaning of a condition, written down once more without closures, folding or shortcuts."""
-    if "all" in condition:
-        return all(holds(part, attributes) for part in condition["all"])
-    if "any" in condition:
-        return any(holds(part, attributes) for part in condition["any"])
-    if "not" in condition:
-        return not holds(condition["not"], attributes)
-    seen, wanted = attributes.get(condition["attribute"], ()), condition.get("value")
-    tests = {
-        "equals": lambda value: value == wanted,
-        "one_of": lambda value: value in wanted,
-        "starts_with": lambda value: value.startswith(wanted),
-        "ends_with": lambda value: value.endswith(wanted),
-        "contains": lambda value: wanted in value,
-        "exists": lambda value: True,
-    }
-    return any(tests[condition["operator"]](value) for value in seen)
+@settings(deadline=None, max_examples=1000)
+@given(policies(), requests, MOMENTS, ZONES)
+def test_compiled_form_and_naive_interpreter_agree(document, attributes, at, zone):
+    policy = compile_policy(document, time_zone=zone, refuse_unreachable=False)
+    first = naive.first_rule(document, attributes, at=at, zone=zone)
+    request = Request(attributes, at)
+    decision = decide(policy, request)
+    assert decision.rule_id == first
+    verdicts = {rule["id"]: rule["then"]["verdict"] for rule in document["rules"]}
+    assert decision.verdict == verdicts.get(first, document["fallback"]["verdict"])
+    assert decide(policy, request, trace=True).rule_id == first
+    # A cell is given no more of a request than the policy reads, and keeps no more of a policy than decides.
+    read = {name: values for name, values in attributes.items() if name in policy.reads}
+    assert decide(policy.without_trace(), Request(read, at)) == decision
 
 
-@settings(deadline=None, max_examples=300)
-@given(st.lists(conditions, min_size=1, max_size=5), requests)
-def test_first_match_in_order_decides(parts, attributes):
-    """Also for policies with unreachable rules: those found must really never be the first to match."""
-    document = policy_of(*(rule(f"r{i}", part) for i, part in enumerate(parts)))
-    first = next((f"r{i}" for i, part in enumerate(parts) if holds(part, attributes)), "")
+@settings(deadline=None, max_examples=500)
+@given(policies(), st.lists(requests, min_size=1, max_size=8), MOMENTS)
+def test_rule_that_is_called_unreachable_is_never_the_first_to_match(document, several, at):
     try:
-        policy = compile_policy(document)
+        compile_policy(document)
     except PolicyErrors as errors:
         unreachable = {mistake.place.removesuffix(".when") for mistake in errors.mistakes}
-        # Two values at once of an attribute that has one are a contradiction only while requests keep to that.
-        if all(
-            len(values) <= 1 or CATALOGUE.get(name) is None or CATALOGUE[name].many
-            for name, values in attributes.items()
-        ):
+        for attributes in several:
+            first = naive.first_rule(document, attributes, at=at)
             assert not first or f"rules[{first[1:]}]" not in unreachable
-    else:
-        assert decide(policy, Request(attributes, 0)).rule_id == first
-        assert decide(policy, Request(attributes, 0), trace=True).rule_id == first
+
+
+SAME_ATTRIBUTE = st.sampled_from(NAMES_COMPARED).flatmap(
+    lambda name: st.tuples(comparisons(st.just(name)), comparisons(st.just(name)), value_of(name))
+)
+
+
+@settings(deadline=None, max_examples=2000)
+@given(SAME_ATTRIBUTE, MOMENTS)
+def test_what_one_comparison_says_of_another_is_true_of_every_value(pair, at):
+    one, other, value = pair
+    parser = ConditionParser(Report())
+    first, second = parser.parse(one, ""), parser.parse(other, "")
+    attributes = {} if value is None else {first.attribute.name: (value,)}
+    held, other_held = (naive.holds(each, attributes, at=at) for each in (one, other))
+    if implies(first, second):
+        assert not held or other_held
+    if excludes(first, second):
+        assert not (held and other_held)
 
 
 @settings(deadline=None)
-@given(conditions, conditions, requests)
-def test_order_of_two_rules_that_both_match_matters(one, other, attributes):
-    if not (holds(one, attributes) and holds(other, attributes)):
+@given(nested(comparisons()), nested(comparisons()), requests, MOMENTS)
+def test_order_of_two_rules_that_both_match_matters(one, other, attributes, at):
+    if not (naive.holds(one, attributes, at=at) and naive.holds(other, attributes, at=at)):
         return
-    try:
-        there = compile_policy(policy_of(rule("one", one), rule("other", other, DENY)))
-        back = compile_policy(policy_of(rule("other", other, DENY), rule("one", one)))
-    except PolicyErrors:
-        return
-    assert decide(there, Request(attributes, 0)).permitted
-    assert not decide(back, Request(attributes, 0)).permitted
+    there = policy_of(rule("one", one), rule("other", other, DENY))
+    back = policy_of(rule("other", other, DENY), rule("one", one))
+    request = Request(attributes, at)
+    assert decide(compile_policy(there, refuse_unreachable=False), request).permitted
+    assert not decide(compile_policy(back, refuse_unreachable=False), request).permitted

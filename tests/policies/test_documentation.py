@@ -8,7 +8,7 @@ import pytest
 from cli.layout import CHECKOUT
 from nac.engine import compile_policy
 from nac.engine.attributes import Kind
-from nac.engine.conditions import OPERATORS
+from nac.engine.operators import OPERATORS
 from nac.policies.reading import _KEYS
 
 PAGE = (CHECKOUT / "docs" / "policy.md").read_text(encoding="utf-8")

@@ -1,0 +1,61 @@
+"""What the engine works out itself from a request: the time on the site's clock, parts of the identity.
+
+Only for policies that ask for it; the others get the request's attributes as they are.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from datetime import tzinfo
+
+from nac.engine.attributes import CATALOGUE
+from nac.engine.matchers import MISSING, Attributes, Scalar
+from nac.engine.windows import wall_clock
+
+# The attributes of a request and its time (epoch seconds) -> with those that were asked for.
+Completion = Callable[[Attributes, int], Attributes]
+TIME = "time"
+
+
+def _user(identity: str) -> str:
+    user, at, _ = identity.rpartition("@")
+    return user if at else identity
+
+
+def _realm(identity: str) -> str:
+    # RFC 7542 2.2: the realm stands behind the last @.
+    return identity.rpartition("@")[2] if "@" in identity else ""
+
+
+_PARTS: Mapping[str, Callable[[str], str]] = {"identity.user": _user, "identity.realm": _realm}
+
+
+def sources(names: Collection[str]) -> frozenset[str]:
+    """The attributes that a request must carry so that `names` can be worked out."""
+    derived = {attribute.derived_from for name in names if (attribute := CATALOGUE.get(name)) is not None}
+    return frozenset(derived & CATALOGUE.keys())
+
+
+def completion(names: Collection[str], zone: tzinfo) -> Completion | None:
+    """For a policy that reads `names` at a site in `zone`; None where it asks for nothing of this kind."""
+    parts = [(name, CATALOGUE[name].derived_from, part) for name, part in _PARTS.items() if name in names]
+    clock = wall_clock(zone) if TIME in names else None
+    if not parts and clock is None:
+        return None
+
+    def complete(attributes: Attributes, at: int) -> Attributes:
+        completed = dict(attributes)
+        for name, source, part in parts:
+            whole = attributes.get(source, MISSING)
+            completed[name] = tuple(found for value in whole if type(value) is str and (found := part(value)))
+        if clock is not None:
+            completed[TIME] = _on(clock, at)
+        return completed
+
+    return complete
+
+
+def _on(clock: Callable[[int], int], at: int) -> tuple[Scalar, ...]:
+    try:
+        return (clock(at),)
+    except (OverflowError, ValueError, OSError):
+        # Beyond what a calendar has: no window holds.
+        return ()

@@ -1,0 +1,50 @@
+"""Whether a name lies in a DNS domain: label by label, so that "evilcorp.example" is not in "corp.example"."""
+
+import re
+from collections.abc import Callable
+
+_MAX_NAME = 253
+# RFC 1035 2.3.4 for the length. An underscore is no host name's, but stands in names of services.
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)\Z")
+
+
+def parse_domain(text: str) -> str:
+    """In lower case, international labels as xn--... (RFC 3490), without a dot at the end.
+
+    Raises ValueError with a sentence.
+    """
+    if text.startswith((".", "*.")):
+        raise ValueError(f"{text!r}: write the domain alone, {text.lstrip('*.')!r}; names below it are meant as well")
+    name = _in_ascii(text.removesuffix(".").casefold())
+    if name is None or len(name) > _MAX_NAME or not all(map(_LABEL.match, name.split("."))):
+        raise ValueError(f"{text!r} is no DNS domain, such as corp.example")
+    return name
+
+
+def is_in(domains: frozenset[str]) -> Callable[[str], bool]:
+    """A test of a name as text; of a mail address, UPN or NAI what stands behind its last @."""
+    suffixes = tuple("." + domain for domain in sorted(domains))
+
+    def test(text: str) -> bool:
+        name = text[text.rfind("@") + 1 :].casefold().removesuffix(".")
+        if not name.isascii():
+            name = _in_ascii(name) or ""
+        return name in domains or name.endswith(suffixes)
+
+    return test
+
+
+def is_below(inner: str, outer: str) -> bool:
+    return inner == outer or inner.endswith("." + outer)
+
+
+def _in_ascii(name: str) -> str | None:
+    if name.isascii():
+        return name
+    # The codec takes quadratic time.
+    if len(name) > _MAX_NAME:
+        return None
+    try:
+        return name.encode("idna").decode("ascii")
+    except UnicodeError:
+        return None

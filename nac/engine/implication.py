@@ -1,0 +1,151 @@
+"""What one comparison says about another of the same attribute: that it holds too, or that it cannot.
+
+Sound, not complete: True is certain for every request whose values keep to the attribute's nature (one value where it
+has one, IP addresses in normal form); False says nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from nac.engine import domains
+from nac.engine.conditions import Comparison
+from nac.engine.operators import Numbers, Wanted
+from nac.engine.windows import Window
+
+Shape = tuple[str, bool, Wanted]
+# Those for which upper and lower case is settled by themselves.
+_FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
+_WHOLE = ("equals", "one_of")
+# Whether all that lies in the second lies in the first.
+_COVERS: dict[str, Callable[[Any, Any], bool]] = {
+    "in_domain": lambda outer, inner: domains.is_below(inner, outer),
+    "in_network": lambda outer, inner: outer.covers(inner),
+}
+
+
+def shape_of(comparison: Comparison) -> Shape:
+    """(how it compares, whether it folds, with what); equal for comparisons that mean the same."""
+    wanted = comparison.wanted
+    if isinstance(wanted, Numbers):
+        return "range", False, wanted
+    if comparison.operator in _WHOLE:
+        if isinstance(wanted, bool):
+            return "truth", False, wanted
+        if isinstance(wanted, frozenset) and isinstance(next(iter(wanted)), int):
+            return "numbers", False, wanted
+        return "texts", comparison.folded, wanted
+    folded = comparison.folded and comparison.operator not in _FOLDED_BY_NATURE
+    return comparison.operator, folded, wanted
+
+
+def implies(one: Comparison, other: Comparison) -> bool:
+    """Whether `other` holds wherever `one` does; both are of the same attribute."""
+    how, folded, wanted = shape_of(one)
+    other_how, other_folded, other_wanted = shape_of(other)
+    if other_how == "exists" or (how, folded, wanted) == (other_how, other_folded, other_wanted):
+        return True
+    if how == "texts":
+        if other_how == "texts" and folded == other_folded:
+            return bool(wanted <= other_wanted)  # type: ignore[operator]
+        return _stands_for_its_values(one, other) and all(_holds(other, value) for value in _values(one))
+    if how in ("numbers", "range") and other_how in ("numbers", "range"):
+        return _numbers_imply(wanted, other_wanted)
+    match wanted, other_wanted:
+        case Window(), Window():
+            return wanted.within(other_wanted)
+        case str(), str() if (how == other_how != "matches") or (how != "contains" and other_how == "contains"):
+            # What is folded was made of more than one text.
+            return not (folded and not other_folded) and _part_test(
+                other_how, _fold(wanted, other_folded), other_wanted
+            )
+        case frozenset(), frozenset() if how == other_how:
+            covers = _COVERS[how]
+            return all(any(covers(outer, inner) for outer in other_wanted) for inner in wanted)
+    return False
+
+
+def excludes(one: Comparison, other: Comparison) -> bool:
+    """Whether never both hold; they are of the same attribute, which has one value."""
+    how, folded, wanted = shape_of(one)
+    other_how, other_folded, other_wanted = shape_of(other)
+    if "exists" in (how, other_how):
+        return False
+    for first, second in ((one, other), (other, one)):
+        if shape_of(first)[0] == "texts" and _stands_for_its_values(first, second):
+            return not any(_holds(second, value) for value in _values(first))
+    if how in ("numbers", "range") and other_how in ("numbers", "range"):
+        return _numbers_exclude(wanted, other_wanted)
+    if how != other_how:
+        return False
+    match wanted, other_wanted:
+        case bool(), bool():
+            return wanted is not other_wanted
+        case Window(), Window():
+            return wanted.excludes(other_wanted)
+        case str(), str() if how in ("starts_with", "ends_with"):
+            folding = folded or other_folded
+            shorter, longer = sorted((_fold(wanted, folding), _fold(other_wanted, folding)), key=len)
+            return not _part_test(how, longer, shorter)
+        case frozenset(), frozenset():
+            covers = _COVERS[how]
+            return not any(covers(one, other) or covers(other, one) for one in wanted for other in other_wanted)
+    return False
+
+
+def _stands_for_its_values(texts: Comparison, other: Comparison) -> bool:
+    """Whether `other` says of each text that `texts` takes what it says of the one that stands in the condition."""
+    how, other_folded, _ = shape_of(other)
+    if not texts.folded or how in ("exists", "in_domain"):
+        return True
+    if texts.attribute.kind in ("address", "mac"):
+        return other_folded or how == "in_network"
+    # RE2 folds single characters, where a value may fold to several.
+    return other_folded and how != "matches"
+
+
+def _values(comparison: Comparison) -> frozenset[str]:
+    return cast(frozenset[str], comparison.wanted)
+
+
+def _holds(comparison: Comparison, value: str) -> bool:
+    return comparison.match({comparison.attribute.name: (value,)})
+
+
+def _fold(text: str, folded: bool) -> str:
+    return text.casefold() if folded else text
+
+
+def _part_test(how: str, text: str, part: str) -> bool:
+    if how == "starts_with":
+        return text.startswith(part)
+    return text.endswith(part) if how == "ends_with" else part in text
+
+
+def _numbers_imply(numbers: Wanted, others: Wanted) -> bool:
+    if isinstance(numbers, frozenset):
+        return all(map(_number_test(others), cast(frozenset[int], numbers)))
+    assert isinstance(numbers, Numbers)
+    if isinstance(others, frozenset):
+        return numbers.least == numbers.most and numbers.least in others
+    return intersection(numbers, cast(Numbers, others)) == numbers
+
+
+def _numbers_exclude(numbers: Wanted, others: Wanted) -> bool:
+    for some, rest in ((numbers, others), (others, numbers)):
+        if isinstance(some, frozenset):
+            return not any(map(_number_test(rest), cast(frozenset[int], some)))
+    least, most = intersection(cast(Numbers, numbers), cast(Numbers, others))
+    return least is not None and most is not None and most < least
+
+
+def _number_test(numbers: Wanted) -> Callable[[int], bool]:
+    if isinstance(numbers, frozenset):
+        return cast(frozenset[int], numbers).__contains__
+    return cast(Numbers, numbers).test()
+
+
+def intersection(one: Numbers, other: Numbers) -> Numbers:
+    """What lies in both; of none, one whose end lies before its beginning."""
+    leasts = [bound for bound in (one.least, other.least) if bound is not None]
+    mosts = [bound for bound in (one.most, other.most) if bound is not None]
+    return Numbers(max(leasts, default=None), min(mosts, default=None))

@@ -1,0 +1,79 @@
+"""Whether an address lies in one of some IPv4 or IPv6 networks (RFC 4632, RFC 4291 2.3)."""
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+_MAPPED = b"\0" * 10 + b"\xff\xff"
+_BITS = {4: 32, 6: 128}
+
+
+class Network(NamedTuple):
+    """4 or 6, length of the prefix, and the prefix itself as a number."""
+
+    version: int
+    length: int
+    prefix: int
+
+    def covers(self, other: "Network") -> bool:
+        return (
+            self.version == other.version
+            and self.length <= other.length
+            and other.prefix >> (other.length - self.length) == self.prefix
+        )
+
+
+def parse_network(text: str) -> Network:
+    """Of "192.0.2.0/24", "2001:db8::/32" or one address. Raises ValueError with a sentence."""
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"{text!r} is no network; write it as 192.0.2.0/24 or 2001:db8::/32") from None
+    if "/" in text and ipaddress.ip_interface(text).ip != network.network_address:
+        raise ValueError(f"{text!r} names a host in a network; the network is {network}")
+    length = network.prefixlen
+    return Network(network.version, length, int(network.network_address) >> (_BITS[network.version] - length))
+
+
+def read_address(text: str) -> Network | None:
+    """The address, or the prefix as Framed-IPv6-Prefix has one, of a request; None where it is neither.
+
+    An IPv4 address that is mapped into IPv6 (RFC 4291 2.5.5.2) is the IPv4 address.
+    """
+    host, slash, length_text = text.partition("/")
+    try:
+        packed = socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
+    except (OSError, ValueError):
+        return None
+    if len(packed) == 16 and packed.startswith(_MAPPED) and not slash:
+        packed = packed[12:]
+    bits = 8 * len(packed)
+    length = bits
+    if slash:
+        if not (length_text.isascii() and length_text.isdigit() and len(length_text) <= 3):
+            return None
+        length = int(length_text)
+        if length > bits:
+            return None
+    return Network(4 if bits == 32 else 6, length, int.from_bytes(packed, "big") >> (bits - length))
+
+
+def is_in(networks: Iterable[Network]) -> Callable[[str], bool]:
+    """A test of an address as text: one look-up for each length of prefix, however many networks there are."""
+    by_length: dict[tuple[int, int], set[int]] = {}
+    for network in networks:
+        by_length.setdefault((network.version, network.length), set()).add(network.prefix)
+    tables = tuple((version, length, frozenset(found)) for (version, length), found in by_length.items())
+
+    def test(text: str) -> bool:
+        address = read_address(text)
+        if address is None:
+            return False
+        version, length, prefix = address
+        return any(
+            version == of_version and length >= of_length and (prefix >> (length - of_length)) in prefixes
+            for of_version, of_length, prefixes in tables
+        )
+
+    return test

@@ -1,0 +1,170 @@
+"""Windows of time: days of the week, times of day and dates, on the clock of a site's wall.
+
+A wall clock is told as a number: the seconds that a UTC clock would have counted that shows the same date and time. So
+windows follow what people read off the wall through changes of daylight saving time: a time that is skipped does not
+come, one that is repeated comes twice.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, tzinfo
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY = 86_400
+_EVERY_DAY = (1 << 7) - 1
+# 1970-01-01 was a Thursday.
+_WEEKDAY_OF_EPOCH = 3
+_EPOCH = date(1970, 1, 1).toordinal()
+_FIRST, _LAST = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])\Z|24:00\Z", re.ASCII)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z", re.ASCII)
+_KEYS = ("days", "from", "to", "dates")
+
+
+class Window(NamedTuple):
+    """`start` and `end` are seconds of a day, `end` not included; where it is not later, the window ends on the next
+    day and belongs to the day on which it begins. `first` and `last` are days since 1970-01-01, both included.
+    """
+
+    # Bit 0 is Monday.
+    days: int = _EVERY_DAY
+    start: int = 0
+    end: int = _DAY
+    first: int = _FIRST
+    last: int = _LAST
+
+    @property
+    def over_midnight(self) -> bool:
+        return self.end < self.start
+
+    def within(self, other: "Window") -> bool:
+        """Whether each moment of this one is one of `other`; False where that is not plain to see."""
+        same_shape = self.over_midnight == other.over_midnight
+        return (
+            same_shape
+            and other.start <= self.start
+            and self.end <= other.end
+            and self.days & ~other.days == 0
+            and other.first <= self.first
+            and self.last <= other.last
+        )
+
+    def excludes(self, other: "Window") -> bool:
+        """Whether they have no moment in common; False where that is not plain to see."""
+        if self.over_midnight or other.over_midnight:
+            return False
+        return (
+            not self.days & other.days
+            or self.end <= other.start
+            or other.end <= self.start
+            or self.last < other.first
+            or other.last < self.first
+        )
+
+
+def parse_window(value: object) -> Window:
+    """Raises ValueError with a sentence for each mistake."""
+    if not isinstance(value, dict) or not value:
+        raise ValueError('must be an object with at least one of "days", "from", "to", "dates"')
+    wrong = [f"unknown key {str(key)[:64]!r}; a window has: {', '.join(_KEYS)}" for key in value if key not in _KEYS]
+    days, start, end, first, last = Window()
+    try:
+        days = _days(value["days"]) if "days" in value else days
+    except ValueError as error:
+        wrong.append(str(error))
+    for key, read, place in (("from", _time, "from"), ("to", _time, "to")):
+        try:
+            if key in value:
+                moment = read(value[key], place)
+                start, end = (moment, end) if key == "from" else (start, moment)
+        except ValueError as error:
+            wrong.append(str(error))
+    try:
+        first, last = _dates(value["dates"]) if "dates" in value else (first, last)
+    except ValueError as error:
+        wrong.append(str(error))
+    if not wrong and start == end:
+        wrong.append('"from" and "to" are the same time; leave both out for the whole day')
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return Window(days, start, end, first, last)
+
+
+def is_in(window: Window) -> Callable[[int], bool]:
+    """A test of a wall clock."""
+    days, start, end, first, last = window
+    over_midnight = window.over_midnight
+
+    def test(wall: int) -> bool:
+        day, second = divmod(wall, _DAY)
+        if over_midnight:
+            if second < end:
+                day -= 1
+            elif second < start:
+                return False
+        elif not start <= second < end:
+            return False
+        return first <= day <= last and days >> (day + _WEEKDAY_OF_EPOCH) % 7 & 1 == 1
+
+    return test
+
+
+def wall_clock(zone: tzinfo) -> Callable[[int], int]:
+    """From epoch seconds. Raises OverflowError, ValueError or OSError for a time beyond the year 9999."""
+
+    def wall(at: int) -> int:
+        offset = datetime.fromtimestamp(at, zone).utcoffset()
+        return at + (offset.days * _DAY + offset.seconds if offset is not None else 0)
+
+    return wall
+
+
+def shown(wall: int) -> str:
+    moment = datetime.fromtimestamp(wall, UTC)
+    return f"{DAYS[moment.weekday()]} {moment:%Y-%m-%d %H:%M:%S}"
+
+
+def read_time_zone(name: str) -> tzinfo:
+    """The zone of an IANA name. Raises ValueError with a sentence."""
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as exc:
+        # A name that is a folder or no name at all has errors of its own (ZoneInfoNotFoundError is a KeyError).
+        raise ValueError(f"{name!r} is no time zone; use an IANA name, such as Europe/Berlin") from exc
+
+
+def _days(value: object) -> int:
+    if not isinstance(value, list) or not value or not all(isinstance(day, str) and day in DAYS for day in value):
+        raise ValueError(f'"days" must be a list of at least one of: {", ".join(DAYS)}')
+    return sum(1 << DAYS.index(day) for day in set(value))
+
+
+def _time(value: object, key: str) -> int:
+    found = _TIME.match(value) if isinstance(value, str) else None
+    if found is None or (key == "from" and value == "24:00"):
+        until = "24:00" if key == "to" else "23:59"
+        raise ValueError(f'"{key}" must be a time of day in quotes, from "00:00" to "{until}"')
+    return _DAY if found[1] is None else int(found[1]) * 3600 + int(found[2]) * 60
+
+
+def _dates(value: object) -> tuple[int, int]:
+    if not isinstance(value, dict) or not value or not value.keys() <= {"from", "to"}:
+        raise ValueError('"dates" must be an object with "from", "to" or both')
+    first = _date(value["from"]) if "from" in value else _FIRST
+    last = _date(value["to"]) if "to" in value else _LAST
+    if last < first:
+        raise ValueError('"dates" end before they begin')
+    return first, last
+
+
+def _date(value: object) -> int:
+    try:
+        if isinstance(value, str) and _DATE.match(value):
+            return date.fromisoformat(value).toordinal() - _EPOCH
+    except ValueError:
+        pass
+    raise ValueError(f'{str(value)[:32]!r} is no date; write it as "2026-12-24"')

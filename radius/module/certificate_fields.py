@@ -1,0 +1,101 @@
+"""Fields of a device's certificate that rules may ask for beyond those that every decision knows.
+
+Taking a certificate apart once more costs about as much as verifying a signature, so only policies that ask pay for it.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.x509.oid import ObjectIdentifier
+
+from nac.engine.attributes import NAME_PARTS
+from nac.packet_values import Values
+from pki import der as encoding
+from pki.openssl_names import SHORT_NAMES
+from radius.module.resumption import UNREADABLE, CertificateUnreadable
+
+# Devices that come again; each entry takes about 3 kB.
+MAX_CERTIFICATES = 5_000
+_DAY_SECONDS = 86_400
+# szOID_ENROLL_CERTTYPE_EXTENSION of Microsoft's [MS-WCCE] 2.2.2.7.7.1: the name of a version 1 template.
+_TEMPLATE_NAME = ObjectIdentifier("1.3.6.1.4.1.311.20.2")
+_TEXT_CODECS = {encoding.BMP_STRING: "utf-16-be", encoding.UTF8_STRING: "utf-8"}
+_NAME_PREFIXES = ("certificate.subject.", "certificate.issuer.")
+_OTHERS = frozenset(
+    (
+        "certificate.san.ip",
+        "certificate.policy",
+        "certificate.template.name",
+        "certificate.template.oid",
+        "certificate.age_days",
+        "certificate.expires_in_days",
+    )
+)
+
+
+class _Fields(NamedTuple):
+    values: dict[str, tuple[str, ...]]
+    # Epoch seconds.
+    not_before: int
+    not_after: int
+
+
+def is_field(name: str) -> bool:
+    """Whether the engine's attribute `name` is answered here."""
+    return name in _OTHERS or name.startswith(_NAME_PREFIXES)
+
+
+def certificate_fields(der: bytes, names: Iterable[str], *, at: int) -> Iterator[tuple[str, Values]]:
+    """(name, values) of those of `names` that the certificate has. `at` is in epoch seconds.
+
+    Raises CertificateUnreadable.
+    """
+    fields = _take_apart(der)
+    for name in names:
+        if name == "certificate.age_days":
+            yield name, ((at - fields.not_before) // _DAY_SECONDS,)
+        elif name == "certificate.expires_in_days":
+            yield name, ((fields.not_after - at) // _DAY_SECONDS,)
+        elif name in fields.values:
+            yield name, fields.values[name]
+
+
+@lru_cache(maxsize=MAX_CERTIFICATES)
+def _take_apart(der: bytes) -> _Fields:
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        values: dict[str, list[str]] = {}
+        for whose, name in (("subject", certificate.subject), ("issuer", certificate.issuer)):
+            for attribute in name:
+                part = SHORT_NAMES.get(attribute.oid.dotted_string)
+                if part in NAME_PARTS and isinstance(attribute.value, str):
+                    values.setdefault(f"certificate.{whose}.{part}", []).append(attribute.value)
+        for extension in certificate.extensions:
+            for field, value in _of_extension(extension):
+                values.setdefault(f"certificate.{field}", []).append(value)
+        not_before = int(certificate.not_valid_before_utc.timestamp())
+        not_after = int(certificate.not_valid_after_utc.timestamp())
+    except UNREADABLE as exc:
+        raise CertificateUnreadable(f"the certificate does not parse: {exc}") from exc
+    # An empty name is none.
+    kept = {name: tuple(filter(None, found)) for name, found in values.items() if any(found)}
+    return _Fields(kept, not_before, not_after)
+
+
+def _of_extension(extension: x509.Extension[x509.ExtensionType]) -> Iterator[tuple[str, str]]:
+    match extension.value:
+        case x509.SubjectAlternativeName() as names:
+            for address in names.get_values_for_type(x509.IPAddress):
+                yield "san.ip", str(address)
+        case x509.CertificatePolicies() as policies:
+            for policy in policies:
+                yield "policy", policy.policy_identifier.dotted_string
+        case x509.MSCertificateTemplate(template_id=oid):
+            yield "template.oid", oid.dotted_string
+        case x509.UnrecognizedExtension(oid=oid, value=value) if oid == _TEMPLATE_NAME:
+            text, _ = encoding.read(value)
+            codec = _TEXT_CODECS.get(text.tag)
+            if codec is not None:
+                yield "template.name", text.content.decode(codec)

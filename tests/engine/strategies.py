@@ -1,0 +1,174 @@
+"""Random policies and requests that meet: values come from small pools of neighbours, so that near misses abound."""
+
+from hypothesis import strategies as st
+
+from nac.engine.attributes import find_attribute
+from nac.engine.operators import operators_of, takes_ignore_case
+from tests.engine.builders import DENY, PERMIT, compare, rule
+
+TEXTS = (
+    *(
+        "corp",
+        "Corp",
+        "corp2",
+        "a.corp.example",
+        "corp.example",
+        "evilcorp.example",
+        "A.CORP.Example.",
+        "anna@corp.example",
+    ),
+    *("true", "false", "5", "05", "-5", "12", "straße", "STRASSE", "10.0.0.1", "10.1.0.0/16", "::ffff:10.0.0.1", "x"),
+)
+MACS = ("001b21aabbcc", "001B21AABBCD", "aa001b21bbcc")
+ADDRESSES = ("10.0.0.1", "10.0.1.255", "10.1.0.0", "192.0.2.1", "2001:db8::1", "2001:db9::1")
+NETWORKS = ("10.0.0.0/24", "10.0.0.0/8", "10.0.0.1", "0.0.0.0/0", "2001:db8::/32", "::/0", "192.0.2.0/31")
+DOMAINS = ("corp.example", "example", "a.corp.example", "Corp.Example.", "lab.example")
+PATTERNS = ("^corp", "corp$", "^[0-9]+$", "c.rp", "(a|x)", "^$", "example$")
+NUMBERS = st.sampled_from((-5, 0, 4, 5, 6, 12, 2**64 - 1))
+TIMES = ("00:00", "02:30", "08:00", "18:00", "23:59")
+DATES = ("2026-03-28", "2026-03-29", "2026-10-25", "2026-12-31")
+ZONES = st.sampled_from(("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"))
+# Around the changes of daylight saving time of 2026 in Berlin, and any moment of forty years.
+MOMENTS = (
+    st.integers(1774742400 - 90_000, 1774742400 + 90_000)
+    | st.integers(1792886400 - 90_000, 1792886400 + 90_000)
+    | st.integers(0, 2_500_000_000)
+)
+
+NAMES_COMPARED = (
+    *("ssid", "user.name", "identity.realm", "identity.user", "endpoint.group", "certificate.san.dns"),
+    *("radius.Foo", "mdm.foo", "posture.foo", "endpoint.attribute.foo", "certificate.age_days", "session.count.user"),
+    *("mac", "nas.address", "tls.resumed", "time"),
+)
+_PARTS = ("c", "Corp", "corp", ".example", "10.0", "5", "SS")
+_PARTS_OF_MACS = ("00:1b", "001B21", "bb:cc")
+_names = st.sampled_from(NAMES_COMPARED)
+texts = st.sampled_from(TEXTS)
+
+
+_VALUES = {
+    "mac": st.sampled_from(MACS),
+    "address": st.sampled_from(ADDRESSES),
+    "boolean": st.booleans(),
+    "number": NUMBERS,
+}
+
+
+def listed(members):
+    return st.lists(members, min_size=1, max_size=3)
+
+
+@st.composite
+def windows(draw):
+    window = {}
+    if draw(st.booleans()):
+        window["days"] = draw(listed(st.sampled_from(("mon", "tue", "wed", "thu", "fri", "sat", "sun"))))
+    start, end = draw(st.sampled_from(TIMES)), draw(st.sampled_from((*TIMES, "24:00")))
+    if start != end and draw(st.booleans()):
+        window |= {"from": start, "to": end}
+    if not window or draw(st.booleans()):
+        first, last = sorted((draw(st.sampled_from(DATES)), draw(st.sampled_from(DATES))))
+        window["dates"] = draw(st.sampled_from(({"from": first, "to": last}, {"from": first}, {"to": last})))
+    return window
+
+
+def values(operator, whole, part):
+    match operator:
+        case "one_of":
+            return listed(whole)
+        case "equals":
+            return whole
+        case "in_domain":
+            return st.sampled_from(DOMAINS) | listed(st.sampled_from(DOMAINS))
+        case "in_network":
+            return st.sampled_from(NETWORKS) | listed(st.sampled_from(NETWORKS))
+        case "matches":
+            return st.sampled_from(PATTERNS)
+        case "between":
+            return st.tuples(NUMBERS, NUMBERS).map(sorted)
+        case "greater_than" | "less_than" | "at_least" | "at_most":
+            return NUMBERS
+        case "within":
+            return windows()
+    return part
+
+
+@st.composite
+def comparisons(draw, names=_names):
+    attribute = find_attribute(draw(names))
+    operator = draw(st.sampled_from(operators_of(attribute)))
+    if operator == "exists":
+        return compare(attribute.name, operator)
+    whole = _VALUES.get(attribute.kind, texts)
+    if attribute.kind == "open":
+        # A list has members of one kind, and no truth values.
+        kinds = (texts, NUMBERS) if operator == "one_of" else (texts, NUMBERS, st.booleans())
+        whole = draw(st.sampled_from(kinds))
+    part = st.sampled_from(_PARTS_OF_MACS if attribute.kind == "mac" else _PARTS)
+    condition = compare(attribute.name, operator, draw(values(operator, whole, part)))
+    if takes_ignore_case(attribute, operator) and draw(st.booleans()):
+        condition["ignore_case"] = True
+    return condition
+
+
+def nested(leaves, levels=2):
+    """At most so many levels of all, any and not above the leaves."""
+    for _ in range(levels):
+        leaves = leaves | st.lists(leaves, min_size=1, max_size=3).flatmap(
+            lambda parts: st.sampled_from(({"all": parts}, {"any": parts}, {"not": parts[0]}))
+        )
+    return leaves
+
+
+@st.composite
+def policies(draw):
+    """With named conditions, each of which may refer to those before it."""
+    named = {}
+    for name in ("one", "two", "three")[: draw(st.integers(0, 3))]:
+        named[name] = draw(nested(_leaves(named), levels=1))
+    whens = draw(st.lists(nested(_leaves(named)), min_size=1, max_size=5))
+    rules = [rule(f"r{number}", when, draw(st.sampled_from((PERMIT, DENY)))) for number, when in enumerate(whens)]
+    return {"conditions": named, "rules": rules, "fallback": draw(st.sampled_from((PERMIT, DENY)))}
+
+
+def _leaves(named):
+    references = st.sampled_from([{"condition": name} for name in named]) if named else st.nothing()
+    return comparisons() | references
+
+
+def _some(members, most):
+    return st.lists(members, max_size=most).map(tuple)
+
+
+# One value where the attribute has one: `read_request` and the module see to that.
+requests = st.fixed_dictionaries(
+    {},
+    optional={
+        "ssid": _some(texts, 1),
+        "user.name": _some(texts, 1),
+        "identity": _some(texts | st.sampled_from(("@", "a@", "@b", "x@y@Corp.example", "host/pc.corp.example")), 1),
+        "endpoint.group": _some(texts, 3),
+        "certificate.san.dns": _some(texts, 3),
+        "radius.Foo": _some(texts, 3),
+        "mdm.foo": _some(texts | NUMBERS | st.booleans(), 1),
+        "posture.foo": _some(texts | NUMBERS | st.booleans(), 1),
+        "endpoint.attribute.foo": _some(texts, 1),
+        "certificate.age_days": _some(NUMBERS, 1),
+        "session.count.user": _some(NUMBERS, 1),
+        "mac": _some(st.sampled_from(MACS), 1),
+        "nas.address": _some(st.sampled_from((*ADDRESSES, "none")), 1),
+        "tls.resumed": _some(st.booleans(), 1),
+    },
+)
+
+
+def value_of(name):
+    """One value that a request may carry, None for none."""
+    if name == "time":
+        return st.none()
+    kind = find_attribute(name).kind
+    if kind == "open":
+        return st.none() | texts | NUMBERS | st.booleans()
+    if name.startswith("identity."):
+        return st.none()
+    return st.none() | _VALUES.get(kind, texts)
