@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from nac.engine import reachability
+from nac.engine.assertions import PolicyTest, parse_tests
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.conditions import Condition, ConditionParser, names_read
 from nac.engine.decision import Decision
@@ -56,6 +57,7 @@ class Policy:
     fallback: Outcome = _DENY
     first: FirstMatch = field(default=_no_rule, compare=False, repr=False)
     decisions: tuple[Decision, ...] = (_DENIED,)
+    tests: tuple[PolicyTest, ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
@@ -64,7 +66,7 @@ class Policy:
 
     def without_trace(self) -> "Policy":
         """Decides the same and cannot say why: half the memory."""
-        return replace(self, rules=(), fallback=_DENY)
+        return replace(self, rules=(), fallback=_DENY, tests=())
 
     @classmethod
     def of(cls, rules: tuple[Rule, ...], fallback: Outcome) -> "Policy":
@@ -85,18 +87,19 @@ def compile_policy(document: object, *, fallback: object = None, replies: ReplyD
         raise PolicyErrors(unreadable)
     report = Report()
     if not isinstance(document, dict):
-        report.add("", "must be an object with pinned_denies, rules and fallback")
+        report.add("", "must be an object with pinned_denies, rules, fallback and tests")
         raise PolicyErrors(report.mistakes)
     for key in document:
-        if key not in ("pinned_denies", "rules", "fallback"):
-            report.add(at_key("", key), "unknown key; a policy has: pinned_denies, rules, fallback")
+        if key not in ("pinned_denies", "rules", "fallback", "tests"):
+            report.add(at_key("", key), "unknown key; a policy has: pinned_denies, rules, fallback, tests")
     rules = _RuleParser(report, replies).parse(document)
     own = parse_outcome(document["fallback"], "fallback", report, replies) if "fallback" in document else Outcome()
     if fallback is not None:
         own = _parse_alone(fallback, "site.fallback", report, replies)
+    tests = parse_tests(document, report)
     if report:
         raise PolicyErrors(report.mistakes)
-    return Policy.of(rules, own)
+    return replace(Policy.of(rules, own), tests=tests)
 
 
 def compile_outcome(document: object, *, place: str = "fallback", replies: ReplyDictionary | None = None) -> Outcome:

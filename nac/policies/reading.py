@@ -2,10 +2,11 @@
 
 # Each object of a policy has its keys in this order.
 _KEYS = (
-    *("pinned_denies", "rules", "fallback"),
+    *("pinned_denies", "rules", "fallback", "tests"),
     *("id", "name", "when", "then"),
+    *("request", "at", "site", "expect"),
     *("all", "any", "not", "attribute", "operator", "value", "tag"),
-    *("verdict", "vlan", "reply"),
+    *("verdict", "rule", "reason", "vlan", "reply"),
 )
 _PLACES = {key: place for place, key in enumerate(_KEYS)}
 

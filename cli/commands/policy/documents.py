@@ -1,0 +1,197 @@
+"""Documents of policies: what may be written, what is written."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from cli.commands.policy.group import (
+    command,
+    document_argument,
+    mistakes_listed,
+    read_document,
+    read_text,
+    show_json,
+    slug_option,
+)
+from cli.domain import Domain
+from cli.output import Row, json_option, show_list, show_one, tenant_option
+from nac.dictionary import DictionaryDamaged, read_dictionary
+from nac.engine import Policy as CompiledPolicy
+from nac.engine import ReplyDictionary, compile_policy, read_policy_text
+from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
+from nac.engine.conditions import operators_of
+from nac.models import Policy, PolicyVersion
+from nac.policies import service as policies
+from nac.policies.reading import in_reading_order
+
+# Of the radiusd that is installed here, which serves the cell of `./admit up`.
+_DICTIONARY = Path("/usr/share/freeradius/dictionary")
+
+
+def version_row(version: PolicyVersion) -> Row:
+    return {
+        "version": version.number,
+        "status": version.status,
+        "created_at": version.created_at.isoformat(timespec="seconds"),
+        "published_at": version.published_at and version.published_at.isoformat(timespec="seconds"),
+        "comment": version.comment,
+    }
+
+
+def _policy_row(policy: Policy) -> Row:
+    return {"slug": policy.slug, "name": policy.name, "in_force": policy.published_version, "id": policy.id}
+
+
+@command.command()
+@document_argument
+@click.option("--tenant", "-t", metavar="SLUG", help="Check the names of its groups and sites too.")
+@json_option
+def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
+    """Check FILE, without a tenant by its form and the dictionaries of the radiusd installed here; store nothing."""
+    if tenant is not None:
+        _check(file, tenant, as_json=as_json)
+        return
+    replies = _installed_dictionary()
+    with mistakes_listed(as_json=as_json):
+        compiled = compile_policy(read_document(file), replies=replies)
+    _tell_valid(compiled, as_json=as_json)
+
+
+def _installed_dictionary() -> ReplyDictionary | None:
+    try:
+        return read_dictionary(_DICTIONARY)
+    except (OSError, DictionaryDamaged) as exc:
+        click.echo(f"Note: reply attributes are not checked: no dictionaries of radiusd here ({exc}).", err=True)
+        return None
+
+
+@command.command()
+@document_argument
+@tenant_option
+@json_option
+def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
+    """Check FILE against the tenant's groups, sites and the dictionaries of its cell; store nothing."""
+    _check(file, tenant, as_json=as_json)
+
+
+def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
+    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+        compiled = policies.check_document(session, tenant_id=tenant_id, document=read_document(file))
+    _tell_valid(compiled, as_json=as_json)
+
+
+def _tell_valid(compiled: CompiledPolicy, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"valid": True, "rules": len(compiled.rules), "tests": len(compiled.tests)}))
+        return
+    tests = f" {len(compiled.tests)} tests, which `policy test` runs." if compiled.tests else ""
+    click.echo(f"The policy is valid: {len(compiled.rules)} rules, fallback {compiled.fallback.verdict}.{tests}")
+
+
+@command.command()
+@document_argument
+@tenant_option
+@slug_option
+@click.option("--name", default="", help="For people, where the policy is new; the slug where not given.")
+@click.option("--comment", default="", help="What changed and why.")
+@json_option
+def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_json: bool) -> None:
+    """Save FILE as the draft of a policy, made where it is new. It decides nothing until it is published."""
+    domain = Domain()
+    with mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
+        text = read_text(file)
+        document = read_policy_text(text)
+        slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
+        if slug not in {policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}:
+            policies.create_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name)
+        version = policies.save_draft(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            slug=slug,
+            document=document,
+            comment=comment,
+            written=_as_written(text),
+        )
+    show_one(version_row(version), as_json=as_json)
+
+
+def _as_written(text: bytes) -> str | None:
+    """None for what is JSON, but not UTF-8 (RFC 8259 8.1): it is kept as an object alone."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@command.command()
+@tenant_option
+@slug_option
+@click.option("--version", "number", type=int, help="Default: the one in force or, where none is, the newest.")
+@json_option
+def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
+    """Print the document of a version as it was written: with --json beside what is known of the version."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
+        version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
+    if as_json:
+        read = in_reading_order(version.document) if version.written is None else read_policy_text(version.written)
+        show_json({"slug": slug, **version_row(version), "replayed": version.replayed, "document": read})
+    elif version.written is None:
+        click.echo(json.dumps(in_reading_order(version.document), indent=2, ensure_ascii=False))
+    else:
+        click.echo(version.written, nl=not version.written.endswith("\n"))
+
+
+@command.command("list")
+@tenant_option
+@click.option("--slug", "-s", help="List the versions of this policy, newest first.")
+@json_option
+def list_(tenant: str, slug: str | None, as_json: bool) -> None:
+    """List the policies, or the versions of one."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        if slug is None:
+            rows = [_policy_row(policy) for policy in policies.list_policies(session, tenant_id=tenant_id)]
+        else:
+            rows = [version_row(version) for version in policies.list_versions(session, tenant_id=tenant_id, slug=slug)]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@json_option
+def attributes(as_json: bool) -> None:
+    """List the attributes that conditions may read, with the values of those that have only a few.
+
+    docs/policy.md says what the operators mean.
+    """
+    found = [*CATALOGUE.values(), *open_attributes()]
+    rows: list[Row] = [
+        {
+            "attribute": attribute.name,
+            "kind": attribute.kind,
+            "values": "many" if attribute.many else "one",
+            "choices": attribute.choices,
+            "meaning": attribute.meaning,
+        }
+        for attribute in found
+    ]
+    if as_json:
+        rows = [{**row, "operators": operators_of(attribute)} for row, attribute in zip(rows, found, strict=True)]
+    show_list(rows, as_json=as_json)
+    if not as_json:
+        # In a column of the table they would make its lines wider than any terminal.
+        click.echo()
+        for operators, what in _by_operators(found).items():
+            click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
+
+
+def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str, None]]:
+    """The kinds that each set of operators applies to, and the attributes to which more do than to their kind."""
+    told: dict[tuple[str, ...], dict[str, None]] = {}
+    for attribute in found:
+        what = attribute.name if attribute.numeric else attribute.kind
+        told.setdefault(operators_of(attribute), {})[what] = None
+    return told

@@ -1,0 +1,88 @@
+"""The group of the policy commands, and what they share: options, files, mistakes."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NoReturn
+
+import click
+
+from cli.output import printable
+from nac.engine import DocumentErrors, Mistake, PolicyErrors, read_policy_text
+from nac.engine.document import MAX_DOCUMENT_BYTES
+from nac.errors import InvalidInput, NotFound
+from nac.policies.checking import InvalidPolicy
+from nac.policies.rendering import mistake_rows
+
+# As click ends for options that it does not understand.
+BAD_INPUT = 2
+
+slug_option = click.option(
+    "--slug", "-s", default="", help="The policy; may be left out where the tenant has one only."
+)
+site_option = click.option("--site", metavar="SLUG", default="", help="At this site: its time zone and fallback apply.")
+document_argument = click.argument("file", type=click.File("rb"))
+
+
+@click.group()
+def command() -> None:
+    """Policies of a tenant: who is admitted, and on which VLAN. FILE is JSON, "-" reads standard input."""
+
+
+def read_text(file: BinaryIO) -> bytes:
+    """The whole of a file that is not too large to be a policy. Raises PolicyErrors."""
+    text = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(text) > MAX_DOCUMENT_BYTES:
+        limit = MAX_DOCUMENT_BYTES // 1024
+        raise PolicyErrors([Mistake("", f"larger than {limit} kB, the most that is read; use groups instead of lists")])
+    return text
+
+
+def read_document(file: BinaryIO) -> object:
+    """What a file says in JSON. Raises PolicyErrors."""
+    return read_policy_text(read_text(file))
+
+
+@contextmanager
+def mistakes_listed(*, as_json: bool, status: int = 1) -> Iterator[None]:
+    """Every mistake of a policy on a line of its own; with --json as a list on standard output."""
+    try:
+        yield
+    except (InvalidPolicy, DocumentErrors) as exc:
+        list_mistakes(exc.mistakes, as_json=as_json)
+        raise click.exceptions.Exit(status) from exc
+
+
+@contextmanager
+def bad_input(*, as_json: bool) -> Iterator[None]:
+    """As `mistakes_listed`, and whatever is asked for and is not there; exit status 2."""
+    with mistakes_listed(as_json=as_json, status=BAD_INPUT):
+        try:
+            yield
+        except InvalidPolicy:
+            raise
+        except (InvalidInput, NotFound) as exc:
+            _refuse(exc, as_json=as_json)
+
+
+def _refuse(exc: InvalidInput | NotFound, *, as_json: bool) -> NoReturn:
+    if as_json:
+        mistake = Mistake(exc.place, f"{exc.detail}{exc.remedy and ' ' + exc.remedy}")
+        list_mistakes([mistake], as_json=True)
+    else:
+        click.echo(f"Error: {exc}", err=True)
+    raise click.exceptions.Exit(BAD_INPUT) from exc
+
+
+def list_mistakes(mistakes: Iterable[Mistake], *, as_json: bool, what: str = "The policy") -> None:
+    found = list(mistakes)
+    if as_json:
+        show_json({"valid": False, "mistakes": mistake_rows(found)})
+        return
+    click.echo(f"{what} has {len(found)} mistake{'s' if len(found) > 1 else ''}:", err=True)
+    for mistake in found:
+        click.echo(f"  {printable(str(mistake))}", err=True)
+
+
+def show_json(row: object) -> None:
+    click.echo(json.dumps(row, indent=2, default=str))
