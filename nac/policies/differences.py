@@ -40,13 +40,15 @@ class Tally:
         self.differs = before != after
         self.requests = 0
         self.devices: set[bytes] = set()
-        # (time, number in the log, device) of those that came last.
+        # (time, number in the log, device) of those that came last, neighbours of one device left out.
         self._recent: deque[tuple[int, int, bytes]] = deque(maxlen=_KEPT_EXAMPLES)
 
     def note(self, at: int, number: bytes, device: bytes) -> None:
         """`at` in epoch microseconds."""
         self.devices.add(device)
-        self._recent.append((at, int(number), device))
+        recent = self._recent
+        if not recent or recent[-1][2] != device:
+            recent.append((at, int(number), device))
 
     def examples(self, limit: int) -> list[tuple[int, int]]:
         """(time, number in the log), newest first, each of another device."""

@@ -116,7 +116,7 @@ def _last_before(session: Session, policy: Policy) -> dict[str, datetime]:
         )
         .group_by(PolicyHits.rule_id)
     )
-    return dict(session.execute(query).tuples().all())
+    return dict(session.execute(query).all())
 
 
 def prune_hits(*, engine: Engine | None = None, today: date | None = None) -> int:

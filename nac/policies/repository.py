@@ -75,7 +75,7 @@ def published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, obj
         & (Policy.id == PolicyVersion.policy_id)
         & (Policy.published_version == PolicyVersion.number),
     )
-    return dict(session.execute(query.where(PolicyVersion.tenant_id == tenant_id)).tuples().all())
+    return dict(session.execute(query.where(PolicyVersion.tenant_id == tenant_id)).all())
 
 
 def sites_using(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:

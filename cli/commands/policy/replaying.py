@@ -81,8 +81,8 @@ def _lines(found: Replay) -> Iterator[str]:
     yield f"{found.total:,} requests at {where} since {since}, against what was {found.against}"
     yield f"{found.unchanged:,} answered the same, {found.changed:,} otherwise"
     for difference in found.differences:
-        count = f"{difference.requests:,} requests of {difference.devices:,} devices"
-        yield f"  {count}: {difference.before} -> {difference.after}"
+        how_many = f"{difference.requests:,} requests of {difference.devices:,} devices"
+        yield f"  {how_many}: {difference.before} -> {difference.after}"
         for example in difference.examples:
             who = " ".join(filter(None, (example.mac, example.identity if example.identity != example.mac else "")))
             at = " ".join(filter(None, (example.nas, example.nas_port and f"port {example.nas_port}")))
