@@ -39,8 +39,11 @@ def read_text(file: BinaryIO) -> bytes:
 
 
 def read_document(file: BinaryIO) -> object:
-    """What a file says in JSON. Raises PolicyErrors."""
-    return read_policy_text(read_text(file))
+    """What a file says in JSON, never None. Raises PolicyErrors."""
+    document = read_policy_text(read_text(file))
+    if document is None:
+        raise PolicyErrors([Mistake("", "must be an object, not null")])
+    return document
 
 
 @contextmanager
