@@ -133,7 +133,8 @@ def test_bad_input_of_a_simulation_is_status_2_with_every_mistake(policy_command
     assert "request: line 1" in both.stderr
     assert "policy: line 1" in both.stderr
     assert policy_command("simulate", "--request", "nowhere.json").exit_code == 2
-    for wrong in (("--site", "mars"), ("--slug", "mars"), ("--at", "noon")):
+    assert policy_command("simulate", "--request", "-", "--at", "noon", document=PRINTER).exit_code == 2
+    for wrong in (("--site", "mars"), ("--slug", "mars")):
         assert policy_command("simulate", "--request", file_of(PRINTER), *wrong).exit_code == 2
     assert policy_command("simulate", "--request", file_of(PRINTER), tenant_slug="mars").exit_code == 2
 
