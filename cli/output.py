@@ -62,3 +62,7 @@ def _text(value: object) -> str:
 def printable(text: str) -> str:
     """Devices choose much of what is shown: nothing of it may steer the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def show_json(row: object) -> None:
+    click.echo(json.dumps(row, indent=2, default=str))

@@ -10,7 +10,13 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import HEARTBEAT_INTERVAL_SECONDS
 
-JOBS = ("worker.jobs.heartbeat", "worker.jobs.logs", "worker.jobs.replica", "worker.jobs.tenants")
+JOBS = (
+    "worker.jobs.heartbeat",
+    "worker.jobs.logs",
+    "worker.jobs.policies",
+    "worker.jobs.replica",
+    "worker.jobs.tenants",
+)
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
 AT_START = ("worker.heartbeat", "logs.ensure_partitions", "replica.prune_changes", "tenants.delete_logs")
 
@@ -47,6 +53,7 @@ def make_app(settings: Settings) -> Celery:
             },
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
+            "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },

@@ -94,6 +94,25 @@ def list_(as_json: bool) -> None:
     show_list(rows, as_json=as_json)
 
 
+@command.command("set")
+@click.argument("slug")
+@click.option(
+    "--replay-days",
+    type=click.IntRange(0, tenants.MAX_REPLAY_DAYS),
+    help="Replay the requests of so many days before a policy is published, and refuse differences that nobody "
+    "acknowledged; 0 asks for no replay.",
+)
+@json_option
+def set_(slug: str, replay_days: int | None, as_json: bool) -> None:
+    """Change settings of the tenant SLUG; what is not given stays."""
+    domain = Domain()
+    with domain.change(slug) as (session, tenant_id):
+        tenant = tenants.require_by_slug(session, slug=slug)
+        if replay_days is not None:
+            tenant = tenants.set_replay_days(session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None)
+    show_one({"slug": slug, "replay_days": tenant.replay_days or 0}, as_json=as_json)
+
+
 @command.command()
 @click.argument("slug")
 @json_option

@@ -1,5 +1,6 @@
 """Access to PostgreSQL: engines, scopes, the transaction, the schema's version."""
 
+from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
 from nac.db.schema import require_current_schema, upgrade_schema
 from nac.db.scope import CellScope, MspScope, PlatformScope, Scope, TenantScope
@@ -11,6 +12,7 @@ __all__ = [
     "PlatformScope",
     "Scope",
     "TenantScope",
+    "driver_connection",
     "enter_tenant",
     "make_engine",
     "process_engine",

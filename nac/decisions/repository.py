@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -45,14 +45,7 @@ def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
     """Newest first, with the NAS's name and the site's slug as they are now."""
-    query = (
-        select(AuthLog, Nas.name, Site.slug)
-        .outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id))
-        .outerjoin(Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id))
-        .where(AuthLog.tenant_id == tenant_id)
-        .order_by(AuthLog.at.desc(), AuthLog.id.desc())
-        .limit(limit)
-    )
+    query = _named(tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc()).limit(limit)
     if wanted.mac:
         query = query.where(AuthLog.mac == wanted.mac)
     if wanted.user:
@@ -75,6 +68,25 @@ def list_page(
         # The bound on `at` alone is what leaves out partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
     return session.execute(query).all()
+
+
+def list_keys(
+    session: Session, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
+) -> Sequence[Row[AuthLog, str | None, str | None]]:
+    """As `list_page`, the rows of these keys."""
+    moments = [at for at, _ in keys]
+    # The bounds on `at` alone are what leave out partitions.
+    within = AuthLog.at.between(min(moments), max(moments)), tuple_(AuthLog.at, AuthLog.id).in_(keys)
+    return session.execute(_named(tenant_id).where(*within)).all()
+
+
+def _named(tenant_id: TenantId) -> Select[AuthLog, str | None, str | None]:
+    return (
+        select(AuthLog, Nas.name, Site.slug)
+        .outerjoin(Nas, (Nas.tenant_id == AuthLog.tenant_id) & (Nas.id == AuthLog.nas_id))
+        .outerjoin(Site, (Site.tenant_id == AuthLog.tenant_id) & (Site.id == AuthLog.site_id))
+        .where(AuthLog.tenant_id == tenant_id)
+    )
 
 
 def _is_of(tenant_id: TenantId, name: str) -> ColumnElement[bool]:

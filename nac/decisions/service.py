@@ -1,9 +1,10 @@
 """Decisions of a tenant's cell as the auth log keeps them, in words that a help desk can act on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from nac.decisions import repository
@@ -74,7 +75,20 @@ def list_decisions(
     )
     if since is None and wanted.reads_rows:
         wanted = replace(wanted, since=searched_since(session, tenant_id=tenant_id))
-    found = repository.list_page(session, tenant_id, wanted, before=before, limit=limit)
+    return _logged(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
+
+
+def find_decisions(
+    session: Session, *, tenant_id: TenantId, keys: Collection[tuple[datetime, int]]
+) -> Mapping[tuple[datetime, int], LoggedDecision]:
+    """Those of these keys that are in the log."""
+    found = _logged(session, tenant_id, repository.list_keys(session, tenant_id, keys)) if keys else ()
+    return {logged.key: logged for logged in found}
+
+
+def _logged(
+    session: Session, tenant_id: TenantId, found: Sequence[Row[AuthLog, str | None, str | None]]
+) -> list[LoggedDecision]:
     names = _certificate_names(session, tenant_id, [log for log, _, _ in found])
     return [
         LoggedDecision(

@@ -3,6 +3,7 @@
 `compile_policy(document) -> Policy` once, `decide(policy, request) -> Decision` for each request.
 """
 
+from nac.engine.assertions import Expectation, PolicyTest, read_moment
 from nac.engine.deciding import decide
 from nac.engine.decision import ComparisonTrace, Decision, Request, RuleTrace
 from nac.engine.document import check_storable, read_policy_text
@@ -17,10 +18,12 @@ __all__ = [
     "ComparisonTrace",
     "Decision",
     "DocumentErrors",
+    "Expectation",
     "Mistake",
     "Outcome",
     "Policy",
     "PolicyErrors",
+    "PolicyTest",
     "Reference",
     "ReplyDictionary",
     "Request",
@@ -31,6 +34,7 @@ __all__ = [
     "compile_outcome",
     "compile_policy",
     "decide",
+    "read_moment",
     "read_policy_text",
     "read_request",
     "references",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from itertools import islice
 
+from nac.engine.assertions import PolicyTest, parse_tests
 from nac.engine.attributes import RADIUS_PREFIX
 from nac.engine.conditions import Condition, ConditionParser, names_read
 from nac.engine.derived import Completion, completion, sources
@@ -27,7 +28,7 @@ from nac.vendors import find_vendor
 
 MAX_RULES = 500
 _SECTIONS = ("pinned_denies", "rules")
-_KEYS = ("conditions", "profiles", *_SECTIONS, "fallback")
+_KEYS = ("conditions", "profiles", *_SECTIONS, "fallback", "tests")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _MAX_NAME = 200
 _DENY = Outcome()
@@ -50,6 +51,12 @@ class Rule:
     pinned: bool = False
     # Decides nothing: what it would decide is told, and the device is admitted as the fallback admits.
     monitor: bool = False
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the attributes that its condition looks at, and of those from which the engine works some out."""
+        names = frozenset(names_read(self.when))
+        return names | sources(names)
 
     def ruling(self, *, monitor_site: bool) -> Ruling:
         reason = "pinned-deny" if self.pinned else _RULE_REASONS[self.then.verdict]
@@ -74,14 +81,12 @@ class Policy:
     decisions: Decisions = field(default=Decisions([Ruling(_DENY, "fallback-denied")]), compare=False, repr=False)
     # What the engine adds to a request's attributes before it compares; None where that is nothing.
     complete: Completion | None = field(default=None, compare=False, repr=False)
+    tests: tuple[PolicyTest, ...] = ()
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of the attributes that its conditions look at, of those from which the engine works some out, and of
-        the one that chooses the form of its replies.
-        """
-        names = _names_read(self.rules)
-        return names | sources(names) | {"nas.vendor"}
+        """Names of the attributes that its rules read, and of the one that chooses the form of its replies."""
+        return frozenset({"nas.vendor"}).union(*(rule.reads for rule in self.rules))
 
     def refusals(self, nas: Attributes) -> Iterator[tuple[str, str]]:
         """What a NAS cannot do of all that it could be answered: the place in the document, and why.
@@ -100,7 +105,7 @@ class Policy:
 
     def without_trace(self) -> "Policy":
         """Decides the same and cannot say why: half the memory."""
-        return replace(self, rules=(), fallback=_DENY)
+        return replace(self, rules=(), fallback=_DENY, tests=())
 
     @classmethod
     def of(cls, rules: tuple[Rule, ...], fallback: Outcome, *, zone: tzinfo = UTC, monitor: bool = False) -> "Policy":
@@ -148,9 +153,10 @@ def compile_policy(
     own = outcomes.parse(document["fallback"], "fallback") if "fallback" in document else Outcome()
     if fallback is not None:
         own = _parse_alone(fallback, "site.fallback", report, outcomes)
+    tests = parse_tests(document, report)
     if report:
         raise PolicyErrors(report.mistakes)
-    return Policy.of(rules, own, zone=zone, monitor=monitor)
+    return replace(Policy.of(rules, own, zone=zone, monitor=monitor), tests=tests)
 
 
 def _zone(name: str, report: Report) -> tzinfo:

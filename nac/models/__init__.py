@@ -7,7 +7,7 @@ from nac.models.endpoint import Endpoint, EndpointGroup, EndpointGroupMember, En
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
-from nac.models.policy import Policy, PolicyVersion
+from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.replica_change import ReplicaChange
 from nac.models.session import RadiusSession
 from nac.models.site import Site
@@ -30,6 +30,7 @@ __all__ = [
     "Msp",
     "Nas",
     "Policy",
+    "PolicyHits",
     "PolicyVersion",
     "PurgedTenant",
     "QuarantinedRecord",

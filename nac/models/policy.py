@@ -1,11 +1,12 @@
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.ids import TenantId
 
 
 class Policy(UuidKey, TenantOwned, Base):
@@ -32,3 +33,22 @@ class PolicyVersion(UuidKey, TenantOwned, CreatedAt, Base):
     status: Mapped[str] = mapped_column(default="draft")
     published_at: Mapped[datetime | None]
     comment: Mapped[str] = mapped_column(default="")
+    # The JSON text that the document was read from; None where it came as an object.
+    written: Mapped[str | None]
+    # What the replay before publishing found, and who acknowledged it (`nac.policies.gate`); None without one.
+    replayed: Mapped[dict[str, Any] | None]
+
+
+class PolicyHits(Base):
+    """How often a rule of a version decided on a UTC day. Written by the shipper alone, so without foreign keys."""
+
+    __tablename__ = "policy_hits"
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    policy_id: Mapped[UUID] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(primary_key=True)
+    # "" is the fallback.
+    rule_id: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    hits: Mapped[int] = mapped_column(BigInteger())
+    last_at: Mapped[datetime]

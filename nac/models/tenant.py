@@ -32,6 +32,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200)
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
+    # Publishing a policy replays the requests of so many days first; None does not.
+    replay_days: Mapped[int | None]
 
 
 class PurgedTenant(Base):

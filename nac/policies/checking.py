@@ -24,6 +24,7 @@ from nac.ids import TenantId
 from nac.models import Nas, Site
 from nac.policies import repository
 from nac.policies.fitting import misfits
+from nac.reasons import REASONS
 
 _WHAT: dict[ReferenceKind, str] = {
     "endpoint-group": "group of endpoints",
@@ -51,7 +52,7 @@ def check_document(session: Session, *, tenant_id: TenantId, document: object) -
     if unreadable := check_storable(document):
         raise InvalidPolicy(unreadable)
     policy = Policy()
-    mistakes = _dangling(session, tenant_id, document)
+    mistakes = [*_dangling(session, tenant_id, document), *_strange_tests(session, tenant_id, document)]
     try:
         policy = compile_policy(document, replies=replies)
     except PolicyErrors as errors:
@@ -118,6 +119,26 @@ def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:
             remedy="Start the cell's agent; it uploads them when it starts.",
         )
     return _parsed(text)
+
+
+def _strange_tests(session: Session, tenant_id: TenantId, document: object) -> list[Mistake]:
+    """Sites and reasons that the policy's tests name and nobody knows. Works on any document, a wrong one too."""
+    tests = document.get("tests") if isinstance(document, dict) else None
+    named = [(f"tests[{index}]", test) for index, test in enumerate(tests if isinstance(tests, list) else ())]
+    named = [(place, test) for place, test in named if isinstance(test, dict)]
+    slugs = frozenset(test["site"] for _, test in named if isinstance(test.get("site"), str))
+    known = repository.known_site_slugs(session, tenant_id, slugs) if slugs else set()
+    mistakes = [
+        Mistake(f"{place}.site", f"there is no site {test['site']!r}; make it first")
+        for place, test in named
+        if isinstance(test.get("site"), str) and test["site"] not in known
+    ]
+    for place, test in named:
+        expect = test.get("expect")
+        reason = expect.get("reason") if isinstance(expect, dict) else None
+        if isinstance(reason, str) and reason not in REASONS:
+            mistakes.append(Mistake(f"{place}.expect.reason", f"there is no reason {reason[:80]!r}"))
+    return mistakes
 
 
 # Cells of one version share a dictionary, so a few are all there are. Parsing one takes 15 ms.

@@ -2,10 +2,11 @@
 
 # Each object of a policy has its keys in this order.
 _KEYS = (
-    *("profiles", "pinned_denies", "rules", "fallback"),
+    *("conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"),
     *("id", "name", "monitor", "when", "then"),
-    *("all", "any", "not", "attribute", "operator", "value", "tag"),
-    *("verdict", "profile", "vlan", "acl", "downloadable_acl", "entries", "role", "session_timeout"),
+    *("request", "at", "site", "expect"),
+    *("all", "any", "not", "condition", "attribute", "operator", "value", "tag"),
+    *("verdict", "rule", "reason", "profile", "vlan", "acl", "downloadable_acl", "entries", "role", "session_timeout"),
     *("reauthenticate", "psk", "reply"),
 )
 _PLACES = {key: place for place, key in enumerate(_KEYS)}

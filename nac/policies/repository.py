@@ -2,10 +2,11 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy import Row, func, select
+from sqlalchemy import delete as sql_delete
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import EndpointGroup, Nas, Policy, PolicyVersion, Site, UserGroup
+from nac.models import EndpointGroup, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
 _NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
     "endpoint-group": EndpointGroup,
@@ -81,6 +82,30 @@ def standing_versions(session: Session, tenant_id: TenantId) -> Sequence[Row[str
     ).all()
 
 
+def published_documents(session: Session, tenant_id: TenantId) -> dict[UUID, object]:
+    """What is in force, by policy."""
+    query = select(PolicyVersion.policy_id, PolicyVersion.document).join(
+        Policy,
+        (Policy.tenant_id == PolicyVersion.tenant_id)
+        & (Policy.id == PolicyVersion.policy_id)
+        & (Policy.published_version == PolicyVersion.number),
+    )
+    return dict(session.execute(query.where(PolicyVersion.tenant_id == tenant_id)).all())
+
+
+def sites_using(session: Session, tenant_id: TenantId, policy_id: UUID) -> Sequence[str]:
+    """Their slugs."""
+    query = select(Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id == policy_id).order_by(Site.slug)
+    return session.scalars(query).all()
+
+
+def delete(session: Session, policy: Policy) -> None:
+    """With its versions, which go by the foreign key, and its hit counts, which have none."""
+    of_policy = PolicyHits.tenant_id == policy.tenant_id, PolicyHits.policy_id == policy.id
+    session.execute(sql_delete(PolicyHits).where(*of_policy))
+    session.execute(sql_delete(Policy).where(Policy.tenant_id == policy.tenant_id, Policy.id == policy.id))
+
+
 def list_versions(
     session: Session, tenant_id: TenantId, policy_id: UUID, *, below: int | None, limit: int
 ) -> Sequence[PolicyVersion]:
@@ -100,3 +125,8 @@ def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozens
     model = _NAMED[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
     return set(session.scalars(query.with_for_update(read=True, key_share=True)))
+
+
+def known_site_slugs(session: Session, tenant_id: TenantId, slugs: frozenset[str]) -> set[str]:
+    """Those of `slugs` that are sites of the tenant."""
+    return set(session.scalars(select(Site.slug).where(Site.tenant_id == tenant_id, Site.slug.in_(slugs))))

@@ -1,7 +1,8 @@
 """Policies of a tenant: drafts, publishing, rolling back.
 
 A version never changes once it is stored. There is at most one draft: the newest; the one before it is superseded.
-Publishing checks the document again, because groups and dictionaries may have changed since it was saved.
+Publishing checks the document again, because groups and dictionaries may have changed since it was saved, runs its
+tests and, where the tenant asks for it, replays recorded requests (`nac.policies.gate`).
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,11 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.clock import utc_now
-from nac.errors import AlreadyExists, Conflict, NotFound
+from nac.engine import PolicyErrors, read_policy_text
+from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, PolicyVersion
-from nac.policies import repository
+from nac.policies import gate, repository
 from nac.policies.checking import (
     DictionaryMissing,
     InvalidPolicy,
@@ -22,7 +24,11 @@ from nac.policies.checking import (
     check_document,
     check_fallback,
     misfits_at_site,
+    require_dictionary,
 )
+from nac.policies.gate import UnacknowledgedDifferences
+from nac.policies.places import places_by_slug
+from nac.policies.testing import PolicyTestsFailed, RunTest, require_passed, run_tests
 from nac.validation import require_name, require_slug
 
 __all__ = [
@@ -30,19 +36,25 @@ __all__ = [
     "InvalidPolicy",
     "NothingToPublish",
     "PolicyNotFound",
+    "PolicyTestsFailed",
     "PolicyVersionNotFound",
+    "UnacknowledgedDifferences",
     "check_at_site",
     "check_document",
     "check_fallback",
     "create_policy",
+    "find_policy",
     "list_policies",
     "list_versions",
     "misfits_at_site",
     "publish_policy",
+    "remove_policy",
     "require_by_slug",
+    "require_newest",
     "require_version",
     "roll_back_policy",
     "save_draft",
+    "test_document",
 ]
 
 
@@ -74,23 +86,80 @@ def create_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 
 def save_draft(
-    session: Session, *, actor: str, tenant_id: TenantId, slug: str, document: object, comment: str = ""
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    document: object,
+    comment: str = "",
+    written: str | None = None,
 ) -> PolicyVersion:
-    """The document as the newest version. Raises InvalidPolicy with every mistake; nothing is stored then."""
+    """The document as the newest version. Raises InvalidPolicy with every mistake; nothing is stored then.
+
+    `written` is the text that `document` was read from, to be shown again as it is.
+    """
     policy = _require_locked(session, tenant_id, slug)
     check_document(session, tenant_id=tenant_id, document=document)
+    if written is not None and _read(written) != document:
+        raise InvalidInput("The text and the document of the policy differ.", place="written")
     _supersede(session, policy, "draft")
-    version = _append(session, policy, document, comment)
+    version = _append(session, policy, document, comment, written)
     _audit(session, actor, policy, "save-draft", after={"version": version.number, "comment": comment})
     return version
 
 
+def _read(written: str) -> object:
+    try:
+        return read_policy_text(written)
+    except PolicyErrors as errors:
+        raise InvalidPolicy(errors.mistakes) from errors
+
+
+def test_document(session: Session, *, tenant_id: TenantId, document: object) -> Sequence[RunTest]:
+    """Every test that the document carries, run. Raises InvalidPolicy."""
+    policy = check_document(session, tenant_id=tenant_id, document=document)
+    replies = require_dictionary(session, tenant_id=tenant_id)
+    return run_tests(policy, document, places_by_slug(session, tenant_id=tenant_id), replies=replies)
+
+
 def publish_policy(
-    session: Session, *, actor: str, tenant_id: TenantId, slug: str, number: int | None = None
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    number: int | None = None,
+    acknowledge: str = "",
 ) -> PolicyVersion:
-    """Put the draft in force. With `number`, only if that is the draft: what was reviewed is what is published."""
+    """Put the draft in force. With `number`, only if that is the draft: what was reviewed is what is published.
+
+    Raises InvalidPolicy, PolicyTestsFailed and, where the tenant asks for a replay, UnacknowledgedDifferences unless
+    `acknowledge` is the digest of the differences.
+    """
+    policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    draft, in_force = _require_draft(session, policy, number), policy.published_version
+    require_passed(test_document(session, tenant_id=tenant_id, document=draft.document))
+    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
+    replayed = gate.require_acknowledged(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        policy=policy,
+        document=draft.document,
+        acknowledge=acknowledge,
+    )
+    # Only now: a replay may take a minute, and nobody else should wait for it.
     policy = _require_locked(session, tenant_id, slug)
-    draft = next(iter(repository.versions_in_status(session, tenant_id, policy.id, "draft")), None)
+    if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
+        raise Conflict("Somebody else changed this policy meanwhile.", place="policy", remedy="Look, and try again.")
+    draft.replayed = replayed
+    _put_in_force(session, actor, policy, draft, "publish")
+    return draft
+
+
+def _require_draft(session: Session, policy: Policy, number: int | None) -> PolicyVersion:
+    draft = next(iter(repository.versions_in_status(session, policy.tenant_id, policy.id, "draft")), None)
     if draft is None:
         raise NothingToPublish(remedy="Save a draft first, or roll back to a version that was published before.")
     if number is not None and draft.number != number:
@@ -99,16 +168,16 @@ def publish_policy(
             place="version",
             remedy="Look at it, then publish it.",
         )
-    check_document(session, tenant_id=tenant_id, document=draft.document)
-    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
-    _put_in_force(session, actor, policy, draft, "publish")
     return draft
 
 
 def roll_back_policy(
     session: Session, *, actor: str, tenant_id: TenantId, slug: str, number: int, comment: str = ""
 ) -> PolicyVersion:
-    """Put a version back in force that was in force before, as a new version. A draft stays as it is."""
+    """Put a version back in force that was in force before, as a new version. A draft stays as it is.
+
+    Raises InvalidPolicy and PolicyTestsFailed. No replay stands in the way of going back.
+    """
     policy = _require_locked(session, tenant_id, slug)
     old = _require_version(session, policy, number)
     if old.published_at is None:
@@ -117,11 +186,24 @@ def roll_back_policy(
         )
     if policy.published_version == number:
         raise Conflict(f"Version {number} is in force already.", place="version")
-    check_document(session, tenant_id=tenant_id, document=old.document)
+    require_passed(test_document(session, tenant_id=tenant_id, document=old.document))
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=old.document)
-    version = _append(session, policy, old.document, comment or f"Back to version {number}")
+    version = _append(session, policy, old.document, comment or f"Back to version {number}", old.written)
     _put_in_force(session, actor, policy, version, "roll-back")
     return version
+
+
+def remove_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+    """With all its versions and hit counts. Raises InUse while a site uses it."""
+    policy = _require_locked(session, tenant_id, slug)
+    if using := repository.sites_using(session, tenant_id, policy.id):
+        raise InUse(
+            f"Policy {slug!r} decides at: {', '.join(using)}.",
+            place="policy",
+            remedy="Assign another one there first: ./admit policy assign",
+        )
+    repository.delete(session, policy)
+    _audit(session, actor, policy, "remove", before={"name": policy.name, "version": policy.published_version})
 
 
 def list_policies(session: Session, *, tenant_id: TenantId) -> Sequence[Policy]:
@@ -143,12 +225,31 @@ def require_by_slug(session: Session, *, tenant_id: TenantId, slug: str) -> Poli
     return policy
 
 
+def find_policy(session: Session, *, tenant_id: TenantId, slug: str = "") -> Policy:
+    """As `require_by_slug`; "" is the tenant's only policy."""
+    if slug:
+        return require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    found = list_policies(session, tenant_id=tenant_id)
+    if not found:
+        raise PolicyNotFound("There is no policy yet.", place="slug", remedy="Save one: ./admit policy save FILE")
+    if len(found) > 1:
+        names = ", ".join(policy.slug for policy in found)
+        raise InvalidInput("There are several policies.", place="slug", remedy=f"Say which: {names}.")
+    return found[0]
+
+
 def require_version(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
     """That version; without `number` the one in force or, where none is, the newest."""
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if number is None:
         number = policy.published_version or repository.newest_number(session, tenant_id, policy.id)
     return _require_version(session, policy, number)
+
+
+def require_newest(session: Session, *, tenant_id: TenantId, slug: str, number: int | None = None) -> PolicyVersion:
+    """That version; without `number` the newest, in force or not."""
+    policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    return _require_version(session, policy, number or repository.newest_number(session, tenant_id, policy.id))
 
 
 def _require_locked(session: Session, tenant_id: TenantId, slug: str) -> Policy:
@@ -175,7 +276,7 @@ def _require_version(session: Session, policy: Policy, number: int) -> PolicyVer
     return version
 
 
-def _append(session: Session, policy: Policy, document: object, comment: str) -> PolicyVersion:
+def _append(session: Session, policy: Policy, document: object, comment: str, written: str | None) -> PolicyVersion:
     number = repository.newest_number(session, policy.tenant_id, policy.id) + 1
     version = PolicyVersion(
         tenant_id=policy.tenant_id,
@@ -184,6 +285,7 @@ def _append(session: Session, policy: Policy, document: object, comment: str) ->
         document=document,
         status="draft",
         comment=comment,
+        written=written,
     )
     session.add(version)
     session.flush()
@@ -203,4 +305,7 @@ def _put_in_force(session: Session, actor: str, policy: Policy, version: PolicyV
     version.published_at = utc_now()
     policy.published_version = version.number
     session.flush()
-    _audit(session, actor, policy, verb, before={"version": before}, after={"version": version.number})
+    after: dict[str, object] = {"version": version.number}
+    if version.replayed is not None:
+        after["replayed"] = version.replayed
+    _audit(session, actor, policy, verb, before={"version": before}, after=after)

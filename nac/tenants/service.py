@@ -7,13 +7,16 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.db import enter_tenant
-from nac.errors import AlreadyExists, Conflict, NotFound
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.models import Tenant
 from nac.models.tenant import TenantStatus
 from nac.sites import service as sites
 from nac.tenants import repository
 from nac.validation import require_name, require_slug
+
+# Whoever publishes waits for the replay.
+MAX_REPLAY_DAYS = 90
 
 
 class TenantNotFound(NotFound):
@@ -86,6 +89,30 @@ def _change_status(
         msp_id=tenant.msp_id,
         before={"status": before},
         after={"status": to},
+    )
+    return tenant
+
+
+def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
+    """How many days of requests a policy is replayed over before it is published; None asks for no replay."""
+    if days is not None and not 1 <= days <= MAX_REPLAY_DAYS:
+        raise InvalidInput(
+            f"{days} days cannot be replayed.",
+            place="replay_days",
+            remedy=f"Give 1 to {MAX_REPLAY_DAYS}, or 0 for none.",
+        )
+    tenant = _require_locked(session, tenant_id)
+    before, tenant.replay_days = tenant.replay_days, days
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="tenant.set",
+        target=tenant.slug,
+        tenant_id=tenant.id,
+        msp_id=tenant.msp_id,
+        before={"replay_days": before},
+        after={"replay_days": days},
     )
     return tenant
 

@@ -1,14 +1,8 @@
 """The database driver itself, for what SQLAlchemy does not do: COPY and server-side cursors."""
 
-import psycopg
-from sqlalchemy.orm import Session
+from nac.db import driver_connection
 
-
-def driver_connection(session: Session) -> psycopg.Connection:
-    """The session's own connection, inside its transaction."""
-    connection = session.connection().connection.driver_connection
-    assert isinstance(connection, psycopg.Connection)
-    return connection
+__all__ = ["driver_connection", "sentence"]
 
 
 def sentence(exc: BaseException) -> str:

@@ -8,8 +8,9 @@ import psycopg
 
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import rows, sessions, sightings, usage
+from radius.agent import hits, rows, sessions, sightings, usage
 from radius.agent.conversations import Conversations
+from radius.agent.hits import Hits
 from radius.agent.sessions import SessionBatch
 from radius.agent.sightings import Sightings, sighting_line
 from radius.agent.usage import accounting_line, read_usage
@@ -54,7 +55,7 @@ class Stream(Protocol):
 
 class AuthStream:
     name = "auth"
-    tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE)
+    tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, hits.HITS_TABLE)
 
     def __init__(self) -> None:
         self.sightings = Sightings()
@@ -83,6 +84,7 @@ class AuthWork:
         self._known = known
         self._lines: list[str] = []
         self.conversations = conversations
+        self._hits = Hits()
         self.seen: dict[sightings.Key, AuthRecord] = {}
 
     def take(self, payload: memoryview) -> int:
@@ -100,6 +102,7 @@ class AuthWork:
             record = rows.cleaned(record)
             line = rows.auth_line(record)
         self._lines.append(line)
+        self._hits.add(record)
         if record.conversation:
             self.conversations.end(record.conversation)
         if record.mac and self._known.is_due(record):
@@ -116,6 +119,8 @@ class AuthWork:
             cursor.execute(rows.AUTH_INSERT, (cell_id,))
         if copy_rows(cursor, sightings.SIGHTINGS_COPY, [sighting_line(record) for record in self.seen.values()]):
             cursor.execute(sightings.SIGHTINGS_MERGE)
+        if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
+            cursor.execute(hits.HITS_MERGE)
 
     def open_conversations(self) -> str:
         return self.conversations.to_json()

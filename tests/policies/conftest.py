@@ -1,14 +1,26 @@
 """A tenant in a cell that has uploaded the dictionaries of the installed radiusd."""
 
-import pytest
-from sqlalchemy import Engine
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from uuid import UUID
 
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from cli.main import admit
 from nac.cells import service as cells
+from nac.clock import utc_now
 from nac.db import CellScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary, to_json
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
-from nac.models import Tenant
+from nac.models import AuthLog, Tenant
+from nac.policies import service as policies
+from nac.sites import service as sites
 from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 
 
@@ -35,3 +47,79 @@ def tenant(app_engine: Engine, platform: Platform, upload: None) -> Tenant:
         ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="printers")
         USER_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="staff")
     return tenant
+
+
+@pytest.fixture
+def as_tenant(app_engine: Engine, tenant: Tenant):
+    """Calls a function of a service in a transaction of its own, as the tenant."""
+
+    def call(function, **arguments):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            return function(session, tenant_id=tenant.id, **arguments)
+
+    return call
+
+
+@pytest.fixture
+def publish(as_tenant):
+    """Saves and publishes a document, and lets it decide at the main site; returns the policy."""
+
+    def publish(document, slug: str = "main", site: str = "main", **options):
+        if slug not in {policy.slug for policy in as_tenant(policies.list_policies)}:
+            policy = as_tenant(policies.create_policy, actor=ACTOR, slug=slug)
+            as_tenant(sites.assign_policy, actor=ACTOR, slug=site, policy_id=policy.id)
+        as_tenant(policies.save_draft, actor=ACTOR, slug=slug, document=document)
+        as_tenant(policies.publish_policy, actor=ACTOR, slug=slug, **options)
+        return as_tenant(policies.require_by_slug, slug=slug)
+
+    return publish
+
+
+@pytest.fixture
+def main_site(as_tenant) -> UUID:
+    return as_tenant(sites.require_by_slug, slug="main").id
+
+
+@pytest.fixture
+def record(owner_engine: Engine, tenant: Tenant, main_site: UUID) -> Iterator:
+    """Writes a row of the auth log: `request` is what the rules saw, by default of a printer by MAB."""
+
+    def record(*, request=None, minutes_ago: int = 60, at: datetime | None = None, times: int = 1, **values) -> None:
+        seen = {"method": ["mab"], "endpoint.known": [True], "endpoint.group": ["printers"]} | (request or {})
+        row = {
+            "at": at or utc_now() - timedelta(minutes=minutes_ago),
+            "site_id": main_site,
+            "mac": "001122334455",
+            "permitted": True,
+            "reason": "rule-permitted",
+            "rule_id": "r",
+            "vlan": "20",
+            "policy_version": 1,
+            "suppressed": 0,
+            "request": {name: given for name, given in seen.items() if given is not None},
+        }
+        with Session(owner_engine) as session, session.begin():
+            for _ in range(times):
+                make_row(session, AuthLog.__table__, **({"tenant_id": tenant.id} | row | values))
+
+    return record
+
+
+@pytest.fixture
+def policy_command(monkeypatch, tmp_path, database, owner_engine: Engine, tenant: Tenant):
+    """Runs `admit policy ...`; a document goes in as standard input."""
+    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
+    (tmp_path / "layout.json").write_text(json.dumps(layout))
+    (tmp_path / "admit.env").write_text("")
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
+    monkeypatch.setenv("ADMIT_DATABASE_URL", database.app_url)
+    with owner_engine.begin() as connection:
+        # A cell that has seen every transaction to come: publishing waits for nobody.
+        connection.execute(text("UPDATE cells SET replica_position = '4000000000:4000000000:'"))
+
+    def run(*arguments, document=None, tenant_slug="alpha"):
+        options = ["--tenant", tenant_slug] if tenant_slug else []
+        given = document if isinstance(document, str) else json.dumps(document)
+        return CliRunner().invoke(admit, ["policy", *arguments, *options], input=given, catch_exceptions=False)
+
+    return run

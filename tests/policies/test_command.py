@@ -2,33 +2,10 @@
 
 import json
 
-import pytest
-from click.testing import CliRunner
-from sqlalchemy import Engine, text
-
-from cli.main import admit
-from nac.models import Tenant
+from nac.db import TenantScope, session_scope
+from nac.policies import service as policies
+from tests.factories.tenancy import ACTOR
 from tests.policies.documents import PLACES_OF_BAD, bad, good, group_rule
-
-
-@pytest.fixture
-def policy_command(monkeypatch, tmp_path, database, owner_engine: Engine, tenant: Tenant):
-    """Runs `admit policy ...`; a document goes in as standard input."""
-    layout = {"run": str(tmp_path), "postgres": str(tmp_path), "database_account": None, "account": None}
-    (tmp_path / "layout.json").write_text(json.dumps(layout))
-    (tmp_path / "admit.env").write_text("")
-    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    monkeypatch.setenv("ADMIT_DATABASE_URL", database.app_url)
-    with owner_engine.begin() as connection:
-        # A cell that has seen every transaction to come: publishing waits for nobody.
-        connection.execute(text("UPDATE cells SET replica_position = '4000000000:4000000000:'"))
-
-    def run(*arguments, document=None, tenant_slug="alpha"):
-        options = ["--tenant", tenant_slug] if tenant_slug else []
-        given = document if isinstance(document, str) else json.dumps(document)
-        return CliRunner().invoke(admit, ["policy", *arguments, *options], input=given, catch_exceptions=False)
-
-    return run
 
 
 def test_policy_goes_from_file_to_force_and_back(policy_command):
@@ -52,7 +29,7 @@ def test_policy_goes_from_file_to_force_and_back(policy_command):
     assert json.loads(assigned.output) == {"site": "main", "policy": "main", "in_force": 3}
 
 
-def test_policy_is_shown_with_its_keys_as_people_write_them(policy_command):
+def test_policy_without_text_is_shown_with_its_keys_as_people_write_them(policy_command, app_engine, tenant):
     reply = [{"attribute": "Session-Timeout", "operator": ":=", "value": "600"}]
     either = {"any": [{"not": {"attribute": "method", "operator": "equals", "value": "mab"}}, {"all": []}]}
     document = {
@@ -62,11 +39,25 @@ def test_policy_is_shown_with_its_keys_as_people_write_them(policy_command):
         ],
         "fallback": {"verdict": "deny"},
     }
-    saved = policy_command("save", "-", "-s", "main", document=document)
-    assert saved.exit_code == 0, saved.stderr
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="main")
+        policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="main", document=document)
     assert policy_command("show", "-s", "main").output == json.dumps(document, indent=2) + "\n"
     shown = policy_command("show", "-s", "main", "--json").output
     assert json.dumps(json.loads(shown)["document"]) == json.dumps(document)
+
+
+def test_policy_is_shown_as_its_file_was_written(policy_command):
+    written = '{"fallback":   {"verdict": "deny"},\n "rules": []}'
+    policy_command("save", "-", "-s", "main", document=written)
+    policy_command("publish")
+    assert policy_command("show").output == written + "\n"
+    shown = json.loads(policy_command("show", "--json").output)
+    assert list(shown["document"]) == ["fallback", "rules"]
+    policy_command("save", "-", document=good())
+    policy_command("publish")
+    policy_command("rollback", "--version", "1")
+    assert policy_command("show").output == written + "\n"
 
 
 def test_place_of_a_wrong_version_is_spelled_as_the_option(policy_command):

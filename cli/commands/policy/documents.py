@@ -1,33 +1,32 @@
-"""`./admit policy`."""
+"""Documents of policies: what may be written, what is written."""
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import BinaryIO
 
 import click
 
+from cli.commands.policy.group import command, document_argument, read_document, read_text, slug_option
 from cli.domain import Domain
-from cli.mistakes import mistake_rows, mistakes_listed
-from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.engine import read_policy_text
+from cli.mistakes import mistakes_listed
+from cli.output import Row, json_option, show_json, show_list, show_one, tenant_option
+from nac.dictionary import DictionaryDamaged, read_dictionary
+from nac.engine import Policy as CompiledPolicy
+from nac.engine import ReplyDictionary, compile_policy, read_policy_text
 from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
 from nac.engine.operators import operators_of
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
 from nac.policies.fitting import notes
 from nac.policies.reading import in_reading_order
-from nac.sites import service as sites
+from nac.policies.rendering import mistake_rows
 
-slug_option = click.option("--slug", "-s", required=True, help="The policy.")
-document_argument = click.argument("file", type=click.File("rb"))
-
-
-@click.group()
-def command() -> None:
-    """Policies of a tenant: who is admitted, and on which VLAN. FILE is JSON, "-" reads standard input."""
+# Of the radiusd that is installed here, which serves the cell of `./admit up`.
+_DICTIONARY = Path("/usr/share/freeradius/dictionary")
 
 
-def _row(version: PolicyVersion) -> Row:
+def version_row(version: PolicyVersion) -> Row:
     return {
         "version": version.number,
         "status": version.status,
@@ -43,19 +42,52 @@ def _policy_row(policy: Policy) -> Row:
 
 @command.command()
 @document_argument
+@click.option("--tenant", "-t", metavar="SLUG", help="Check the names of its groups and sites too.")
+@json_option
+def validate(file: BinaryIO, tenant: str | None, as_json: bool) -> None:
+    """Check FILE, without a tenant by its form and the dictionaries of the radiusd installed here; store nothing."""
+    if tenant is not None:
+        _check(file, tenant, as_json=as_json)
+        return
+    replies = _installed_dictionary()
+    with mistakes_listed(as_json=as_json):
+        compiled = compile_policy(read_document(file), replies=replies)
+    _tell_valid(compiled, as_json=as_json)
+
+
+def _installed_dictionary() -> ReplyDictionary | None:
+    try:
+        return read_dictionary(_DICTIONARY)
+    except (OSError, DictionaryDamaged) as exc:
+        click.echo(f"Note: reply attributes are not checked: no dictionaries of radiusd here ({exc}).", err=True)
+        return None
+
+
+@command.command()
+@document_argument
 @tenant_option
 @json_option
 def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
     """Check FILE against the tenant's groups, sites and the dictionaries of its cell; store nothing."""
+    _check(file, tenant, as_json=as_json)
+
+
+def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
-        compiled = policies.check_document(session, tenant_id=tenant_id, document=read_policy_text(file.read()))
+        compiled = policies.check_document(session, tenant_id=tenant_id, document=read_document(file))
+    _tell_valid(compiled, as_json=as_json)
+
+
+def _tell_valid(compiled: CompiledPolicy, *, as_json: bool) -> None:
+    noted = notes(compiled)
     if as_json:
-        noted = mistake_rows(notes(compiled))
-        click.echo(json.dumps({"valid": True, "rules": len(compiled.rules), "notes": noted}))
-    else:
-        click.echo(f"The policy is valid: {len(compiled.rules)} rules, fallback {compiled.fallback.verdict}.")
-        for note in notes(compiled):
-            click.echo(f"Note: {note}", err=True)
+        counts = {"rules": len(compiled.rules), "tests": len(compiled.tests)}
+        click.echo(json.dumps({"valid": True, **counts, "notes": mistake_rows(noted)}))
+        return
+    tests = f" {len(compiled.tests)} tests, which `policy test` runs." if compiled.tests else ""
+    click.echo(f"The policy is valid: {len(compiled.rules)} rules, fallback {compiled.fallback.verdict}.{tests}")
+    for note in noted:
+        click.echo(f"Note: {note}", err=True)
 
 
 @command.command()
@@ -69,63 +101,29 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
     """Save FILE as the draft of a policy, made where it is new. It decides nothing until it is published."""
     domain = Domain()
     with mistakes_listed(as_json=as_json), domain.tenant(tenant) as (session, tenant_id):
-        document = read_policy_text(file.read())
+        text = read_text(file)
+        document = read_policy_text(text)
+        slug = slug or policies.find_policy(session, tenant_id=tenant_id).slug
         if slug not in {policy.slug for policy in policies.list_policies(session, tenant_id=tenant_id)}:
             policies.create_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, name=name)
         version = policies.save_draft(
-            session, actor=domain.actor, tenant_id=tenant_id, slug=slug, document=document, comment=comment
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            slug=slug,
+            document=document,
+            comment=comment,
+            written=_as_written(text),
         )
-    show_one(_row(version), as_json=as_json)
+    show_one(version_row(version), as_json=as_json)
 
 
-@command.command()
-@tenant_option
-@slug_option
-@click.option("--version", "number", type=int, help="Only if this is the draft: publish what was reviewed.")
-@json_option
-def publish(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
-    """Put the draft in force at every site that the policy is assigned to."""
-    domain = Domain()
-    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        version = policies.publish_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug, number=number)
-    show_one(_row(version), as_json=as_json)
-
-
-@command.command()
-@tenant_option
-@slug_option
-@click.option("--version", "number", type=int, required=True, help="A version that was in force before.")
-@click.option("--comment", default="", help="Why.")
-@json_option
-def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
-    """Put an earlier version back in force, as a new version."""
-    domain = Domain()
-    with mistakes_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
-        version = policies.roll_back_policy(
-            session, actor=domain.actor, tenant_id=tenant_id, slug=slug, number=number, comment=comment
-        )
-    show_one(_row(version), as_json=as_json)
-
-
-@command.command()
-@tenant_option
-@slug_option
-@click.option("--site", required=True, metavar="SLUG", help="The site where it decides from now on.")
-@json_option
-def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
-    """Let the policy decide at a site."""
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        policy = policies.require_by_slug(session, tenant_id=tenant_id, slug=slug)
-        sites.assign_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
-        row = {"site": site, "policy": policy.slug, "in_force": policy.published_version}
-    show_one(row, as_json=as_json)
-    if policy.published_version is None:
-        click.echo(
-            f"Note: {slug} was never published, so site {site} denies everyone until it is: "
-            f"./admit policy publish -t {tenant} -s {slug}",
-            err=True,
-        )
+def _as_written(text: bytes) -> str | None:
+    """None for what is JSON, but not UTF-8 (RFC 8259 8.1): it is kept as an object alone."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 @command.command()
@@ -134,14 +132,17 @@ def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
 @click.option("--version", "number", type=int, help="Default: the one in force or, where none is, the newest.")
 @json_option
 def show(tenant: str, slug: str, number: int | None, as_json: bool) -> None:
-    """Print the document of a version: with --json beside what is known of the version."""
+    """Print the document of a version as it was written: with --json beside what is known of the version."""
     with Domain().tenant(tenant) as (session, tenant_id):
+        slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
         version = policies.require_version(session, tenant_id=tenant_id, slug=slug, number=number)
-    document = in_reading_order(version.document)
     if as_json:
-        click.echo(json.dumps({**_row(version), "document": document}, indent=2))
+        read = in_reading_order(version.document) if version.written is None else read_policy_text(version.written)
+        show_json({"slug": slug, **version_row(version), "replayed": version.replayed, "document": read})
+    elif version.written is None:
+        click.echo(json.dumps(in_reading_order(version.document), indent=2, ensure_ascii=False))
     else:
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        click.echo(version.written, nl=not version.written.endswith("\n"))
 
 
 @command.command("list")
@@ -154,7 +155,7 @@ def list_(tenant: str, slug: str | None, as_json: bool) -> None:
         if slug is None:
             rows = [_policy_row(policy) for policy in policies.list_policies(session, tenant_id=tenant_id)]
         else:
-            rows = [_row(version) for version in policies.list_versions(session, tenant_id=tenant_id, slug=slug)]
+            rows = [version_row(version) for version in policies.list_versions(session, tenant_id=tenant_id, slug=slug)]
     show_list(rows, as_json=as_json)
 
 
@@ -190,6 +191,5 @@ def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str,
     """The kinds that each set of operators applies to, and the attributes to which more do than to their kind."""
     told: dict[tuple[str, ...], dict[str, None]] = {}
     for attribute in found:
-        what = attribute.kind
-        told.setdefault(operators_of(attribute), {})[what] = None
+        told.setdefault(operators_of(attribute), {})[attribute.kind] = None
     return told

@@ -1,0 +1,121 @@
+"""What is in force: publishing, going back, assigning to sites, removing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from cli.commands.policy.documents import version_row
+from cli.commands.policy.group import command, slug_option
+from cli.commands.policy.replaying import tell_differences
+from cli.domain import Domain
+from cli.mistakes import mistakes_listed
+from cli.output import json_option, printable, show_json, show_one, tenant_option
+from nac.policies import service as policies
+from nac.policies.rendering import replay_row, test_row
+from nac.sites import service as sites
+
+
+@contextmanager
+def _refusals_told(*, as_json: bool) -> Iterator[None]:
+    """What stands in the way of a version: mistakes, tests that fail, differences. Exit status 1."""
+    with mistakes_listed(as_json=as_json):
+        try:
+            yield
+        except policies.PolicyTestsFailed as exc:
+            if as_json:
+                show_json({"published": False, "failed_tests": [test_row(failure) for failure in exc.failures]})
+            else:
+                click.echo("\n".join(printable(line) for line in f"Error: {exc}".splitlines()), err=True)
+            raise click.exceptions.Exit(1) from exc
+        except policies.UnacknowledgedDifferences as exc:
+            if as_json:
+                show_json({"published": False, "replay": replay_row(exc.replay)})
+            else:
+                tell_differences(exc.replay, err=True)
+                click.echo(f"Error: {exc}", err=True)
+            raise click.exceptions.Exit(1) from exc
+
+
+@command.command()
+@tenant_option
+@slug_option
+@click.option("--version", "number", type=int, help="Only if this is the draft: publish what was reviewed.")
+@click.option(
+    "--acknowledge",
+    metavar="DIGEST",
+    default="",
+    help="Of the differences that a replay told: publish in spite of them. Asked for by `tenant set --replay-days`.",
+)
+@json_option
+def publish(tenant: str, slug: str, number: int | None, acknowledge: str, as_json: bool) -> None:
+    """Put the draft in force at every site that the policy is assigned to.
+
+    Refused where a test of the policy fails and, if the tenant asks for a replay, where the draft would answer recorded
+    requests otherwise and nobody acknowledged that.
+    """
+    domain = Domain()
+    with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+        version = policies.publish_policy(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            slug=policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug,
+            number=number,
+            acknowledge=acknowledge,
+        )
+    show_one(version_row(version), as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@slug_option
+@click.option("--version", "number", type=int, required=True, help="A version that was in force before.")
+@click.option("--comment", default="", help="Why.")
+@json_option
+def rollback(tenant: str, slug: str, number: int, comment: str, as_json: bool) -> None:
+    """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
+    domain = Domain()
+    with _refusals_told(as_json=as_json), domain.change(tenant) as (session, tenant_id):
+        version = policies.roll_back_policy(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            slug=policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug,
+            number=number,
+            comment=comment,
+        )
+    show_one(version_row(version), as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@slug_option
+@click.option("--site", required=True, metavar="SLUG", help="The site where it decides from now on.")
+@json_option
+def assign(tenant: str, slug: str, site: str, as_json: bool) -> None:
+    """Let the policy decide at a site."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
+        sites.assign_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)
+        row = {"site": site, "policy": policy.slug, "in_force": policy.published_version}
+    show_one(row, as_json=as_json)
+    if policy.published_version is None:
+        click.echo(
+            f"Note: {policy.slug} was never published, so site {site} denies everyone until it is: "
+            f"./admit policy publish -t {tenant} -s {policy.slug}",
+            err=True,
+        )
+
+
+@command.command()
+@tenant_option
+@click.option("--slug", "-s", required=True, help="The policy.")
+@json_option
+def remove(tenant: str, slug: str, as_json: bool) -> None:
+    """Remove a policy with all its versions; it must decide at no site."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        policies.remove_policy(session, actor=domain.actor, tenant_id=tenant_id, slug=slug)
+    show_one({"removed": slug}, as_json=as_json)

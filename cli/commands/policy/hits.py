@@ -1,0 +1,42 @@
+"""How often rules decide."""
+
+import click
+
+from cli.commands.policy.group import bad_input, command, slug_option
+from cli.domain import Domain
+from cli.output import json_option, show_json, show_list, tenant_option
+from nac.policies.hits import count_hits, hit_rows
+
+
+@command.command()
+@tenant_option
+@slug_option
+@json_option
+def hits(tenant: str, slug: str, as_json: bool) -> None:
+    """Tell how often each rule of the version in force decided in the last 1, 7 and 30 days (UTC), and when last.
+
+    Whatever was never hit since the version was published says so.
+    """
+    with bad_input(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+        counts = count_hits(session, tenant_id=tenant_id, slug=slug)
+    rows = hit_rows(counts)
+    published = counts.published_at and counts.published_at.isoformat(timespec="seconds")
+    if as_json:
+        show_json({"slug": counts.slug, "version": counts.version, "published_at": published, "rules": rows})
+        return
+    click.echo(f"{counts.slug} version {counts.version}, published {published}")
+    shown = [
+        {
+            **{name: value for name, value in row.items() if name not in ("never_hit", "last_hit_before")},
+            "last_hit": _last(row["last_hit"], row["last_hit_before"]),
+        }
+        for row in rows
+    ]
+    show_list(shown, as_json=False)
+
+
+def _last(last: str | None, before: str | None) -> str:
+    if last:
+        return last
+    earlier = f" (an earlier version: {before})" if before else ""
+    return f"never hit since published{earlier}"

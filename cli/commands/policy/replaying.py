@@ -1,0 +1,99 @@
+"""Replay: a draft over recorded requests."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import click
+
+from cli.commands.policy.group import bad_input, command, read_document, site_option, slug_option
+from cli.domain import Domain
+from cli.output import json_option, printable, show_json, tenant_option
+from nac.policies import service as policies
+from nac.policies.rendering import replay_row
+from nac.policies.replaying import MAX_DAYS, OLDER_FORMAT, Against, Replay, replay_policy
+from nac.reasons import reason_of
+
+
+@command.command()
+@tenant_option
+@slug_option
+@click.option("--draft", type=click.File("rb"), help="Replay this document, whatever is stored.")
+@click.option("--version", "number", type=int, help="Replay this version; the newest where neither is given.")
+@click.option("--days", type=click.IntRange(1, MAX_DAYS), required=True, help="Requests of so many days up to now.")
+@site_option
+@click.option(
+    "--against",
+    type=click.Choice(("recorded", "published")),
+    default="recorded",
+    show_default=True,
+    help="Compare with what was answered then, or with what the policy in force says now.",
+)
+@click.option("--exit-code", is_flag=True, help="End with status 1 where something would be answered otherwise.")
+@json_option
+def replay(
+    tenant: str,
+    slug: str,
+    draft: BinaryIO | None,
+    number: int | None,
+    days: int,
+    site: str,
+    against: Against,
+    exit_code: bool,
+    as_json: bool,
+) -> None:
+    """Tell which recorded requests a draft would answer otherwise, grouped, with counts and examples.
+
+    At the sites that use the policy, or at --site alone; requests that no policy decided, because credentials did not
+    hold, say, are counted and left out. Exit status 2 for a draft with mistakes.
+    """
+    with bad_input(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+        policy, document = None, read_document(draft) if draft else None
+        # A draft at one site, or for a tenant without any policy, needs none.
+        if slug or document is None or (not site and policies.list_policies(session, tenant_id=tenant_id)):
+            policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
+        if document is None and policy is not None:
+            document = policies.require_newest(session, tenant_id=tenant_id, slug=policy.slug, number=number).document
+        found = replay_policy(
+            session,
+            tenant_id=tenant_id,
+            document=document,
+            policy_id=policy.id if policy else None,
+            days=days,
+            site=site,
+            against=against,
+        )
+    if as_json:
+        show_json(replay_row(found))
+    else:
+        tell_differences(found)
+    if exit_code and found.changed:
+        raise click.exceptions.Exit(1)
+
+
+def tell_differences(found: Replay, *, err: bool = False) -> None:
+    for line in _lines(found):
+        click.echo(printable(line), err=err)
+
+
+def _lines(found: Replay) -> Iterator[str]:
+    where = f"site{'s' if len(found.sites) > 1 else ''} {', '.join(found.sites)}" if found.sites else "no site"
+    since = f"{found.since:%Y-%m-%d %H:%M} UTC"
+    yield f"{found.total:,} requests at {where} since {since}, against what was {found.against}"
+    yield f"{found.unchanged:,} answered the same, {found.changed:,} otherwise"
+    for difference in found.differences:
+        how_many = f"{difference.requests:,} requests of {difference.devices:,} devices"
+        yield f"  {how_many}: {difference.before} -> {difference.after}"
+        for example in difference.examples:
+            who = " ".join(filter(None, (example.mac, example.identity if example.identity != example.mac else "")))
+            at = " ".join(filter(None, (example.nas, example.nas_port and f"port {example.nas_port}")))
+            yield f"    {example.at[:19]} {who} from {at or 'an unknown NAS'} at {example.site}: {example.why}"
+    if found.groups > len(found.differences):
+        yield f"  and {found.groups - len(found.differences)} smaller groups"
+    for reason, count in found.not_replayable.items():
+        title = "Recorded in an older form" if reason == OLDER_FORMAT else reason_of(reason).title
+        yield f"{count:,} not replayed: {title} ({reason})"
+    if found.suppressed:
+        yield f"{found.suppressed:,} more rejects were not recorded one by one (too many failures)"
+    yield from (f"Note: {each}" for each in found.unrecorded)
+    if found.changed:
+        yield f"digest {found.digest}"

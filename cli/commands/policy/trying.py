@@ -1,0 +1,141 @@
+"""Trying a policy: its own tests, and single requests."""
+
+from typing import BinaryIO
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.commands.policy.group import BAD_INPUT, bad_input, command, read_document, site_option, slug_option
+from cli.domain import Domain
+from cli.mistakes import list_mistakes
+from cli.output import json_option, printable, show_json, tenant_option
+from nac.engine import Mistake, PolicyErrors, read_moment
+from nac.ids import TenantId
+from nac.policies import service as policies
+from nac.policies.explaining import told
+from nac.policies.rendering import test_row
+from nac.policies.simulation import POLICY, REQUEST, InvalidSimulation, Simulation, simulate, simulation_row
+
+
+@command.command()
+@tenant_option
+@slug_option
+@click.option("--file", "file", type=click.File("rb"), help="Of this document in place of the policy's newest version.")
+@click.option("--version", "number", type=int, help="Of this version in place of the newest.")
+@json_option
+def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
+    """Run the tests that a policy carries; exit status 1 where one fails, 2 where it is no policy."""
+    with bad_input(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+        document = read_document(file) if file else _stored(session, tenant_id, slug, number)
+        results = policies.test_document(session, tenant_id=tenant_id, document=document)
+    failed = [result for result in results if not result.passed]
+    if as_json:
+        show_json({"passed": not failed, "tests": [test_row(result) for result in results]})
+    else:
+        for result in results:
+            click.echo(printable(str(result)))
+        click.echo(f"{len(results) - len(failed)} of {len(results)} tests passed.")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _stored(session: Session, tenant_id: TenantId, slug: str, number: int | None) -> object:
+    slug = policies.find_policy(session, tenant_id=tenant_id, slug=slug).slug
+    return policies.require_newest(session, tenant_id=tenant_id, slug=slug, number=number).document
+
+
+class _Moment(click.ParamType[int]):
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return read_moment(value)
+        except ValueError as error:
+            self.fail(f"{value!r} {error}", param, ctx)
+
+
+@command.command("simulate")
+@tenant_option
+@slug_option
+@click.option("--draft", type=click.File("rb"), help="By this document, whatever is stored.")
+@site_option
+@click.option("--request", "request_file", type=click.File("rb"), required=True, help="JSON: attribute -> values.")
+@click.option("--at", type=_Moment(), help="When, such as 2026-01-05T09:00:00Z; now where not given.")
+@click.option("--as-given", is_flag=True, help="Add nothing that is stored about the endpoint or user.")
+@json_option
+def simulate_(
+    tenant: str,
+    slug: str,
+    draft: BinaryIO | None,
+    site: str,
+    request_file: BinaryIO,
+    at: int | None,
+    as_given: bool,
+    as_json: bool,
+) -> None:
+    """Tell what a policy answers to one request, and why; nothing is stored and nobody is let in.
+
+    --draft is asked or, without it, what is in force of the policy or at the site. What is stored about the endpoint of
+    `mac` and the user of `user.name` is added where the request does not say it. Exit status 0 for permit and deny
+    alike, 2 for a request or policy with mistakes.
+    """
+    with bad_input(as_json=as_json):
+        request, document = _read_both(request_file, draft, as_json=as_json)
+        with Domain().tenant(tenant) as (session, tenant_id):
+            try:
+                simulation = simulate(
+                    session,
+                    tenant_id=tenant_id,
+                    request=request,
+                    document=document,
+                    slug=slug,
+                    site=site,
+                    at=at,
+                    fill=not as_given,
+                )
+            except InvalidSimulation as exc:
+                raise _listed(list(exc.mistakes), as_json=as_json) from exc
+    if as_json:
+        show_json(simulation_row(simulation))
+    else:
+        _tell(simulation)
+
+
+def _read_both(request_file: BinaryIO, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
+    mistakes: list[tuple[str, Mistake]] = []
+    read: dict[str, object] = {}
+    for side, file in ((REQUEST, request_file), (POLICY, draft)):
+        if file is not None:
+            try:
+                read[side] = read_document(file)
+            except PolicyErrors as errors:
+                mistakes.extend((side, mistake) for mistake in errors.mistakes)
+    if mistakes:
+        raise _listed(mistakes, as_json=as_json)
+    return read[REQUEST], read.get(POLICY)
+
+
+def _listed(mistakes: list[tuple[str, Mistake]], *, as_json: bool) -> click.exceptions.Exit:
+    placed = [Mistake(f"{side}: {mistake.place or 'document'}", mistake.message) for side, mistake in mistakes]
+    list_mistakes(placed, as_json=as_json, what="What was given")
+    return click.exceptions.Exit(BAD_INPUT)
+
+
+def _tell(simulation: Simulation) -> None:
+    decision = simulation.decision
+    vlan = f", VLAN {decision.vlan}" if decision.vlan else ""
+    click.echo(f"{decision.verdict}{vlan} ({decision.reason})")
+    by = f"{simulation.policy} version {simulation.version}" if simulation.version else simulation.policy or "the draft"
+    where = f" at site {simulation.site}" if simulation.site else ""
+    click.echo(f"by {by}{where}, at {simulation.at:%Y-%m-%d %H:%M:%S} UTC")
+    lines = [simulation.why]
+    lines += [f"  {told(tried)}" for tried in decision.trace]
+    lines += [f"reply: {name} {operator} {value}" for name, operator, value in decision.reply]
+    if simulation.filled:
+        stored = ", ".join(f"{name} = {list(simulation.request[name])}" for name in simulation.filled)
+        lines.append(f"added from what is stored: {stored}")
+    lines += [f"Note: {note}" for note in simulation.notes]
+    for line in lines:
+        click.echo(printable(line))

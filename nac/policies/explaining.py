@@ -1,0 +1,81 @@
+"""Why a decision came about, in sentences, and its trace as JSON."""
+
+from collections.abc import Iterable
+
+from nac.engine import ComparisonTrace, Decision, RuleTrace
+
+
+def why(decision: Decision) -> str:
+    """The rule that decided and what held of it; needs a decision with its trace."""
+    for tried in decision.trace:
+        if tried.matched:
+            return told(tried)
+    asked = len(decision.trace)
+    return f"None of {asked} rules matched, so the fallback decided." if asked else "No rules: the fallback decided."
+
+
+def why_not(decision: Decision, rule_id: str) -> str:
+    """Why that rule did not decide; needs a decision with its trace."""
+    for tried in decision.trace:
+        if tried.rule_id == rule_id:
+            return told(tried)
+    return f"Rule {rule_id!r} was not asked: {decision.rule_id!r} matched before it."
+
+
+def told(tried: RuleTrace) -> str:
+    what = "Pinned deny" if tried.pinned else "Rule"
+    verb = "matched" if tried.matched else "did not match"
+    because = "; ".join(map(_comparison, tried.because))
+    return f"{what} {tried.rule_name!r} ({tried.rule_id}) {verb}{': ' if because else ''}{because}."
+
+
+def trace_rows(decision: Decision) -> list[dict[str, object]]:
+    """The trace for JSON: rules in the order in which they were tried."""
+    return [
+        {
+            "rule": tried.rule_id,
+            "name": tried.rule_name,
+            "pinned": tried.pinned,
+            "matched": tried.matched,
+            "because": [_comparison_row(comparison) for comparison in tried.because],
+            "sentence": told(tried),
+        }
+        for tried in decision.trace
+    ]
+
+
+def _comparison(comparison: ComparisonTrace) -> str:
+    wanted = "" if comparison.value is None else f" {_shown(comparison.value)}"
+    seen = ", ".join(map(_shown, comparison.seen)) if comparison.seen else "nothing"
+    verdict = "holds" if comparison.matched else "fails"
+    return f"{comparison.attribute} {comparison.operator}{wanted} {verdict}, seen {seen}"
+
+
+def _comparison_row(comparison: ComparisonTrace) -> dict[str, object]:
+    return {
+        "place": comparison.place,
+        "attribute": comparison.attribute,
+        "operator": comparison.operator,
+        "value": _plain(comparison.value),
+        "seen": list(comparison.seen),
+        "matched": comparison.matched,
+    }
+
+
+def _plain(value: object) -> object:
+    """What JSON can say of a condition's value."""
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if isinstance(value, Iterable):
+        return sorted((_plain(member) for member in value), key=str)
+    return str(value)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, Iterable):
+        return f"[{', '.join(sorted(map(_shown, value)))}]"
+    return str(value)

@@ -1,0 +1,46 @@
+"""Where a policy decides: what of a site goes into its decisions. The one place where a site's policy is compiled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.engine import Policy, PolicyErrors, ReplyDictionary, compile_policy
+from nac.ids import TenantId
+from nac.models import Site
+from nac.policies.checking import InvalidPolicy
+from nac.sites import service as sites
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    slug: str = ""
+    name: str = ""
+    # IANA name.
+    time_zone: str = "UTC"
+    # The site's own outcome, None for the policy's.
+    fallback: Mapping[str, Any] | None = None
+    monitor: bool = False
+
+    def compile(self, document: object, *, replies: ReplyDictionary | None = None) -> Policy:
+        """What decides here by this document. Raises InvalidPolicy."""
+        try:
+            return compile_policy(
+                document, fallback=self.fallback, replies=replies, time_zone=self.time_zone, monitor=self.monitor
+            )
+        except PolicyErrors as errors:
+            raise InvalidPolicy(errors.mistakes) from errors
+
+
+# No site: UTC, and the policy's own fallback.
+NOWHERE = Place()
+
+
+def place_of(site: Site) -> Place:
+    return Place(site.slug, site.name, site.time_zone, site.fallback, site.monitor)
+
+
+def places_by_slug(session: Session, *, tenant_id: TenantId) -> dict[str, Place]:
+    """Every site of the tenant."""
+    return {site.slug: place_of(site) for site in sites.list_sites(session, tenant_id=tenant_id)}

@@ -1,0 +1,82 @@
+"""Answers about policies as JSON, the same for command line and API."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from nac.engine import Mistake
+from nac.policies.differences import Answer
+from nac.policies.replaying import Replay
+from nac.policies.testing import RunTest
+
+Row = dict[str, Any]
+
+
+def mistake_rows(mistakes: Iterable[Mistake]) -> list[Row]:
+    return [{"place": mistake.place, "message": mistake.message} for mistake in mistakes]
+
+
+def test_row(result: RunTest) -> Row:
+    decision = result.decision
+    return {
+        "name": result.test.name,
+        "place": result.test.place,
+        "passed": result.passed,
+        "unmet": [asdict(unmet) for unmet in result.unmet],
+        "why": result.why,
+        "decision": {
+            "verdict": decision.verdict,
+            "rule": decision.rule_id,
+            "reason": decision.reason,
+            "vlan": decision.vlan,
+            "reply": reply_rows(decision.reply),
+        },
+    }
+
+
+def reply_rows(reply: Sequence[tuple[str, str, str]]) -> list[Row]:
+    return [{"attribute": name, "operator": operator, "value": value} for name, operator, value in reply]
+
+
+def replay_row(replay: Replay) -> Row:
+    return {
+        "since": replay.since.isoformat(),
+        "until": replay.until.isoformat(),
+        "sites": list(replay.sites),
+        "against": replay.against,
+        "total": replay.total,
+        "unchanged": replay.unchanged,
+        "changed": replay.changed,
+        "not_replayable": dict(replay.not_replayable),
+        "suppressed": replay.suppressed,
+        "groups": replay.groups,
+        "differences": difference_rows(replay),
+        "unrecorded": [
+            {
+                "attribute": each.attribute,
+                "rules": list(each.rules),
+                "held_by": each.held_by,
+                "first_held": each.first_held and each.first_held.isoformat(),
+                "sentence": str(each),
+            }
+            for each in replay.unrecorded
+        ],
+        "digest": replay.digest,
+    }
+
+
+def difference_rows(replay: Replay) -> list[Row]:
+    return [
+        {
+            "from": _answer(difference.before),
+            "to": _answer(difference.after),
+            "requests": difference.requests,
+            "devices": difference.devices,
+            "examples": [asdict(example) for example in difference.examples],
+        }
+        for difference in replay.differences
+    ]
+
+
+def _answer(answer: Answer) -> Row:
+    return {"verdict": answer.verdict, "rule": answer.rule_id, "vlan": answer.vlan}

@@ -1,0 +1,109 @@
+"""Runs the tests that a policy carries, with the engine that decides live."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nac.engine import Decision, Expectation, Policy, PolicyTest, ReplyDictionary, decide
+from nac.errors import Conflict
+from nac.policies.explaining import why, why_not
+from nac.policies.places import NOWHERE, Place
+from nac.vendors import ReplyAttribute
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """One thing that was expected of a decision and did not come."""
+
+    what: str
+    expected: str
+    came: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: expected {self.expected or 'none'}, came {self.came or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunTest:
+    test: PolicyTest
+    decision: Decision
+    unmet: tuple[Unmet, ...]
+    # Sentences on how the decision came about; "" where the test passed.
+    why: str
+
+    @property
+    def passed(self) -> bool:
+        return not self.unmet
+
+    def __str__(self) -> str:
+        if self.passed:
+            return f"{self.test.name}: passed"
+        return f"{self.test.place} {self.test.name!r}: {'; '.join(map(str, self.unmet))}. {self.why}"
+
+
+class PolicyTestsFailed(Conflict):
+    """Tests of the policy fail; what was in force stays in force."""
+
+    def __init__(self, failures: Sequence[RunTest]) -> None:
+        count = f"{len(failures)} tests of the policy fail" if len(failures) > 1 else "A test of the policy fails"
+        super().__init__(
+            "\n  ".join((f"{count}:", *map(str, failures))),
+            place="tests",
+            remedy="\nCorrect the policy or its tests, and save it again.",
+        )
+        self.failures = tuple(failures)
+
+
+def run_tests(
+    policy: Policy, document: object, places: Mapping[str, Place], *, replies: ReplyDictionary | None = None
+) -> tuple[RunTest, ...]:
+    """Every test of `policy`, which is `document` compiled.
+
+    `places` holds the tenant's sites by slug, those that tests name at least. Raises InvalidPolicy where the document
+    does not compile with the fallback of one of them.
+    """
+    compiled: dict[str, Policy] = {}
+    results = []
+    for test in policy.tests:
+        if test.site not in compiled:
+            place = places[test.site] if test.site else NOWHERE
+            compiled[test.site] = place.compile(document, replies=replies)
+        decision = decide(compiled[test.site], test.request, trace=True)
+        unmet = tuple(_unmet(test.expect, decision))
+        results.append(RunTest(test, decision, unmet, _reasons(test.expect, decision) if unmet else ""))
+    return tuple(results)
+
+
+def require_passed(results: Sequence[RunTest]) -> None:
+    """Raises PolicyTestsFailed that tells every failing test."""
+    if failures := [result for result in results if not result.passed]:
+        raise PolicyTestsFailed(failures)
+
+
+def _reasons(expect: Expectation, decision: Decision) -> str:
+    if expect.rule and expect.rule != decision.rule_id:
+        return f"{why(decision)} {why_not(decision, expect.rule)}"
+    return why(decision)
+
+
+def _unmet(expect: Expectation, decision: Decision) -> Iterator[Unmet]:
+    pairs = (
+        ("verdict", expect.verdict, decision.verdict),
+        ("rule", expect.rule, decision.rule_id),
+        ("reason", expect.reason, decision.reason),
+        ("vlan", expect.vlan, decision.vlan),
+    )
+    for what, expected, came in pairs:
+        if expected is not None and expected != came:
+            yield Unmet(what, expected, came)
+    for item in expect.reply:
+        if not _is_sent(item, decision):
+            yield Unmet("reply", " ".join(filter(None, item.pair())), ", ".join(map(" ".join, decision.reply)))
+
+
+def _is_sent(expected: ReplyAttribute, decision: Decision) -> bool:
+    # Names of attributes know no upper and lower case (FreeRADIUS dictionary(5)).
+    name, operator, value = expected.pair()
+    return any(
+        sent.lower() == name.lower() and sent_value == value and operator in ("", sent_operator)
+        for sent, sent_operator, sent_value in decision.reply
+    )

@@ -1,0 +1,76 @@
+"""Hits are counted with the rows that they count: in the same transaction, exactly once."""
+
+import psycopg
+import pytest
+
+from radius.agent.streams import AuthStream
+from tests.agent.journal import AT, SECOND, auth, drain
+
+POLICY = "00000000-0000-4000-8000-000000000001"
+DAY = 86_400 * SECOND
+
+
+def hits(owner):
+    rows = owner.execute(
+        "SELECT rule_id, version, day::text, hits, (extract(epoch FROM last_at) * 1000000)::bigint FROM policy_hits "
+        "ORDER BY version, rule_id, day"
+    )
+    return rows.fetchall()
+
+
+def decided(tenant, **values):
+    return auth(tenant, **({"policy_id": POLICY, "policy_version": 1} | values))
+
+
+def test_rules_fallback_and_pinned_denies_are_counted_by_version_and_day(owner, alpha, journal):
+    journal.ship(
+        decided(alpha),
+        decided(alpha, at=AT + 5),
+        decided(alpha, at=AT + DAY),
+        decided(alpha, policy_version=2),
+        decided(alpha, rule_id="", permitted=False, reason="fallback-denied"),
+        decided(alpha, rule_id="stolen", permitted=False, reason="pinned-deny"),
+    )
+    assert hits(owner) == [
+        ("", 1, "2096-10-02", 1, AT),
+        ("r1", 1, "2096-10-02", 2, AT + 5),
+        ("r1", 1, "2096-10-03", 1, AT + DAY),
+        ("stolen", 1, "2096-10-02", 1, AT),
+        ("r1", 2, "2096-10-02", 1, AT),
+    ]
+
+
+def test_batches_add_up_and_the_last_hit_never_goes_back(owner, alpha, journal):
+    journal.ship(decided(alpha, at=AT + 9)).ship(decided(alpha)).ship(decided(alpha, at=AT + 3))
+    assert hits(owner) == [("r1", 1, "2096-10-02", 3, AT + 9)]
+
+
+def test_what_was_shipped_is_not_counted_again(owner, alpha, journal):
+    journal.ship(*(decided(alpha, at=AT + n) for n in range(10)))
+    journal.ship()
+    again = journal.shipper(AuthStream())
+    drain(again)
+    again.close()
+    assert hits(owner) == [("r1", 1, "2096-10-02", 10, AT + 9)]
+
+
+def test_reject_before_any_policy_hits_nothing(owner, alpha, journal):
+    journal.ship(auth(alpha, policy_id="", policy_version=0, rule_id="", permitted=False, reason="wrong-password"))
+    assert hits(owner) == []
+
+
+def test_batch_that_is_refused_counts_nothing_and_the_rest_of_it_counts_once(owner, alpha, journal):
+    """A site that is no UUID is refused by PostgreSQL: the batch is halved until it alone is set aside."""
+    journal.ship(*(decided(alpha, at=AT + n, site_id="mars" if n == 3 else "") for n in range(8)))
+    assert hits(owner) == [("r1", 1, "2096-10-02", 7, AT + 7)]
+    assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (7,)
+
+
+def test_tenants_do_not_see_each_others_hits(owner, database, alpha, make, journal):
+    bravo = make("bravo")
+    journal.ship(decided(alpha), decided(bravo), decided(bravo))
+    with psycopg.connect(database.app_url) as connection:
+        connection.execute("SELECT set_config('admit.tenant_id', %s, false)", (str(bravo.id),))
+        assert connection.execute("SELECT sum(hits) FROM policy_hits").fetchone() == (2,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("UPDATE policy_hits SET hits = 0")

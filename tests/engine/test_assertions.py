@@ -1,0 +1,120 @@
+"""The tests that a policy carries: what may be written, and what is told of what may not."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from nac.engine import PolicyErrors, ReplyAttribute, compile_policy, read_moment
+from nac.engine.assertions import MAX_TESTS, WITHOUT_TIME
+from tests.engine.builders import compare, policy_of, rule
+
+MAB = {"method": "mab"}
+
+
+def policy_with(*tests):
+    return policy_of(rule("r", compare("method", "equals", "mab")), tests=list(tests))
+
+
+def mistakes(*tests):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(policy_with(*tests))
+    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+
+
+def test_every_part_of_a_test_is_read():
+    reply = [{"attribute": "Filter-Id", "operator": "+=", "value": "staff", "tag": 2}]
+    (test,) = compile_policy(
+        policy_with(
+            {
+                "name": "a printer",
+                "request": {"mac": "00-11-22-33-44-55", "endpoint.group": ["a", "b"]},
+                "at": "2026-01-05T10:00:00+01:00",
+                "site": "main",
+                "expect": {"verdict": "permit", "rule": "r", "reason": "rule-permitted", "vlan": "", "reply": reply},
+            }
+        )
+    ).tests
+    assert (test.name, test.site, test.place) == ("a printer", "main", "tests[0]")
+    assert test.request.attributes == {"mac": ("001122334455",), "endpoint.group": ("a", "b")}
+    assert test.request.at == int(datetime(2026, 1, 5, 9, tzinfo=UTC).timestamp())
+    expect = test.expect
+    assert (expect.verdict, expect.rule, expect.reason, expect.vlan) == ("permit", "r", "rule-permitted", "")
+    assert expect.reply == (ReplyAttribute("Filter-Id", "+=", "staff", 2),)
+
+
+def test_what_is_left_out_is_not_asked_for():
+    (test,) = compile_policy(policy_with({"name": "t", "request": MAB, "expect": {"rule": ""}})).tests
+    assert (test.request.at, test.site) == (WITHOUT_TIME, "")
+    assert datetime.fromtimestamp(WITHOUT_TIME, UTC).strftime("%a %H:%M") == "Mon 12:00"
+    assert (test.expect.verdict, test.expect.reason, test.expect.vlan, test.expect.reply) == (None, None, None, ())
+
+
+GOOD = {"name": "t", "request": MAB, "expect": {"verdict": "permit"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "message"),
+    [
+        ({"name": ""}, "tests[0].name", "must be text"),
+        ({"colour": "red"}, "tests[0].colour", "unknown key"),
+        ({"at": "yesterday"}, "tests[0].at", "RFC 3339"),
+        ({"at": 5}, "tests[0].at", "RFC 3339"),
+        ({"at": "2026-01-05T09:00:00"}, "tests[0].at", "offset"),
+        ({"at": "0001-01-05T09:00:00Z"}, "tests[0].at", "between"),
+        ({"site": 5}, "tests[0].site", "slug"),
+        ({"request": []}, "tests[0].request", "must be an object"),
+        ({"request": {"colour": "red"}}, "tests[0].request['colour']", "unknown attribute"),
+        ({"request": {"mac": "zz"}}, "tests[0].request['mac[0]']", "no"),
+        ({"expect": {}}, "tests[0].expect", "at least one of"),
+        ({"expect": {"colour": "red", "vlan": "1"}}, "tests[0].expect.colour", "unknown key"),
+        ({"expect": {"verdict": "maybe"}}, "tests[0].expect.verdict", "must be one of"),
+        ({"expect": {"verdict": ["permit"]}}, "tests[0].expect.verdict", "must be one of"),
+        ({"expect": {"rule": "nobody"}}, "tests[0].expect.rule", "no rule 'nobody'"),
+        ({"expect": {"vlan": 20}}, "tests[0].expect.vlan", "in quotes"),
+        ({"expect": {"reply": {}}}, "tests[0].expect.reply", "must be a list"),
+        ({"expect": {"reply": [{"attribute": "Class"}]}}, "tests[0].expect.reply[0]", "needs attribute and value"),
+        (
+            {"expect": {"reply": [{"attribute": "Class", "value": "1", "tag": True}]}},
+            "tests[0].expect.reply[0].tag",
+            "0 to 31",
+        ),
+        (
+            {"expect": {"reply": [{"attribute": "Class", "value": "1", "operator": "="}]}},
+            "tests[0].expect.reply[0].operator",
+            "must be",
+        ),
+    ],
+)
+def test_mistake_is_told_with_its_place(change, place, message):
+    compile_policy(policy_with(GOOD))
+    found = mistakes(GOOD | change)
+    assert list(found) == [place]
+    assert message in found[place] or message == "no"
+
+
+def test_all_mistakes_of_all_tests_are_told_at_once_beside_those_of_the_rules():
+    document = policy_with({"name": "a"}, 5, GOOD, GOOD)
+    document["rules"].append({"id": "s"})
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document)
+    assert [mistake.place for mistake in caught.value.mistakes] == ["rules[1]", "tests[0]", "tests[1]", "tests[3].name"]
+
+
+def test_rule_with_a_mistake_of_its_own_is_there_all_the_same():
+    document = policy_with(GOOD | {"expect": {"rule": "s"}})
+    document["rules"].append({"id": "s", "name": "S", "when": {}, "then": {"verdict": "permit"}})
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document)
+    assert [mistake.place for mistake in caught.value.mistakes] == ["rules[1].when"]
+
+
+def test_number_of_tests_is_bounded():
+    tests = [GOOD | {"name": str(number)} for number in range(MAX_TESTS + 1)]
+    assert len(compile_policy(policy_with(*tests[1:])).tests) == MAX_TESTS
+    assert "at most" in mistakes(*tests)["tests"]
+    with pytest.raises(PolicyErrors, match="tests: must be a list"):
+        compile_policy({"tests": {}})
+
+
+def test_moment_is_read_to_the_second():
+    assert read_moment("1970-01-01T00:00:01.9Z") == 1

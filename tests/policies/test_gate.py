@@ -1,0 +1,115 @@
+"""A tenant that asks for it gets no policy in force whose differences nobody has looked at."""
+
+import pytest
+from sqlalchemy import select
+
+from nac.errors import Conflict, InvalidInput
+from nac.models import AuditEntry
+from nac.policies import gate
+from nac.policies import service as policies
+from nac.policies.replaying import replay_policy
+from nac.policies.service import UnacknowledgedDifferences
+from nac.tenants import service as tenants
+from tests.factories.tenancy import ACTOR
+from tests.policies.documents import good
+
+
+@pytest.fixture
+def gated(as_tenant, publish, record):
+    """A tenant with a policy in force, a recorded request and a draft that answers it otherwise."""
+    publish(good())
+    record()
+    as_tenant(tenants.set_replay_days, actor=ACTOR, days=7)
+    as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("30"))
+
+
+def in_force(as_tenant):
+    return as_tenant(policies.require_by_slug, slug="main").published_version
+
+
+def test_difference_is_refused_until_it_is_acknowledged_by_its_digest(as_tenant, gated, record):
+    with pytest.raises(UnacknowledgedDifferences) as caught:
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    digest = caught.value.replay.digest
+    assert f"--acknowledge {digest}" in str(caught.value)
+    assert in_force(as_tenant) == 1
+    with pytest.raises(UnacknowledgedDifferences, match="not those of 0123"):
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge="0123")
+    # More of the same kind change nothing ...
+    record(mac="001122334466")
+    # ... and the digest is the one that a replay tells.
+    policy = as_tenant(policies.require_by_slug, slug="main")
+    assert as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest == digest
+    version = as_tenant(policies.publish_policy, actor="user:ann", slug="main", acknowledge=digest)
+    assert in_force(as_tenant) == 2
+    assert version.replayed["acknowledged_by"] == "user:ann"
+    assert (version.replayed["days"], version.replayed["changed"], version.replayed["digest"]) == (7, 2, digest)
+
+
+def test_who_acknowledged_what_is_in_the_audit_log(as_tenant, gated):
+    with pytest.raises(UnacknowledgedDifferences) as caught:
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    as_tenant(policies.publish_policy, actor="user:ann", slug="main", acknowledge=caught.value.replay.digest)
+
+    def newest(session, *, tenant_id):
+        return session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
+
+    entry = as_tenant(newest)
+    assert (entry.action, entry.actor) == ("policy.publish", "user:ann")
+    replayed = entry.after["replayed"]
+    assert replayed["acknowledged_by"] == "user:ann"
+    assert replayed["differences"][0]["from"] == {"verdict": "permit", "rule": "r", "vlan": "20"}
+    assert replayed["differences"][0]["to"] == {"verdict": "permit", "rule": "r", "vlan": "30"}
+
+
+def test_new_kind_of_difference_is_asked_about_again(as_tenant, gated, record):
+    with pytest.raises(UnacknowledgedDifferences) as caught:
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    both = good("30") | {"fallback": {"verdict": "permit"}}
+    record(request={"endpoint.group": ["phones"]}, permitted=False, rule_id="", vlan="", reason="fallback-denied")
+    as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=both)
+    with pytest.raises(UnacknowledgedDifferences) as again:
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge=caught.value.replay.digest)
+    assert again.value.replay.groups == 2
+
+
+def test_draft_that_changes_nothing_needs_no_word(as_tenant, gated):
+    as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good() | {"pinned_denies": []})
+    version = as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    assert (version.replayed["total"], version.replayed["changed"]) == (1, 0)
+    assert "acknowledged_by" not in version.replayed
+
+
+def test_tenant_that_asks_for_none_publishes_as_ever(as_tenant, gated):
+    as_tenant(tenants.set_replay_days, actor=ACTOR, days=None)
+    version = as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    assert (in_force(as_tenant), version.replayed) == (2, None)
+
+
+def test_going_back_needs_no_replay(as_tenant, gated):
+    as_tenant(tenants.set_replay_days, actor=ACTOR, days=None)
+    as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    as_tenant(tenants.set_replay_days, actor=ACTOR, days=7)
+    assert as_tenant(policies.roll_back_policy, actor=ACTOR, slug="main", number=1).number == 3
+
+
+def test_draft_that_was_saved_during_the_replay_is_not_published(as_tenant, gated, monkeypatch, app_engine, tenant):
+    replay = gate.replay_policy
+
+    def while_another_saves(session, **arguments):
+        found = replay(session, **arguments)
+        as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("31"))
+        return found
+
+    monkeypatch.setattr(gate, "replay_policy", while_another_saves)
+    policy = as_tenant(policies.require_by_slug, slug="main")
+    digest = as_tenant(replay_policy, document=good("30"), policy_id=policy.id, days=7).digest
+    with pytest.raises(Conflict, match="Somebody else changed this policy meanwhile"):
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main", acknowledge=digest)
+    assert in_force(as_tenant) == 1
+
+
+@pytest.mark.parametrize("days", [0, -1, 91])
+def test_days_out_of_bounds_are_refused(as_tenant, days):
+    with pytest.raises(InvalidInput, match="cannot be replayed"):
+        as_tenant(tenants.set_replay_days, actor=ACTOR, days=days)

@@ -1,0 +1,198 @@
+"""Replay on rows of every kind that a cell records."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.errors import InvalidInput, NotFound
+from nac.policies import replaying
+from nac.policies.checking import InvalidPolicy
+from nac.policies.replaying import OLDER_FORMAT, replay_policy
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR, make_site, make_tenant
+from tests.policies.documents import good, group_rule
+
+PRINTERS_MOVED = good("30")
+
+
+@pytest.fixture
+def replay(as_tenant, publish):
+    """Publishes the policy that is recorded, and replays others at its sites."""
+    policy = publish(good())
+
+    def replay(document=PRINTERS_MOVED, *, days=7, **options):
+        return as_tenant(replay_policy, document=document, days=days, **({"policy_id": policy.id} | options))
+
+    return replay
+
+
+def changes(found):
+    return [(difference.before, difference.after, difference.requests) for difference in found.differences]
+
+
+def test_differences_are_grouped_with_counts_devices_and_examples(replay, record):
+    for device in range(5):
+        record(mac=f"0011223344{device:02}", times=device + 1, minutes_ago=100 - device, nas_identifier="switch-1")
+    record(request={"endpoint.group": ["phones"]}, permitted=False, rule_id="", vlan="", reason="fallback-denied")
+    found = replay()
+    assert (found.total, found.unchanged, found.changed, found.groups) == (16, 1, 15, 1)
+    (difference,) = found.differences
+    assert difference.before == ("permit", "r", "20")
+    assert difference.after == ("permit", "r", "30")
+    assert (difference.requests, difference.devices) == (15, 5)
+    assert [example.mac[-2:] for example in difference.examples] == ["04", "03", "02"]
+    example = difference.examples[0]
+    assert (example.mac, example.nas, example.site) == ("00:11:22:33:44:04", "switch-1", "main")
+    assert example.why == "Rule 'By group' (r) matched: endpoint.group equals 'printers' holds, seen 'printers'."
+    assert found.sites == ("main",)
+
+
+def test_policy_over_what_it_recorded_itself_changes_nothing(replay, record):
+    record(times=3)
+    record(request={"endpoint.group": None}, permitted=False, rule_id="", vlan="", reason="unknown-mac")
+    found = replay(good())
+    assert (found.total, found.unchanged, found.changed, found.differences) == (4, 4, 0, ())
+
+
+def test_largest_group_comes_first(replay, record):
+    record(request={"endpoint.group": ["a"]}, vlan="7")
+    record(times=2)
+    assert [difference.requests for difference in replay().differences] == [2, 1]
+
+
+def test_rejects_of_credentials_and_requests_of_older_form_are_told_and_not_replayed(replay, record):
+    none = {"method": None, "endpoint.known": None, "endpoint.group": None}
+    refused = {"permitted": False, "rule_id": "", "vlan": "", "policy_version": 0, "request": none}
+    record(**refused, reason="wrong-password", times=2)
+    record(**refused, reason="no-policy")
+    record(**refused, reason="rate-limited", suppressed=40)
+    # Recorded before requests were, and by another hand.
+    record(request=none)
+    record(request={"endpoint.group": "printers"})
+    record()
+    found = replay()
+    assert found.not_replayable == {"wrong-password": 2, "no-policy": 1, "rate-limited": 1, OLDER_FORMAT: 2}
+    assert (found.total, found.changed, found.suppressed) == (7, 1, 40)
+
+
+def test_window_tenant_and_sites_bound_what_is_replayed(replay, record, as_tenant, app_engine, platform, main_site):
+    record()
+    record(at=utc_now() - timedelta(days=7, minutes=1))
+    record(at=utc_now() + timedelta(minutes=1))
+    record(site_id=uuid4())
+    record(site_id=None)
+    other = make_tenant(app_engine, platform, "bravo")
+    record(tenant_id=other.id)
+    assert replay().total == 1
+    assert replay(days=8).total == 2
+    with session_scope(TenantScope(other.id), engine=app_engine) as session:
+        nothing = replay_policy(session, tenant_id=other.id, document={}, policy_id=uuid4(), days=7)
+    assert (nothing.total, nothing.sites) == (0, ())
+
+
+def test_site_may_be_named_and_its_own_fallback_counts(replay, record, as_tenant, app_engine, tenant):
+    make_site(app_engine, tenant.id, "branch")
+    branch = as_tenant(sites.require_by_slug, slug="branch").id
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        sites.require_by_slug(session, tenant_id=tenant.id, slug="branch").fallback = {"verdict": "permit", "vlan": "9"}
+    record(site_id=branch, request={"endpoint.group": ["phones"]})
+    assert replay().total == 0
+    found = replay(site="branch")
+    assert changes(found) == [(("permit", "r", "20"), ("permit", "", "9"), 1)]
+    # Without a policy: every site.
+    assert replay(policy_id=None).sites == ("branch", "main")
+    with pytest.raises(NotFound):
+        replay(site="nowhere")
+
+
+def test_against_what_is_in_force_the_past_does_not_count(replay, record):
+    record(vlan="7", rule_id="gone")
+    assert changes(replay(good())) == [(("permit", "gone", "7"), ("permit", "r", "20"), 1)]
+    assert changes(replay(good(), against="published")) == []
+    assert changes(replay(against="published")) == [(("permit", "r", "20"), ("permit", "r", "30"), 1)]
+
+
+def test_nothing_in_force_denies(replay, record, as_tenant):
+    as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
+    record()
+    found = replay(policy_id=None, against="published")
+    assert changes(found) == [(("deny", "", ""), ("permit", "r", "30"), 1)]
+
+
+def test_names_of_all_characters_are_read_as_they_were_recorded(replay, record):
+    odd = 'tab\t line\n back\\slash \\n "quote" ü €'
+    record(vlan=odd, rule_id=odd, identity=odd, mac=None, request={"endpoint.group": [odd]})
+    record(vlan="\\N", rule_id="\\\\t", request={"endpoint.group": [odd]})
+    rule = group_rule() | {"when": {"attribute": "endpoint.group", "operator": "starts_with", "value": odd}}
+    found = replay({"rules": [rule]})
+    assert sorted(before for before, _, _ in changes(found)) == sorted(
+        [("permit", odd, odd), ("permit", "\\\\t", "\\N")]
+    )
+    assert all(after == ("permit", "r", "20") for _, after, _ in changes(found))
+    assert {example.identity for difference in found.differences for example in difference.examples} >= {odd}
+
+
+def test_attribute_that_old_requests_did_not_record_is_told(replay, record):
+    certificate = {"certificate.profile": ["laptop"], "certificate.eku": ["1.2.3"]}
+    record(at=utc_now() - timedelta(days=3))
+    record(at=utc_now() - timedelta(days=1), request=certificate, times=2)
+    asks = [
+        {"attribute": "certificate.profile", "operator": "equals", "value": "laptop"},
+        {"attribute": "certificate.common_name", "operator": "exists"},
+        {"attribute": "endpoint.group", "operator": "equals", "value": "printers"},
+        {"attribute": "ssid", "operator": "exists"},
+        {"attribute": "radius.Class", "operator": "exists"},
+    ]
+    rules = [
+        group_rule(identifier=f"r{number}") | {"when": {"all": [ask, {"not": {"all": asks[:2]}}]}}
+        for number, ask in enumerate(asks[1:])
+    ]
+    found = {each.attribute: each for each in replay({"rules": rules}).unrecorded}
+    # The packet itself is recorded whole: an attribute of it that is not there did not come.
+    assert found.keys() == {"certificate.profile", "certificate.common_name"}
+    assert found["certificate.common_name"].first_held is None
+    assert found["certificate.profile"].held_by == 2
+    assert "rules r0, r1, r2, r3 ask for certificate.profile, which requests before" in str(
+        found["certificate.profile"]
+    )
+    assert "no replayed request holds" in str(found["certificate.common_name"])
+
+
+def test_what_is_remembered_is_bounded_and_the_sums_stay_right(replay, record, monkeypatch):
+    for number in range(10):
+        record(request={"endpoint.group": ["printers", f"g{number}"]}, mac=f"0011223344{number:02}")
+    whole = replay()
+    monkeypatch.setattr(replaying, "MAX_REMEMBERED", 2)
+    small = replay()
+    assert changes(small) == changes(whole)
+    assert (small.total, small.differences[0].devices) == (10, 10)
+
+
+def test_only_so_many_groups_are_listed_and_all_are_counted(replay, record, monkeypatch):
+    monkeypatch.setattr(replaying, "MAX_LISTED", 2)
+    for vlan in ("1", "2", "3"):
+        record(vlan=vlan)
+    found = replay()
+    assert (len(found.differences), found.groups, found.changed) == (2, 3, 3)
+
+
+def test_digest_names_draft_and_groups_and_not_the_counts(replay, record):
+    record()
+    first = replay().digest
+    record(times=3, mac="001122334466")
+    assert replay().digest == first
+    assert replay(against="published").digest == first
+    assert replay(good("31")).digest != first
+    record(vlan="7")
+    assert replay().digest != first
+
+
+def test_draft_with_mistakes_and_wrong_days_are_refused(replay):
+    with pytest.raises(InvalidPolicy, match="no group of endpoints 'plotters'"):
+        replay({"rules": [group_rule("plotters")]})
+    for days in (0, 367):
+        with pytest.raises(InvalidInput, match="cannot be replayed"):
+            replay(days=days)

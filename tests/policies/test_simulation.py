@@ -1,0 +1,155 @@
+"""Simulation of single requests, on stored endpoints and users."""
+
+from datetime import timedelta
+
+import pytest
+
+from nac.clock import epoch_seconds, utc_now
+from nac.endpoints import service as endpoints
+from nac.errors import InvalidInput, NotFound
+from nac.policies import service as policies
+from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
+from nac.sites import service as sites
+from nac.users import service as users
+from tests.factories.tenancy import ACTOR
+from tests.policies.documents import good, group_rule
+
+PRINTER = {"method": "mab", "endpoint.group": ["printers"]}
+MAC = "00-11-22-33-44-55"
+
+
+@pytest.fixture
+def ask(as_tenant):
+    def ask(request, **options):
+        return as_tenant(simulate, request=request, **options)
+
+    return ask
+
+
+def rule_on(attribute, value=None, identifier="a", **then):
+    operator = {"operator": "exists"} if value is None else {"operator": "equals", "value": value}
+    when = {"attribute": attribute} | operator
+    return {"id": identifier, "name": identifier, "when": when, "then": {"verdict": "permit"} | then}
+
+
+def test_answer_says_verdict_reason_rule_reply_and_every_rule_that_was_tried(ask):
+    reply = [{"attribute": "Session-Timeout", "value": "60"}]
+    rules = [rule_on("user.group", "staff"), group_rule() | {"then": {"verdict": "permit", "reply": reply}}]
+    row = simulation_row(ask(PRINTER, document={"rules": rules}))
+    assert (row["verdict"], row["reason"], row["rule"]) == ("permit", "rule-permitted", "r")
+    assert row["reply"] == [{"attribute": "Session-Timeout", "operator": ":=", "value": "60"}]
+    assert [(tried["rule"], tried["matched"]) for tried in row["trace"]] == [("a", False), ("r", True)]
+    assert row["trace"][0]["because"] == [
+        {
+            "place": "rules[0].when",
+            "attribute": "user.group",
+            "operator": "equals",
+            "value": "staff",
+            "seen": [],
+            "matched": False,
+        }
+    ]
+    assert row["trace"][0]["sentence"] == ("Rule 'a' (a) did not match: user.group equals 'staff' fails, seen nothing.")
+    assert row["trace"][1]["because"][0]["seen"] == ["printers"]
+
+
+def test_list_of_a_condition_is_shown_sorted(ask):
+    when = {"attribute": "endpoint.group", "operator": "one_of", "value": ["printers", "printers"]}
+    other = {"not": {"attribute": "mac.random", "operator": "equals", "value": True}}
+    rules = [group_rule() | {"when": {"all": [when, other]}}]
+    row = simulation_row(ask(PRINTER | {"mac.random": False}, document={"rules": rules}))
+    assert row["trace"][0]["because"][0]["value"] == ["printers"]
+    assert (
+        "endpoint.group one_of ['printers'] holds, seen 'printers'; mac.random equals true fails, seen false"
+        in row["why"]
+    )
+
+
+def test_version_in_force_is_asked_or_else_the_newest_with_a_word(ask, publish, as_tenant):
+    as_tenant(policies.create_policy, actor=ACTOR, slug="other")
+    as_tenant(policies.save_draft, actor=ACTOR, slug="other", document=good("30"))
+    draft = ask(PRINTER)
+    assert (draft.policy, draft.version, draft.decision.vlan) == ("other", 1, "30")
+    assert "Version 1 is not in force" in draft.notes[0]
+    publish(good())
+    as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=good("31"))
+    found = ask(PRINTER, slug="main")
+    assert (found.policy, found.version, found.decision.vlan, found.notes) == ("main", 1, "20", ())
+    with pytest.raises(InvalidInput, match="Say which: main, other"):
+        ask(PRINTER)
+
+
+def test_site_asks_what_decides_there_with_its_fallback_and_name(ask, publish, as_tenant):
+    nothing = ask(PRINTER, site="main")
+    assert (nothing.decision.verdict, nothing.decision.reason, nothing.decision.trace) == ("deny", "no-policy", ())
+    publish(good() | {"rules": [rule_on("site.name", "Main site", vlan="7")]})
+    found = ask(PRINTER, site="main")
+    assert (found.policy, found.version, found.decision.vlan) == ("main", 1, "7")
+    assert found.filled == ("site.name",)
+
+    def set_fallback(session, *, tenant_id):
+        sites.require_by_slug(session, tenant_id=tenant_id, slug="main").fallback = {"verdict": "permit", "vlan": "99"}
+
+    as_tenant(set_fallback)
+    assert ask(PRINTER, site="main", document={}).decision.vlan == "99"
+    assert ask(PRINTER, document={}).decision.vlan == ""
+    with pytest.raises(NotFound):
+        ask(PRINTER, site="nowhere")
+
+
+def test_what_is_stored_of_the_endpoint_is_added_and_what_is_given_stands(ask, as_tenant):
+    attributes = {"owner": "ann"}
+    as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, name="p1", groups=["printers"], attributes=attributes)
+    found = ask({"mac": MAC}, document=good())
+    assert found.decision.vlan == "20"
+    assert found.request == {
+        "mac": ("001122334455",),
+        "mac.random": (False,),
+        "endpoint.known": (True,),
+        "endpoint.name": ("p1",),
+        "endpoint.group": ("printers",),
+        "endpoint.attribute.owner": ("ann",),
+    }
+    assert found.filled == tuple(sorted(found.request.keys() - {"mac"}))
+    other = ask({"mac": MAC, "endpoint.group": []}, document=good())
+    assert (other.decision.verdict, other.request["endpoint.group"]) == ("deny", ())
+    as_given = ask({"mac": MAC}, document=good(), fill=False)
+    assert (as_given.filled, as_given.request) == ((), {"mac": ("001122334455",)})
+
+
+def test_blocked_expired_and_unknown_endpoints_are_told(ask, as_tenant):
+    unknown = ask({"mac": MAC}, document=good())
+    assert unknown.request["endpoint.known"] == (False,)
+    as_tenant(
+        endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"], valid_until=utc_now() + timedelta(days=1)
+    )
+    assert ask({"mac": MAC}, document=good()).decision.permitted
+    later = ask({"mac": MAC}, document=good(), at=epoch_seconds() + 2 * 86_400)
+    assert (later.decision.permitted, later.request["endpoint.known"]) == (False, (False,))
+    assert "has ended" in later.notes[0]
+    as_tenant(endpoints.block_endpoint, actor=ACTOR, mac=MAC)
+    assert "is blocked" in ask({"mac": MAC}, document=good()).notes[0]
+
+
+def test_groups_of_the_stored_user_are_added(ask, as_tenant):
+    as_tenant(users.create_user, actor=ACTOR, name="Ann", password="correct horse", groups=["staff"])
+    document = {"rules": [rule_on("user.group", "staff")]}
+    found = ask({"user.name": "ANN"}, document=document)
+    assert (found.decision.verdict, found.filled) == ("permit", ("user.group",))
+    nobody = ask({"user.name": "bob"}, document=document)
+    assert nobody.decision.verdict == "deny"
+    assert "no user 'bob'" in nobody.notes[0]
+
+
+def test_mistakes_of_request_and_policy_are_told_at_once(ask):
+    with pytest.raises(InvalidSimulation) as caught:
+        ask({"colour": "red", "mac": "zz", "method": ["mab", "pap"]}, document={"rules": [group_rule("plotters")]})
+    assert [(side, mistake.place) for side, mistake in caught.value.mistakes] == [
+        ("request", "colour"),
+        ("request", "mac[0]"),
+        ("request", "method"),
+        ("policy", "rules[0].when.value"),
+    ]
+    for request in (None, [], "mab", {"mac": 5}, {"mac.random": "yes"}):
+        with pytest.raises(InvalidSimulation):
+            ask(request, document=good())

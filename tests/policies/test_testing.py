@@ -1,0 +1,120 @@
+"""Tests that a policy carries stand between a draft and its being in force."""
+
+import pytest
+
+from nac.policies import service as policies
+from nac.policies.service import InvalidPolicy, PolicyTestsFailed
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR
+from tests.policies.documents import good
+
+PRINTER = {"method": "mab", "endpoint.group": ["printers"]}
+
+
+def with_tests(*tests, **sections):
+    return good() | {"tests": list(tests)} | sections
+
+
+def case(name="printers come in", request=PRINTER, expect=None, **more):
+    return {"name": name, "request": request, "expect": expect or {"verdict": "permit", "rule": "r"}} | more
+
+
+@pytest.mark.parametrize(
+    ("expect", "came"),
+    [
+        ({"verdict": "deny"}, "verdict: expected deny, came permit"),
+        ({"rule": ""}, "rule: expected none, came r"),
+        ({"reason": "fallback-denied"}, "reason: expected fallback-denied, came rule-permitted"),
+        ({"vlan": "21"}, "vlan: expected 21, came 20"),
+        ({"vlan": ""}, "vlan: expected none, came 20"),
+        (
+            {"reply": [{"attribute": "Session-Timeout", "value": "60"}]},
+            "reply: expected Session-Timeout 60, came Tunnel",
+        ),
+        (
+            {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20", "operator": "+="}]},
+            "reply: expected tunnel-private-group-id:1 += 20",
+        ),
+    ],
+)
+def test_what_came_instead_is_told_with_the_reason(as_tenant, expect, came):
+    (result,) = as_tenant(policies.test_document, document=with_tests(case(expect=expect)))
+    assert not result.passed
+    assert came in str(result)
+    assert "Rule 'By group' (r) matched: endpoint.group equals 'printers' holds, seen 'printers'." in str(result)
+
+
+@pytest.mark.parametrize(
+    "expect",
+    [
+        {"verdict": "permit"},
+        {"rule": "r"},
+        {"reason": "rule-permitted"},
+        {"vlan": "20"},
+        {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20"}]},
+        {"reply": [{"attribute": "Tunnel-Type", "tag": 1, "value": "VLAN", "operator": ":="}]},
+    ],
+)
+def test_what_is_as_expected_passes(as_tenant, expect):
+    (result,) = as_tenant(policies.test_document, document=with_tests(case(expect=expect)))
+    assert (result.passed, result.why, str(result)) == (True, "", "printers come in: passed")
+
+
+def test_rule_that_should_have_decided_says_why_it_did_not(as_tenant):
+    other = case(request={"endpoint.group": ["phones"]})
+    (result,) = as_tenant(policies.test_document, document=with_tests(other))
+    assert "None of 1 rules matched, so the fallback decided." in result.why
+    assert "Rule 'By group' (r) did not match: endpoint.group equals 'printers' fails, seen 'phones'." in result.why
+    later = good()["rules"][0] | {"id": "late", "when": {"attribute": "method", "operator": "equals", "value": "mab"}}
+    rules = [*good()["rules"], later]
+    (result,) = as_tenant(policies.test_document, document=with_tests(case(expect={"rule": "late"}), rules=rules))
+    assert "Rule 'late' was not asked: 'r' matched before it." in result.why
+
+
+def test_failing_tests_keep_the_draft_from_being_published_and_all_are_told(as_tenant, publish):
+    publish(good())
+    failing = with_tests(case(), case("a", expect={"vlan": "1"}), case("b", expect={"verdict": "deny"}))
+    as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=failing)
+    with pytest.raises(PolicyTestsFailed) as caught:
+        as_tenant(policies.publish_policy, actor=ACTOR, slug="main")
+    assert [failure.test.name for failure in caught.value.failures] == ["a", "b"]
+    assert "2 tests of the policy fail" in str(caught.value)
+    assert as_tenant(policies.require_by_slug, slug="main").published_version == 1
+
+
+def test_failing_test_of_an_old_version_keeps_it_from_coming_back(as_tenant, publish):
+    """It passed when it was published; the site's fallback is another one now."""
+    unknown = case(request={"endpoint.known": False}, expect={"verdict": "deny"}, site="main")
+    publish(with_tests(unknown))
+    publish(good())
+    as_tenant(set_fallback, slug="main", fallback={"verdict": "permit", "vlan": "99"})
+    with pytest.raises(PolicyTestsFailed, match="verdict: expected deny, came permit"):
+        as_tenant(policies.roll_back_policy, actor=ACTOR, slug="main", number=1)
+    assert as_tenant(policies.require_by_slug, slug="main").published_version == 2
+
+
+def set_fallback(session, *, tenant_id, slug, fallback):
+    sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).fallback = fallback
+
+
+def test_site_of_a_test_brings_its_fallback(as_tenant):
+    as_tenant(set_fallback, slug="main", fallback={"verdict": "permit", "vlan": "99"})
+    elsewhere = case("without a site", request={"endpoint.known": False}, expect={"verdict": "deny", "rule": ""})
+    there = case("there", request={"endpoint.known": False}, expect={"verdict": "permit", "vlan": "99"}, site="main")
+    results = as_tenant(policies.test_document, document=with_tests(elsewhere, there))
+    assert [result.unmet for result in results] == [(), ()]
+
+
+def test_unknown_site_and_reason_are_mistakes_when_it_is_saved(as_tenant):
+    as_tenant(policies.create_policy, actor=ACTOR, slug="main")
+    document = with_tests(
+        case(site="mars"), case("b", expect={"reason": "mood"}), case("c", site=["main"]), case("d", expect=5)
+    )
+    with pytest.raises(InvalidPolicy) as caught:
+        as_tenant(policies.save_draft, actor=ACTOR, slug="main", document=document)
+    assert {mistake.place for mistake in caught.value.mistakes} == {
+        "tests[0].site",
+        "tests[1].expect.reason",
+        "tests[2].site",
+        "tests[3].expect",
+    }

@@ -1,0 +1,14 @@
+"""Care of what is counted of policies."""
+
+from celery import shared_task
+
+from nac.errors import Unavailable
+from nac.policies.hits import prune_hits as prune
+
+
+@shared_task(
+    name="policies.prune_hits", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def prune_hits() -> None:
+    """Delete hit counts of long ago."""
+    prune()
