@@ -9,8 +9,9 @@ from cli.commands.policy.group import bad_input, command, read_document, show_js
 from cli.domain import Domain
 from cli.output import json_option, printable, tenant_option
 from nac.policies import service as policies
+from nac.policies.comparing import OLDER_FORMAT, Against
 from nac.policies.rendering import replay_row
-from nac.policies.replaying import MAX_DAYS, OLDER_FORMAT, Against, Replay, replay_policy
+from nac.policies.replaying import MAX_DAYS, Replay, replay_policy
 from nac.reasons import reason_of
 
 
