@@ -38,7 +38,12 @@ def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
     slot = cells.require_slot(session, tenant_id=tenant.id)
     secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
     host = domain.settings.listen_address
-    return _row(tenant, slot) | {"radius_host": host, "radius_secret": secret, "id": tenant.id}
+    return _row(tenant, slot) | {
+        "radius_host": host,
+        "radius_secret": secret,
+        "replay_days": tenant.replay_days or 0,
+        "id": tenant.id,
+    }
 
 
 @command.command()

@@ -18,7 +18,8 @@ from nac.cells import service as cells
 from nac.db import CellScope, TenantScope, make_engine, session_scope
 from nac.dictionary import read_dictionary, to_json
 from nac.ids import CellId, TenantId
-from nac.policies.replaying import Against, Replay, replay_policy
+from nac.policies.comparing import Against
+from nac.policies.replaying import Replay, replay_policy
 from radius.agent.cell import DICTIONARY
 from tests.postgres import Cluster, Database
 
@@ -60,10 +61,10 @@ SELECT
         WHEN 'pap' THEN jsonb_build_object('user.name', ARRAY['user ' || device], 'user.group', ARRAY['staff'])
         ELSE '{}' END
 FROM generate_series(1, %(count)s) n,
-    LATERAL (SELECT n * 7919 %% %(devices)s AS device, %(sites)s::uuid[] AS sites, %(nas)s::uuid AS nas) a,
+    LATERAL (SELECT n::bigint * 7919 %% %(devices)s AS device, %(sites)s::uuid[] AS sites, %(nas)s::uuid AS nas) a,
     LATERAL (
         SELECT lpad(to_hex(device), 12, '0') AS mac, device %% 25 AS grp,
-            (ARRAY['mab', 'mab', 'mab', 'eap-tls', 'pap'])[1 + device %% 5] AS method
+            (ARRAY['mab', 'mab', 'mab', 'eap-tls', 'pap'])[1 + device / 25 %% 5] AS method
     ) b,
     LATERAL (SELECT method = 'mab' AND grp < 20 AS permitted) c
 """

@@ -27,7 +27,12 @@ class Place:
         """What decides here by this document. Raises InvalidPolicy."""
         try:
             return compile_policy(
-                document, fallback=self.fallback, replies=replies, time_zone=self.time_zone, monitor=self.monitor
+                document,
+                fallback=self.fallback,
+                replies=replies,
+                time_zone=self.time_zone,
+                monitor=self.monitor,
+                refuse_unreachable=False,
             )
         except PolicyErrors as errors:
             raise InvalidPolicy(errors.mistakes) from errors

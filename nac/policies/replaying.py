@@ -3,60 +3,33 @@
 The engine is the cell's own. Requests are compared by verdict, rule and VLAN; other reply attributes are not.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.decisions import service as decisions
-from nac.decisions.recorded import Attributes, Recorded, RecordedRequests, moment_of
-from nac.engine import Policy, Request, decide
+from nac.decisions.recorded import RecordedRequests, moment_of
+from nac.engine import Request, decide
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Site
-from nac.packet_values import is_of_packet
 from nac.policies import repository
-from nac.policies.checking import check_document
-from nac.policies.differences import Answer, Difference, Example, Tally, digest_of
+from nac.policies.checking import InvalidPolicy, check_document
+from nac.policies.comparing import Against, Comparison, Decider, Unrecorded
+from nac.policies.differences import Difference, Example, Tally, digest_of
 from nac.policies.explaining import why
-from nac.policies.places import Place, place_of
+from nac.policies.places import place_of
 from nac.sites import service as sites
 
-Against = Literal["recorded", "published"]
 MAX_DAYS = 366
 EXAMPLES = 3
 # More groups than a person reads; the smallest are left out, and counted.
 MAX_LISTED = 200
-# Distinct requests that are remembered: about 20 MB.
-MAX_REMEMBERED = 20_000
-# Not in the log, because the engine works it out of the request's time.
-_TIME = "time"
-_NOT_IN_FORCE = Answer("deny", "", "")
-OLDER_FORMAT = "older-format"
-
-
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
-    """An attribute that the draft asks for and that recorded requests lack, so that its rules could not match."""
-
-    attribute: str
-    rules: tuple[str, ...]
-    # How many of the replayed requests hold it, and since when; None where none does.
-    held_by: int
-    first_held: datetime | None
-
-    def __str__(self) -> str:
-        asking = f"rules {', '.join(self.rules)} ask" if len(self.rules) > 1 else f"rule {self.rules[0]} asks"
-        if self.first_held is None:
-            return f"{asking} for {self.attribute}, which no replayed request holds"
-        since = f"{self.first_held:%Y-%m-%d %H:%M} UTC"
-        return f"{asking} for {self.attribute}, which requests before {since} did not record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +54,6 @@ class Replay:
     unrecorded: tuple[Unrecorded, ...]
     # Names this draft and these groups: what `publish --acknowledge` takes.
     digest: str
-
-
-class _Decider(NamedTuple):
-    """What decides at a site: the draft, and what is in force there; None where nothing is."""
-
-    place: Place
-    draft: Policy
-    current: Policy | None
-
-
-class _Kind:
-    """Recorded requests that are equal in all that counts."""
-
-    __slots__ = ("attributes", "count", "first", "recorded", "tally")
-
-    def __init__(self, recorded: Recorded, attributes: Attributes) -> None:
-        self.recorded = recorded
-        # {} where it could not be replayed.
-        self.attributes = attributes
-        # None where the answer depends on the time of each.
-        self.tally: Tally | None = None
-        self.count = 0
-        # Time of the earliest, epoch microseconds.
-        self.first = 2**63
 
 
 def replay_policy(
@@ -132,7 +81,7 @@ def replay_policy(
     chosen = _sites(session, tenant_id, policy_id, site)
     current = repository.published_documents(session, tenant_id) if against == "published" else None
     deciders = {str(each.id): _decider(each, document, current) for each in chosen}
-    run = _Run(deciders, against)
+    run = Comparison(deciders, against)
     requests = RecordedRequests(
         tenant_id=tenant_id, since=since, until=until, site_ids=[each.id for each in chosen], names=run.names
     )
@@ -168,131 +117,22 @@ def _sites(session: Session, tenant_id: TenantId, policy_id: UUID | None, slug: 
     return [site for site in found if policy_id is None or site.policy_id == policy_id]
 
 
-def _decider(site: Site, document: object, published: Mapping[UUID, object] | None) -> _Decider:
+def _decider(site: Site, document: object, published: Mapping[UUID, object] | None) -> Decider:
     place = place_of(site)
+    draft = place.compile(document)
     in_force = published.get(site.policy_id) if published and site.policy_id else None
-    return _Decider(place, place.compile(document), None if in_force is None else place.compile(in_force))
-
-
-class _Run:
-    """One pass over the recorded requests."""
-
-    def __init__(self, deciders: Mapping[str, _Decider], against: Against) -> None:
-        self._deciders = deciders
-        self._against = against
-        compared = [
-            policy for decider in deciders.values() for policy in (decider.draft, decider.current) if policy is not None
-        ]
-        reads: frozenset[str] = frozenset().union(*(policy.reads for policy in compared))
-        self._depends_on_time = _TIME in reads
-        self.names: Collection[str] = sorted(reads - {_TIME})
-        self._kinds: dict[bytes, _Kind] = {}
-        self._tallies: dict[tuple[Answer, Answer], Tally] = {}
-        self._refusals: dict[str, Tally] = {}
-        # Of each attribute: how many requests hold it, and the time of the first.
-        self._held: Counter[str] = Counter()
-        self._first_held: dict[str, int] = {}
-        self._first = 2**63
-        self.suppressed = 0
-
-    def read(self, session: Session, requests: RecordedRequests) -> None:
-        kinds = self._kinds
-        for at_digits, number, device, rest in requests.rows(session):
-            kind = kinds.get(rest)
-            if kind is None:
-                if len(kinds) >= MAX_REMEMBERED:
-                    self._forget()
-                kind = kinds[rest] = self._kind(*requests.read(rest))
-            at = int(at_digits)
-            kind.count += 1
-            if at < kind.first:
-                kind.first = at
-            tally = kind.tally or self._compare(kind, at)
-            tally.requests += 1
-            if tally.differs:
-                tally.note(at, number, device)
-        self._forget()
-
-    def _kind(self, recorded: Recorded, attributes: Attributes | None) -> _Kind:
-        kind = _Kind(recorded, attributes or {})
-        if refused := recorded.refused or ("" if attributes else OLDER_FORMAT):
-            kind.tally = self._refusals.setdefault(refused, Tally(_NOT_IN_FORCE, _NOT_IN_FORCE))
-        elif not self._depends_on_time:
-            kind.tally = self._compare(kind, 0)
-        return kind
-
-    def _compare(self, kind: _Kind, at: int) -> Tally:
-        request = Request(kind.attributes, at // 1_000_000)
-        recorded = kind.recorded
-        decider = self._deciders[recorded.site_id]
-        after = Answer.of(decide(decider.draft, request))
-        if self._against == "recorded":
-            before = Answer(recorded.verdict, recorded.rule_id, recorded.vlan)
-        elif decider.current is None:
-            before = _NOT_IN_FORCE
-        else:
-            before = Answer.of(decide(decider.current, request))
-        key = before, after
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = Tally(before, after)
-        return tally
-
-    def _forget(self) -> None:
-        """Fold what is known of each kind into the sums, and start anew."""
-        for kind in self._kinds.values():
-            self.suppressed += kind.recorded.suppressed * kind.count
-            if kind.attributes:
-                self._first = min(self._first, kind.first)
-            for name in kind.attributes:
-                self._held[name] += kind.count
-                self._first_held[name] = min(kind.first, self._first_held.get(name, kind.first))
-        self._kinds.clear()
-
-    def differing(self) -> list[Tally]:
-        """Largest first."""
-        found = [tally for tally in self._tallies.values() if tally.differs]
-        return sorted(found, key=lambda tally: (-tally.requests, tally.before, tally.after))
-
-    @property
-    def not_replayable(self) -> Counter[str]:
-        return Counter({reason: tally.requests for reason, tally in self._refusals.items()})
-
-    @property
-    def unchanged(self) -> int:
-        return sum(tally.requests for tally in self._tallies.values() if not tally.differs)
-
-    @property
-    def total(self) -> int:
-        return sum(tally.requests for tally in (*self._tallies.values(), *self._refusals.values()))
-
-    def unrecorded(self) -> tuple[Unrecorded, ...]:
-        """What the log may lack. It holds all of the packet; the rest is recorded once the cell works it out."""
-        drafts = [decider.draft for decider in self._deciders.values()]
-        if not drafts or self._first == 2**63:
-            return ()
-        asked = _rules_by_attribute(drafts[0])
-        first_day = moment_of(self._first).date()
-        found = []
-        for name in sorted(asked.keys() - {_TIME}):
-            first = self._first_held.get(name)
-            if not is_of_packet(name) and (first is None or moment_of(first).date() > first_day):
-                since = None if first is None else moment_of(first)
-                found.append(Unrecorded(name, asked[name], self._held[name], since))
-        return tuple(found)
-
-
-def _rules_by_attribute(policy: Policy) -> dict[str, tuple[str, ...]]:
-    """Ids of the rules that ask for each attribute."""
-    asked: dict[str, tuple[str, ...]] = {}
-    for rule in policy.rules:
-        for name in rule.reads:
-            asked[name] = (*asked.get(name, ()), rule.id)
-    return asked
+    if in_force is None:
+        return Decider(place, draft, None)
+    try:
+        return Decider(place, draft, place.compile(in_force))
+    except InvalidPolicy:
+        # Published by an earlier version of the engine, and nothing that a cell would take: it must not keep a better
+        # one from being published.
+        return Decider(place, draft, None)
 
 
 def _examples(
-    session: Session, tenant_id: TenantId, tallies: Sequence[Tally], deciders: Mapping[str, _Decider]
+    session: Session, tenant_id: TenantId, tallies: Sequence[Tally], deciders: Mapping[str, Decider]
 ) -> Iterator[tuple[Example, ...]]:
     keys = [[(moment_of(at), number) for at, number in tally.examples(EXAMPLES)] for tally in tallies]
     found = decisions.find_decisions(session, tenant_id=tenant_id, keys=[key for group in keys for key in group])
@@ -300,7 +140,7 @@ def _examples(
         yield tuple(_example(found[key], deciders) for key in group if key in found)
 
 
-def _example(logged: decisions.LoggedDecision, deciders: Mapping[str, _Decider]) -> Example:
+def _example(logged: decisions.LoggedDecision, deciders: Mapping[str, Decider]) -> Example:
     log = logged.log
     attributes = {name: tuple(values) for name, values in log.request.items()}
     request = Request(attributes, int(log.at.timestamp()))

@@ -43,7 +43,8 @@ SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text, monitor, t
 FROM sites WHERE tenant_id = %(tenant)s
 """
 _POLICIES = """
-SELECT p.id::text, p.name, v.number, (v.document - 'tests')::text
+SELECT p.id::text, p.name, v.number,
+    CASE jsonb_typeof(v.document) WHEN 'object' THEN v.document - 'tests' ELSE v.document END::text
 FROM policies p
 JOIN policy_versions v ON v.policy_id = p.id AND v.tenant_id = p.tenant_id AND v.number = p.published_version
 WHERE p.tenant_id = %(tenant)s

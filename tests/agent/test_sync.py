@@ -1,3 +1,4 @@
+import json
 import random
 import threading
 import time
@@ -220,6 +221,18 @@ def test_bad_policy_leaves_the_one_before_in_force_and_says_so(owner, alpha, rep
     publish(owner, alpha, policy_id, 4, BAD)
     with fresh_replica().view as view:
         assert view.policy(alpha.number, str(policy_id)) is None
+
+
+def test_tests_of_a_policy_stay_out_of_the_cell(owner, alpha, replica):
+    test = {"name": "t", "request": {}, "expect": {"verdict": "permit"}}
+    policy_id = add_policy(owner, alpha, GOOD | {"tests": [test]})
+    replica.catch_up()
+    with replica.view as view:
+        assert json.loads(view.policy(alpha.number, str(policy_id)).document) == GOOD
+    # No document at all harms no other.
+    publish(owner, alpha, policy_id, 2, "none")
+    replica.catch_up()
+    assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
 
 
 def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica):

@@ -4,13 +4,15 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import text
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput, NotFound
-from nac.policies import replaying
+from nac.policies import comparing, replaying
 from nac.policies.checking import InvalidPolicy
-from nac.policies.replaying import OLDER_FORMAT, replay_policy
+from nac.policies.comparing import OLDER_FORMAT
+from nac.policies.replaying import replay_policy
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, make_site, make_tenant
 from tests.policies.documents import good, group_rule
@@ -165,7 +167,7 @@ def test_what_is_remembered_is_bounded_and_the_sums_stay_right(replay, record, m
     for number in range(10):
         record(request={"endpoint.group": ["printers", f"g{number}"]}, mac=f"0011223344{number:02}")
     whole = replay()
-    monkeypatch.setattr(replaying, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(comparing, "MAX_REMEMBERED", 2)
     small = replay()
     assert changes(small) == changes(whole)
     assert (small.total, small.differences[0].devices) == (10, 10)
@@ -196,3 +198,11 @@ def test_draft_with_mistakes_and_wrong_days_are_refused(replay):
     for days in (0, 367):
         with pytest.raises(InvalidInput, match="cannot be replayed"):
             replay(days=days)
+
+
+def test_version_in_force_that_compiles_no_more_does_not_keep_a_better_one_out(replay, record, owner_engine):
+    record()
+    with owner_engine.begin() as connection:
+        connection.execute(text("""UPDATE policy_versions SET document = '{"of": "the past"}'"""))
+    found = replay(good(), against="published")
+    assert changes(found) == [(("deny", "", ""), ("permit", "r", "20"), 1)]

@@ -154,7 +154,7 @@ def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, rec
     assert difference["examples"][0]["mac"] == "00:11:22:33:44:55"
     shown = policy_command("replay", "--draft", draft, "--days", "7")
     assert shown.exit_code == 0
-    assert "2 requests of 1 devices: permit by r, VLAN 20 -> permit by r, VLAN 30" in shown.output
+    assert "2 requests of 1 device: permit by r, VLAN 20 -> permit by r, VLAN 30" in shown.output
     assert f"digest {row['digest']}" in shown.output
     assert "1 not replayed: Wrong password (wrong-password)" in shown.output
     assert policy_command("replay", "--draft", draft, "--days", "7", "--exit-code").exit_code == 1

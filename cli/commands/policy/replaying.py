@@ -8,9 +8,11 @@ import click
 from cli.commands.policy.group import bad_input, command, read_document, site_option, slug_option
 from cli.domain import Domain
 from cli.output import json_option, printable, show_json, tenant_option
+from nac.mac import normalise_mac
 from nac.policies import service as policies
+from nac.policies.comparing import OLDER_FORMAT, Against
 from nac.policies.rendering import replay_row
-from nac.policies.replaying import MAX_DAYS, OLDER_FORMAT, Against, Replay, replay_policy
+from nac.policies.replaying import MAX_DAYS, Replay, replay_policy
 from nac.reasons import reason_of
 
 
@@ -78,13 +80,15 @@ def tell_differences(found: Replay, *, err: bool = False) -> None:
 def _lines(found: Replay) -> Iterator[str]:
     where = f"site{'s' if len(found.sites) > 1 else ''} {', '.join(found.sites)}" if found.sites else "no site"
     since = f"{found.since:%Y-%m-%d %H:%M} UTC"
-    yield f"{found.total:,} requests at {where} since {since}, against what was {found.against}"
+    yield f"{_count(found.total, 'request')} at {where} since {since}, against what was {found.against}"
     yield f"{found.unchanged:,} answered the same, {found.changed:,} otherwise"
     for difference in found.differences:
-        how_many = f"{difference.requests:,} requests of {difference.devices:,} devices"
+        how_many = f"{_count(difference.requests, 'request')} of {_count(difference.devices, 'device')}"
         yield f"  {how_many}: {difference.before} -> {difference.after}"
         for example in difference.examples:
-            who = " ".join(filter(None, (example.mac, example.identity if example.identity != example.mac else "")))
+            # MAB names the device by its MAC address again.
+            named = normalise_mac(example.identity) != normalise_mac(example.mac)
+            who = " ".join(filter(None, (example.mac, example.identity if named else "")))
             at = " ".join(filter(None, (example.nas, example.nas_port and f"port {example.nas_port}")))
             yield f"    {example.at[:19]} {who} from {at or 'an unknown NAS'} at {example.site}: {example.why}"
     if found.groups > len(found.differences):
@@ -97,3 +101,7 @@ def _lines(found: Replay) -> Iterator[str]:
     yield from (f"Note: {each}" for each in found.unrecorded)
     if found.changed:
         yield f"digest {found.digest}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -130,8 +130,9 @@ def _tell(simulation: Simulation) -> None:
     by = f"{simulation.policy} version {simulation.version}" if simulation.version else simulation.policy or "the draft"
     where = f" at site {simulation.site}" if simulation.site else ""
     click.echo(f"by {by}{where}, at {simulation.at:%Y-%m-%d %H:%M:%S} UTC")
-    lines = [simulation.why]
-    lines += [f"  {told(tried)}" for tried in decision.trace]
+    lines = [told(tried) for tried in decision.trace]
+    if not decision.rule_id:
+        lines.append(simulation.why)
     lines += [f"reply: {name} {operator} {value}" for name, operator, value in decision.reply]
     if simulation.filled:
         stored = ", ".join(f"{name} = {list(simulation.request[name])}" for name in simulation.filled)
