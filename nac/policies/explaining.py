@@ -1,7 +1,5 @@
 """Why a decision came about, in sentences, and its trace as JSON."""
 
-from collections.abc import Iterable
-
 from nac.engine import ComparisonTrace, Decision, RuleTrace
 
 
@@ -56,26 +54,20 @@ def _comparison_row(comparison: ComparisonTrace) -> dict[str, object]:
         "place": comparison.place,
         "attribute": comparison.attribute,
         "operator": comparison.operator,
-        "value": _plain(comparison.value),
+        "value": comparison.value,
         "seen": list(comparison.seen),
         "matched": comparison.matched,
     }
 
 
-def _plain(value: object) -> object:
-    """What JSON can say of a condition's value."""
-    if value is None or isinstance(value, str | int | bool):
-        return value
-    if isinstance(value, Iterable):
-        return sorted((_plain(member) for member in value), key=str)
-    return str(value)
-
-
 def _shown(value: object) -> str:
+    """As in the document; text in single quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return repr(value)
-    if isinstance(value, Iterable):
-        return f"[{', '.join(sorted(map(_shown, value)))}]"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} {_shown(each)}' for key, each in value.items())}}}"
     return str(value)

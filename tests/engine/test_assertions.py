@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nac.engine import PolicyErrors, ReplyAttribute, compile_policy, read_moment
+from nac.engine import PolicyErrors, compile_policy, read_moment
 from nac.engine.assertions import MAX_TESTS, WITHOUT_TIME
+from nac.vendors import ReplyAttribute
 from tests.engine.builders import compare, policy_of, rule
 
 MAB = {"method": "mab"}

@@ -18,10 +18,11 @@ from nac.policies import service as policies
 from nac.policies.replaying import replay_policy
 from nac.policies.simulation import simulate
 from tests.engine.builders import DENY, policy_of, rule
-from tests.engine.test_properties import conditions, texts
+from tests.engine.strategies import TEXTS, comparisons, nested, texts
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 
+conditions = nested(comparisons(st.sampled_from(("ssid", "identity", "endpoint.group", "user.name", "radius.Foo"))))
 requests = st.fixed_dictionaries(
     {"method": st.just(["mab"])},
     optional={
@@ -36,7 +37,7 @@ outcomes = st.sampled_from((DENY, {"verdict": "permit"}, {"verdict": "permit", "
 
 @pytest.fixture
 def groups(as_tenant):
-    for name in ("corp", "lab", "aabbccddeeff", "mab", "x"):
+    for name in TEXTS:
         as_tenant(ENDPOINT_GROUPS.create, actor=ACTOR, name=name)
 
 

@@ -33,7 +33,12 @@ def test_document_is_validated_without_tenant_and_without_anything_running(monke
         return CliRunner().invoke(admit, ["policy", "validate", file_of(content), *options], catch_exceptions=False)
 
     assert validate(good()).output == "The policy is valid: 1 rules, fallback deny.\n"
-    assert json.loads(validate(good() | {"tests": [TEST]}, "--json").output) == {"valid": True, "rules": 1, "tests": 1}
+    assert json.loads(validate(good() | {"tests": [TEST]}, "--json").output) == {
+        "valid": True,
+        "rules": 1,
+        "tests": 1,
+        "notes": [],
+    }
     # The dictionaries of the installed radiusd are asked; names of a tenant are not.
     refused = validate(bad(), "--json")
     assert refused.exit_code == 1
