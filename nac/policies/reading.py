@@ -2,9 +2,10 @@
 
 # Each object of a policy has its keys in this order.
 _KEYS = (
-    *("pinned_denies", "rules", "fallback"),
+    *("conditions", "pinned_denies", "rules", "fallback"),
     *("id", "name", "when", "then"),
-    *("all", "any", "not", "attribute", "operator", "value", "tag"),
+    *("all", "any", "not", "condition", "attribute", "operator", "value", "ignore_case", "tag"),
+    *("days", "from", "to", "dates"),
     *("verdict", "vlan", "reply"),
 )
 _PLACES = {key: place for place, key in enumerate(_KEYS)}

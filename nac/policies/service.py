@@ -106,7 +106,8 @@ def roll_back_policy(
         )
     if policy.published_version == number:
         raise Conflict(f"Version {number} is in force already.", place="version")
-    check_document(session, tenant_id=tenant_id, document=old.document)
+    # It decided before: rules of it that never match are no reason to keep somebody from going back.
+    check_document(session, tenant_id=tenant_id, document=old.document, refuse_unreachable=False)
     version = _append(session, policy, old.document, comment or f"Back to version {number}")
     _put_in_force(session, actor, policy, version, "roll-back")
     return version
