@@ -10,6 +10,7 @@ Semantics:
 * `{"condition": name}` means what the condition of that name means; limits hold as if it stood there.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -24,6 +25,7 @@ from nac.engine.operators import OPERATORS, Compiled, Wanted, compile_value, req
 MAX_DEPTH = 10
 MAX_CONDITIONS = 2000
 MAX_PATTERNS = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _KINDS = ("all", "any", "not", "attribute", "condition")
 
 # JSON, as a document has it.
@@ -108,6 +110,10 @@ class ConditionParser:
             self._report.add("conditions", f"{len(definitions)} names; a policy has at most {MAX_NAMED}")
             return
         self._named = dict.fromkeys(definitions)
+        for name in definitions:
+            if not _NAME.match(name):
+                place = at_key("conditions", name)
+                self._report.add(place, "a name has 1 to 64 letters, digits, dots, dashes or underscores")
         order, circles = reading_order(definitions)
         for circle in circles:
             place = at_key("conditions", circle[0])

@@ -16,6 +16,7 @@ Shape = tuple[str, bool, Wanted]
 # Those for which upper and lower case is settled by themselves.
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
 _WHOLE = ("equals", "one_of")
+_PARTIAL = ("starts_with", "ends_with", "contains")
 # Whether all that lies in the second lies in the first.
 _COVERS: dict[str, Callable[[Any, Any], bool]] = {
     "in_domain": lambda outer, inner: domains.is_below(inner, outer),
@@ -53,11 +54,11 @@ def implies(one: Comparison, other: Comparison) -> bool:
     match wanted, other_wanted:
         case Window(), Window():
             return wanted.within(other_wanted)
-        case str(), str() if (how == other_how != "matches") or (how != "contains" and other_how == "contains"):
-            # What is folded was made of more than one text.
-            return not (folded and not other_folded) and _part_test(
-                other_how, _fold(wanted, other_folded), other_wanted
-            )
+        case str(), str() if how in _PARTIAL and other_how in (how, "contains"):
+            if folded and not other_folded:
+                # It was made of more than one text.
+                return False
+            return _part_test(other_how, _fold(wanted, other_folded), other_wanted)
         case frozenset(), frozenset() if how == other_how:
             covers = _COVERS[how]
             return all(any(covers(outer, inner) for outer in other_wanted) for inner in wanted)

@@ -46,7 +46,9 @@ class DictionaryMissing(Conflict):
     """The cell of this tenant has not said yet what its radiusd's dictionaries are."""
 
 
-def check_document(session: Session, *, tenant_id: TenantId, document: object) -> Policy:
+def check_document(
+    session: Session, *, tenant_id: TenantId, document: object, refuse_unreachable: bool = True
+) -> Policy:
     """The compiled policy. Raises InvalidPolicy with every mistake and its place, or DictionaryMissing."""
     replies = require_dictionary(session, tenant_id=tenant_id)
     if unreadable := check_storable(document):
@@ -54,7 +56,7 @@ def check_document(session: Session, *, tenant_id: TenantId, document: object) -
     policy = Policy()
     mistakes = [*_dangling(session, tenant_id, document), *_strange_tests(session, tenant_id, document)]
     try:
-        policy = compile_policy(document, replies=replies)
+        policy = compile_policy(document, replies=replies, refuse_unreachable=refuse_unreachable)
     except PolicyErrors as errors:
         mistakes = [*errors.mistakes, *mistakes]
     if mistakes:

@@ -5,7 +5,8 @@ _KEYS = (
     *("conditions", "profiles", "pinned_denies", "rules", "fallback", "tests"),
     *("id", "name", "monitor", "when", "then"),
     *("request", "at", "site", "expect"),
-    *("all", "any", "not", "condition", "attribute", "operator", "value", "tag"),
+    *("all", "any", "not", "condition", "attribute", "operator", "value", "ignore_case", "tag"),
+    *("days", "from", "to", "dates"),
     *("verdict", "rule", "reason", "profile", "vlan", "acl", "downloadable_acl", "entries", "role", "session_timeout"),
     *("reauthenticate", "psk", "reply"),
 )

@@ -247,6 +247,37 @@ def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica)
     assert replica.catch_up().alarm_codes == set()
 
 
+def test_time_zone_of_a_site_is_mirrored_and_one_that_nobody_knows_leaves_the_site_as_it_was(owner, alpha, replica):
+    site_id = add_site(owner, alpha)
+    owner.execute("UPDATE sites SET time_zone = 'Europe/Berlin' WHERE id = %s", (site_id,))
+    replica.catch_up()
+    owner.execute("UPDATE sites SET name = 'New', time_zone = 'Mars/Base' WHERE id = %s", (site_id,))
+    replica.catch_up()
+    with replica.view as view:
+        site = view.site(alpha.number, str(site_id))
+    assert (site.name, site.time_zone) == ("Branch", "Europe/Berlin")
+    assert replica.alarm_codes == {f"site-refused-{site_id}"}
+
+
+def test_version_in_force_with_a_rule_that_never_matches_goes_on_to_decide(owner, alpha, replica):
+    """An earlier release may have published it without seeing that."""
+    rules = [
+        {
+            "id": name,
+            "name": name,
+            "when": {"attribute": "ssid", "operator": how, "value": "x"},
+            "then": {"verdict": "deny"},
+        }
+        for name, how in (("wide", "starts_with"), ("narrow", "equals"))
+    ]
+    policy_id = add_policy(owner, alpha)
+    publish(owner, alpha, policy_id, 2, {"rules": rules})
+    replica.catch_up()
+    with replica.view as view:
+        assert view.policy(alpha.number, str(policy_id)).version == 2
+    assert replica.alarm_codes == set()
+
+
 def test_alarms_of_rows_go_with_their_tenant(owner, alpha, make, replica):
     bravo = make("bravo")
     sites = {tenant.number: add_site(owner, tenant) for tenant in (alpha, bravo)}

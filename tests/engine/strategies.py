@@ -23,7 +23,7 @@ MACS = ("001b21aabbcc", "001B21AABBCD", "aa001b21bbcc")
 ADDRESSES = ("10.0.0.1", "10.0.1.255", "10.1.0.0", "192.0.2.1", "2001:db8::1", "2001:db9::1")
 NETWORKS = ("10.0.0.0/24", "10.0.0.0/8", "10.0.0.1", "0.0.0.0/0", "2001:db8::/32", "::/0", "192.0.2.0/31")
 DOMAINS = ("corp.example", "example", "a.corp.example", "Corp.Example.", "lab.example")
-PATTERNS = ("^corp", "corp$", "^[0-9]+$", "c.rp", "(a|x)", "^$", "example$")
+PATTERNS = ("^corp", "corp$", "^[0-9]+$", "c.rp", "(a|x)", "x|^corp2$", "corp|x", "^$", "example$")
 NUMBERS = st.sampled_from((-5, 0, 4, 5, 6, 12, 2**64 - 1))
 TIMES = ("00:00", "02:30", "08:00", "18:00", "23:59")
 DATES = ("2026-03-28", "2026-03-29", "2026-10-25", "2026-12-31")
@@ -160,15 +160,3 @@ requests = st.fixed_dictionaries(
         "tls.resumed": _some(st.booleans(), 1),
     },
 )
-
-
-def value_of(name):
-    """One value that a request may carry, None for none."""
-    if name == "time":
-        return st.none()
-    kind = find_attribute(name).kind
-    if kind == "open":
-        return st.none() | texts | NUMBERS | st.booleans()
-    if name.startswith("identity."):
-        return st.none()
-    return st.none() | _VALUES.get(kind, texts)

@@ -1,17 +1,22 @@
 """Decision tables: drop a file into cases/ and it runs.
 
-{"policy": {...}, "fallback": optional site fallback, "requests": [{"why", "request": {...}, "expect": {...}}]}
+{"policy": {...}, "fallback": optional site fallback, "time_zone": optional,
+ "requests": [{"why", "request": {...}, "at": optional moment, "expect": {...}}]}
 """
 
-import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from nac.engine import compile_policy, decide, read_policy_text, read_request
+from nac.engine.attributes import CATALOGUE, NAME_PARTS, open_attributes
+from nac.engine.operators import OPERATORS
 from nac.reasons import REASONS
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))
+# The parts of an issuer are read by the same table as those of a subject.
+PARTS_ALIKE = {f"certificate.issuer.{part}" for part in NAME_PARTS} - {"certificate.issuer.O", "certificate.issuer.CN"}
 
 
 def rows():
@@ -23,8 +28,7 @@ def rows():
 
 @pytest.mark.parametrize(("case", "row"), list(rows()))
 def test_case_file_row_decides_as_expected(case, row):
-    policy = compile_policy(case["policy"], fallback=case.get("fallback"))
-    request = read_request(row["request"], at=0)
+    policy, request = compiled(case), asked(row)
 
     decision = decide(policy, request)
 
@@ -40,8 +44,8 @@ def test_case_file_row_decides_as_expected(case, row):
     assert {key: answer[key] for key in expect} == expect
     assert decision.reason in REASONS
     # A cell holds no more of a policy than what decides, and reads no more of a request than the policy asks for.
-    asked = {name: values for name, values in request.attributes.items() if name in policy.reads}
-    assert decide(policy.without_trace(), request._replace(attributes=asked)) == decision
+    read = {name: values for name, values in request.attributes.items() if name in policy.reads}
+    assert decide(policy.without_trace(), request._replace(attributes=read)) == decision
     # The explanation may never disagree with the decision it explains.
     explained = decide(policy, request, trace=True)
     assert (explained.verdict, explained.rule_id, explained.reply) == (
@@ -54,7 +58,26 @@ def test_case_file_row_decides_as_expected(case, row):
     )
 
 
-def test_case_files_exist():
-    assert len(CASES) >= 3
+def compiled(case):
+    return compile_policy(case["policy"], fallback=case.get("fallback"), time_zone=case.get("time_zone", "UTC"))
+
+
+def asked(row):
+    return read_request(row["request"], at=int(datetime.fromisoformat(row["at"]).timestamp()) if "at" in row else 0)
+
+
+def test_every_operator_and_attribute_has_a_hit_and_a_near_miss():
+    """Near: the attribute is there, and the comparison settles it."""
+    seen = set()
     for path in CASES:
-        json.loads(path.read_text())
+        case = read_policy_text(path.read_bytes())
+        for row in case["requests"]:
+            for step in decide(compiled(case), asked(row), trace=True).trace:
+                for cause in step.because:
+                    if cause.seen or cause.operator == "exists":
+                        seen |= {(cause.operator, cause.matched), (cause.attribute, cause.matched)}
+    # Where all that is asked is whether it is there, it is there or not.
+    wanted = {*OPERATORS, *CATALOGUE} - PARTS_ALIKE
+    assert {(what, held) for what in wanted for held in (True, False)} - seen == set()
+    opened = {name.partition(".")[0] for name, _ in seen}
+    assert {each.name.partition(".")[0] for each in open_attributes()} <= opened

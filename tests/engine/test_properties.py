@@ -5,21 +5,16 @@ from hypothesis import strategies as st
 
 from nac.engine import PolicyErrors, Request, compile_policy, decide, references
 from nac.engine.attributes import CATALOGUE
-from nac.engine.conditions import ConditionParser
-from nac.engine.implication import excludes, implies
-from nac.engine.mistakes import Report
 from nac.reasons import REASONS
 from tests.engine import naive
 from tests.engine.builders import DENY, policy_of, rule
 from tests.engine.strategies import (
     MOMENTS,
-    NAMES_COMPARED,
     ZONES,
     comparisons,
     nested,
     policies,
     requests,
-    value_of,
 )
 
 json_values = st.recursive(
@@ -135,25 +130,6 @@ def test_rule_that_is_called_unreachable_is_never_the_first_to_match(document, s
         for attributes in several:
             first = naive.first_rule(document, attributes, at=at)
             assert not first or f"rules[{first[1:]}]" not in unreachable
-
-
-SAME_ATTRIBUTE = st.sampled_from(NAMES_COMPARED).flatmap(
-    lambda name: st.tuples(comparisons(st.just(name)), comparisons(st.just(name)), value_of(name))
-)
-
-
-@settings(deadline=None, max_examples=2000)
-@given(SAME_ATTRIBUTE, MOMENTS)
-def test_what_one_comparison_says_of_another_is_true_of_every_value(pair, at):
-    one, other, value = pair
-    parser = ConditionParser(Report())
-    first, second = parser.parse(one, ""), parser.parse(other, "")
-    attributes = {} if value is None else {first.attribute.name: (value,)}
-    held, other_held = (naive.holds(each, attributes, at=at) for each in (one, other))
-    if implies(first, second):
-        assert not held or other_held
-    if excludes(first, second):
-        assert not (held and other_held)
 
 
 @settings(deadline=None)

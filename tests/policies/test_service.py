@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, func, select, update
 
 from nac.db import TenantScope, session_scope
 from nac.errors import AlreadyExists, Conflict
@@ -205,3 +205,32 @@ def test_another_tenant_sees_no_policy(do, policy, app_engine, platform):
         assert session.scalars(select(PolicyVersion)).all() == []
         with pytest.raises(PolicyNotFound):
             policies.save_draft(session, actor=ACTOR, tenant_id=other.id, slug="main", document=good())
+
+
+def test_group_that_a_named_condition_names_must_exist(do, policy):
+    document = good() | {
+        "conditions": {"ours": {"attribute": "endpoint.group", "operator": "equals", "value": "plotters"}}
+    }
+    with pytest.raises(InvalidPolicy) as caught:
+        do(policies.save_draft, slug="main", document=document)
+    assert [mistake.place for mistake in caught.value.mistakes] == ["conditions.ours.value"]
+
+
+def test_version_of_before_comes_back_even_if_a_rule_of_it_never_matches(do, policy, owner_engine):
+    """The release that published it may not have seen that; whoever saves it anew is told."""
+    shadowed = good()
+    shadowed["rules"] = [
+        {**shadowed["rules"][0], "id": "wide", "when": {"attribute": "ssid", "operator": "starts_with", "value": "c"}},
+        {**shadowed["rules"][0], "id": "narrow", "when": {"attribute": "ssid", "operator": "equals", "value": "corp"}},
+    ]
+    do(policies.save_draft, slug="main", document=good())
+    do(policies.publish_policy, slug="main")
+    with owner_engine.begin() as connection:
+        connection.execute(update(PolicyVersion).where(PolicyVersion.number == 1).values(document=shadowed))
+    do(policies.save_draft, slug="main", document=good("30"))
+    do(policies.publish_policy, slug="main")
+
+    assert do(policies.roll_back_policy, slug="main", number=1).document == shadowed
+
+    with pytest.raises(InvalidPolicy, match="wide"):
+        do(policies.save_draft, slug="main", document=shadowed)

@@ -1,0 +1,124 @@
+"""Documents made to hurt: each is refused with places, and none of them is worked through."""
+
+import json
+
+import pytest
+
+from nac.engine import PolicyErrors, Request, compile_policy, decide, read_policy_text
+from nac.engine.conditions import MAX_PATTERNS
+from nac.engine.named import Suggestions
+from nac.engine.operators import OPERATORS
+from tests.engine.builders import DENY, compare, matches, policy_of, rule
+
+
+def mistakes(document, **options):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document, **options)
+    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+
+
+def test_hundred_thousand_rules_are_refused_before_they_are_read():
+    text = json.dumps({"rules": [rule(f"r{number}", compare("ssid", "equals", "x")) for number in range(100_000)]})
+    with pytest.raises(PolicyErrors) as caught:
+        read_policy_text(text)
+    assert "256 kB" in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", [{}, 7, {"when": {}}, {"id": "a"}])
+def test_hundred_thousand_rules_as_objects_are_refused_within_bounds(entry):
+    found = mistakes({"rules": [entry] * 100_000})
+    assert "256 kB" in found[""] or found["rules"].startswith("100000 rules")
+
+
+def test_as_many_rules_as_fit_the_document_are_counted_and_not_all_looked_at():
+    entries = json.loads("[" + ",".join(["{}"] * 80_000) + "]")
+    found = mistakes({"rules": entries, "pinned_denies": ["x"] * 400})
+    assert found["rules"] == "80400 rules; a policy has at most 500, pinned denies included"
+    assert len(found) <= 202
+
+
+def test_every_mistake_of_every_part_is_told_at_once():
+    found = mistakes(
+        {
+            "conditions": {"a": {"condition": "a"}, "b": compare("time", "within", {"days": ["x"]})},
+            "rules": [
+                rule("r", {"all": [compare("ssid", "matches", "("), {"condition": "c"}, compare("x", "equals", 1)]}),
+                rule("s", compare("nas.address", "in_network", "10.0.0.1/8")),
+            ],
+        },
+        time_zone="Mars/Olympus",
+    )
+    assert found.keys() == {
+        "site.time_zone",
+        "conditions.a",
+        "conditions.b.value",
+        "rules[0].when.all[0].value",
+        "rules[0].when.all[1].condition",
+        "rules[0].when.all[2].attribute",
+        "rules[1].when.value",
+    }
+
+
+def test_patterns_are_counted():
+    patterns = [compare("ssid", "matches", f"^{number}$") for number in range(MAX_PATTERNS + 1)]
+    compile_policy(policy_of(rule("r", {"any": patterns[:-1]})))
+    assert list(mistakes(policy_of(rule("r", {"any": patterns})))) == [f"rules[0].when.any[{MAX_PATTERNS}].value"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a+)+$", "(a|a)*b", "(.*)*(.*)*(.*)*=$", "^(([a-z])+.)+[A-Z]([a-z])+$", "a{0,400}a{400}$"]
+)
+def test_pattern_that_backtracks_for_ever_elsewhere_answers_at_once(pattern):
+    """Python's own engine takes longer than the universe is old for some of these."""
+    assert not matches(compare("endpoint.name", "matches", pattern), endpoint__name="a" * 399 + "!" * 60_000)
+
+
+def test_pattern_of_a_text_that_is_no_unicode_does_not_match():
+    assert not matches(compare("endpoint.name", "matches", "."), endpoint__name="\ud800")
+
+
+def test_suggestions_are_given_for_the_first_misspelled_names_alone():
+    suggestions = Suggestions()
+    answers = [suggestions.nearest("ssidd", {"ssid": 1}) for _ in range(30)]
+    assert answers == ["; did you mean 'ssid'?"] * 20 + [""] * 10
+    assert Suggestions().nearest("x" * 1000, {"ssid": 1}) == Suggestions().nearest(5, {"ssid": 1}) == ""
+
+
+def test_rules_made_to_compare_without_end_are_compiled_or_refused():
+    """2,000 comparisons, each of which might imply each other one."""
+    halves = [
+        {"any": [compare("mac", "starts_with", f"{half}{number:04x}") for number in range(990)]}
+        for half in ("0a", "0b")
+    ]
+    compile_policy(policy_of(*(rule(f"r{number}", half) for number, half in enumerate(halves))))
+
+
+def test_version_in_force_decides_even_if_a_later_engine_sees_through_it():
+    shadowed = policy_of(
+        rule("wide", compare("ssid", "starts_with", "corp")), rule("narrow", compare("ssid", "equals", "corp"), DENY)
+    )
+    assert list(mistakes(shadowed)) == ["rules[1]"]
+    policy = compile_policy(shadowed, refuse_unreachable=False)
+    assert decide(policy, Request({"ssid": ("corp",)}, 0)).rule_id == "wide"
+
+
+VALUES = {
+    "exists": (),
+    "one_of": (["x"],),
+    "in_domain": ("x.example",),
+    "in_network": ("::/0",),
+    "matches": (".",),
+    "between": ([0, 9],),
+} | dict.fromkeys(("greater_than", "less_than", "at_least", "at_most"), (1,))
+
+
+@pytest.mark.parametrize("operator", [each for each in OPERATORS if each != "within"])
+def test_missing_attribute_makes_every_comparison_false_and_not_of_it_true(operator):
+    """The table of docs/policy.md."""
+    for name in ("radius.X", "mdm.x"):
+        condition = compare(name, operator, *VALUES.get(operator, ("x",)))
+        for attributes in ({}, {name.replace(".", "__"): ()}):
+            assert not matches(condition, **attributes)
+            assert matches({"not": condition}, **attributes)
+        # To mean only devices that have it.
+        assert not matches({"all": [compare(name, "exists"), {"not": compare(name, "equals", "y")}]})

@@ -1,0 +1,140 @@
+"""Named conditions: what they mean, and documents that would make them endless."""
+
+import json
+
+import pytest
+
+from nac.engine import PolicyErrors, compile_policy, read_policy_text
+from tests.engine.builders import ask, compare, policy_of, rule
+
+SSID = compare("ssid", "equals", "corp")
+MAC = compare("mac", "exists")
+
+
+def refer(name):
+    return {"condition": name}
+
+
+def mistakes(document):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document)
+    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+
+
+def test_reference_means_what_the_named_condition_means():
+    policy = policy_of(
+        rule("both", {"all": [refer("corp"), {"not": refer("known")}]}),
+        conditions={
+            "known": {"any": [MAC, refer("corp-guest")]},
+            "corp-guest": compare("ssid", "equals", "g"),
+            "corp": SSID,
+        },
+    )
+    assert ask(policy, ssid="corp").rule_id == "both"
+    assert ask(policy, ssid="corp", mac="001122334455").rule_id == ""
+    assert ask(policy, ssid="g").rule_id == ""
+
+
+def test_explanation_leads_to_the_definition():
+    policy = policy_of(rule("r", refer("at-work")), conditions={"at-work": {"all": [SSID, MAC]}})
+    (cause,) = ask(policy, trace=True, ssid="corp").trace[0].because
+    assert cause.place == "conditions['at-work'].all[1]"
+
+
+def test_condition_that_nothing_refers_to_is_checked_and_no_mistake():
+    compile_policy(policy_of(rule("r", SSID), conditions={"spare": MAC}))
+    assert list(mistakes({"conditions": {"spare": compare("colour", "exists")}})) == ["conditions.spare.attribute"]
+
+
+def test_mistake_in_a_definition_is_told_once_where_it_stands():
+    wrong = policy_of(
+        *(rule(f"r{number}", {"all": [refer("bad"), compare("ssid", "equals", str(number))]}) for number in range(3)),
+        conditions={"bad": compare("ssid", "equals", 5), "user": refer("bad")},
+    )
+    assert list(mistakes(wrong)) == ["conditions.bad.value"]
+
+
+def test_circles_are_named_as_a_whole():
+    found = mistakes(
+        policy_of(
+            rule("r", refer("c")),
+            conditions={
+                "a": {"any": [MAC, {"not": refer("b")}]},
+                "b": {"all": [refer("c")]},
+                "c": refer("a"),
+                "self": {"not": refer("self")},
+                "beside": {"any": [refer("a"), compare("ssid", "equals", 5)]},
+            },
+        )
+    )
+    assert found.keys() == {"conditions.a", "conditions.self", "conditions.beside.any[1].value"}
+    assert "a -> b -> c -> a;" in found["conditions.a"]
+    assert "self -> self;" in found["conditions.self"]
+
+
+def test_unknown_name_is_refused_with_the_nearest_known():
+    found = mistakes(
+        policy_of(rule("r", refer("ofice-hours")), rule("s", refer("x")), conditions={"office-hours": MAC})
+    )
+    assert found["rules[0].when.condition"].endswith("did you mean 'office-hours'?")
+    assert "there is no condition 'x'" in found["rules[1].when.condition"]
+    assert list(mistakes(policy_of(rule("r", refer("x"))))) == ["rules[0].when.condition"]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "place"),
+    [
+        ([], "conditions"),
+        ("x", "conditions"),
+        ({"": MAC}, "conditions['']"),
+        ({"a b": MAC}, "conditions['a b']"),
+        ({"x" * 65: MAC}, f"conditions.{'x' * 65}"),
+        ({"a": {"condition": 5}}, "conditions.a.condition"),
+        ({"a": {"condition": ["a"]}}, "conditions.a.condition"),
+        ({"a": {"condition": "b", "not": MAC}, "b": MAC}, "conditions.a"),
+        ({"a": {"condition": "b", "value": 1}, "b": MAC}, "conditions.a.value"),
+        ({f"n{number}": MAC for number in range(501)}, "conditions"),
+    ],
+)
+def test_wrong_definitions_are_refused_at_their_place(conditions, place):
+    assert list(mistakes({"conditions": conditions})) == [place]
+
+
+def test_limit_of_depth_holds_with_references_put_in():
+    def chain(length):
+        return {"n0": MAC} | {f"n{number}": refer(f"n{number - 1}") for number in range(1, length)}
+
+    # A reference is a level, and so is the condition that it stands for.
+    compile_policy(policy_of(rule("r", refer("n8")), conditions=chain(9)))
+    assert list(mistakes(policy_of(rule("r", refer("n9")), conditions=chain(10)))) == ["rules[0].when.condition"]
+    assert list(mistakes({"conditions": chain(400)})) == ["conditions.n10.condition"]
+
+
+def test_limit_of_conditions_holds_with_references_put_in():
+    wide = {"any": [compare("ssid", "equals", str(number)) for number in range(498)]}
+    compile_policy(policy_of(rule("r", {"any": [refer("wide")] * 3}), conditions={"wide": wide}))
+    found = mistakes(policy_of(rule("r", {"any": [refer("wide")] * 4}), conditions={"wide": wide}))
+    assert list(found) == ["rules[0].when.any[3].condition"]
+    assert "2000 conditions" in found["rules[0].when.any[3].condition"]
+    across = [
+        rule(f"r{number}", {"all": [refer("wide"), compare("ssid", "equals", str(number))]}) for number in range(4)
+    ]
+    assert "rules[3].when.all[0].condition" in mistakes(policy_of(*across, conditions={"wide": wide}))
+
+
+@pytest.mark.parametrize("factor", [2, 1000])
+def test_references_that_double_again_and_again_are_refused_and_not_put_in(factor):
+    names = {"n0": MAC} | {f"n{number}": {"all": [refer(f"n{number - 1}")] * factor} for number in range(1, 400)}
+    if factor > 2:
+        names = dict(list(names.items())[:2])
+        names["n2"] = {"any": [refer("n1")] * 900}
+    found = mistakes({"conditions": names, "rules": [rule("r", refer(f"n{len(names) - 1}"))]})
+    assert all(place.startswith("conditions.n") for place in found)
+    assert all("deeper" in message or "2000 conditions" in message for message in found.values())
+
+
+def test_circles_without_number_are_told_within_bounds():
+    names = {f"n{number}": {"any": [refer(f"n{other}") for other in range(0, 400, 37)]} for number in range(500)}
+    document = read_policy_text(json.dumps({"conditions": names}))
+    found = mistakes(document)
+    assert 1 <= len(found) <= 201

@@ -1,0 +1,171 @@
+"""Windows of time: their bounds, the day they belong to, and what becomes of them when the clocks change."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from nac.engine import PolicyErrors, Request, compile_policy, decide
+from tests.engine.builders import compare, policy_of, rule
+
+BERLIN = "Europe/Berlin"
+
+
+def is_within(window, moment, zone=BERLIN):
+    """`moment` is local, or in UTC where it says so."""
+    told = datetime.fromisoformat(moment)
+    at = int((told if told.tzinfo else told.replace(tzinfo=ZoneInfo(zone))).timestamp())
+    policy = compile_policy(policy_of(rule("r", compare("time", "within", window))), time_zone=zone)
+    return decide(policy, Request({}, at)).permitted
+
+
+# 2026-01-05 is a Monday.
+@pytest.mark.parametrize(
+    ("window", "inside", "outside"),
+    [
+        (
+            {"from": "08:00", "to": "18:00"},
+            ["2026-01-05T08:00:00", "2026-01-05T17:59:59"],
+            ["2026-01-05T07:59:59", "2026-01-05T18:00:00"],
+        ),
+        ({"from": "08:00"}, ["2026-01-05T08:00", "2026-01-05T23:59:59"], ["2026-01-05T07:59:59", "2026-01-05T00:00"]),
+        ({"to": "08:00"}, ["2026-01-05T00:00", "2026-01-05T07:59:59"], ["2026-01-05T08:00", "2026-01-04T23:59:59"]),
+        ({"from": "08:00", "to": "24:00"}, ["2026-01-05T23:59:59"], ["2026-01-06T00:00"]),
+        (
+            {"from": "22:00", "to": "00:00"},
+            ["2026-01-05T22:00", "2026-01-05T23:59:59"],
+            ["2026-01-06T00:00", "2026-01-05T21:59:59"],
+        ),
+        (
+            {"days": ["mon", "fri"]},
+            ["2026-01-05T00:00", "2026-01-09T23:59:59"],
+            ["2026-01-04T23:59:59", "2026-01-06T00:00"],
+        ),
+        ({"days": ["sun"]}, ["2026-01-04T12:00"], ["2026-01-03T12:00", "2026-01-05T12:00"]),
+        # A window over midnight belongs to the day on which it begins.
+        (
+            {"days": ["fri"], "from": "22:00", "to": "06:00"},
+            ["2026-01-09T22:00", "2026-01-10T05:59:59"],
+            ["2026-01-09T21:59:59", "2026-01-10T06:00", "2026-01-10T22:00", "2026-01-09T05:00"],
+        ),
+        (
+            {"from": "22:00", "to": "06:00", "dates": {"from": "2026-12-24", "to": "2026-12-24"}},
+            ["2026-12-24T22:00", "2026-12-25T05:59:59"],
+            ["2026-12-24T05:00", "2026-12-25T22:00"],
+        ),
+        (
+            {"dates": {"from": "2026-12-24", "to": "2027-01-02"}},
+            ["2026-12-24T00:00", "2027-01-02T23:59:59"],
+            ["2026-12-23T23:59:59", "2027-01-03T00:00"],
+        ),
+        ({"dates": {"to": "2026-12-24"}}, ["1999-01-01T00:00"], ["2026-12-25T00:00"]),
+        ({"dates": {"from": "2026-12-24"}}, ["2999-01-01T00:00"], ["2026-12-23T23:59:59"]),
+        (
+            {"days": ["mon"], "from": "08:00", "to": "18:00", "dates": {"from": "2026-01-06"}},
+            ["2026-01-12T08:00"],
+            ["2026-01-05T08:00", "2026-01-12T18:00", "2026-01-13T08:00"],
+        ),
+    ],
+)
+def test_window_holds_within_its_bounds_alone(window, inside, outside):
+    assert [moment for moment in inside if not is_within(window, moment)] == []
+    assert [moment for moment in outside if is_within(window, moment)] == []
+
+
+def test_clock_is_that_of_the_sites_zone():
+    at_eight = {"from": "08:00", "to": "09:00"}
+    assert is_within(at_eight, "2026-01-05T07:30+00:00", BERLIN)
+    assert not is_within(at_eight, "2026-01-05T07:30+00:00", "UTC")
+    assert is_within(at_eight, "2026-07-06T06:30+00:00", BERLIN)
+    assert is_within(at_eight, "2026-01-05T02:20+00:00", "Asia/Kathmandu")
+    assert is_within({"days": ["mon"]}, "2026-01-04T18:15+00:00", "Asia/Kathmandu")
+    assert not is_within({"days": ["mon"]}, "2026-01-04T18:14:59+00:00", "Asia/Kathmandu")
+
+
+def test_time_that_is_skipped_in_spring_does_not_come():
+    """2026-03-29, Berlin: after 01:59:59 (00:59:59 UTC) the clock shows 03:00."""
+    skipped = {"from": "02:15", "to": "02:45"}
+    night = range(int(datetime.fromisoformat("2026-03-28T23:00+00:00").timestamp()), 0, 60)
+    policy = compile_policy(policy_of(rule("r", compare("time", "within", skipped))), time_zone=BERLIN)
+    assert not any(decide(policy, Request({}, night.start + minute * 60)).permitted for minute in range(240))
+    assert is_within({"from": "01:00", "to": "02:30"}, "2026-03-29T00:59:59+00:00")
+    assert not is_within({"from": "01:00", "to": "02:30"}, "2026-03-29T01:00+00:00")
+    assert is_within({"from": "02:30", "to": "04:00"}, "2026-03-29T01:00+00:00")
+
+
+def test_time_that_is_shown_twice_in_autumn_comes_twice():
+    """2026-10-25, Berlin: 02:00 to 03:00 from 00:00 to 01:00 UTC, and again from 01:00 to 02:00 UTC."""
+    repeated = {"from": "02:15", "to": "02:45"}
+    for moment in ("00:15", "00:44", "01:15", "01:44"):
+        assert is_within(repeated, f"2026-10-25T{moment}+00:00")
+    for moment in ("00:14", "00:45", "01:14", "01:45"):
+        assert not is_within(repeated, f"2026-10-25T{moment}+00:00")
+
+
+def test_window_over_midnight_goes_on_through_a_change_of_the_clocks():
+    shift = {"days": ["sat"], "from": "22:00", "to": "06:00"}
+    assert is_within(shift, "2026-03-29T03:59:59+00:00")
+    assert not is_within(shift, "2026-03-29T04:00+00:00")
+    assert is_within(shift, "2026-10-25T04:59:59+00:00")
+    assert not is_within(shift, "2026-10-25T05:00+00:00")
+
+
+def test_moment_beyond_any_calendar_is_in_no_window():
+    policy = compile_policy(policy_of(rule("r", compare("time", "within", {"from": "00:00"}))), time_zone=BERLIN)
+    for at in (2**40, -(2**40), 2**80, -(2**80)):
+        assert not decide(policy, Request({}, at)).permitted
+
+
+def test_trace_says_what_the_clock_showed():
+    policy = compile_policy(policy_of(rule("r", compare("time", "within", {"days": ["sat"]}))), time_zone=BERLIN)
+    (cause,) = decide(policy, Request({}, 1767600000), trace=True).trace[0].because
+    assert cause.seen == ("mon 2026-01-05 09:00:00",)
+    assert cause.value == {"days": ["sat"]}
+
+
+def test_request_cannot_say_what_time_it_is():
+    policy = compile_policy(policy_of(rule("r", compare("time", "within", {"days": ["sat"]}))))
+    assert not decide(policy, Request({"time": (1767441600,)}, 1767600000)).permitted
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        ({}, ["at least one"]),
+        ([], ["must be an object"]),
+        ("08:00-18:00", ["must be an object"]),
+        ({"day": ["mon"]}, ["unknown key 'day'"]),
+        ({"days": []}, ['"days"']),
+        ({"days": "mon"}, ['"days"']),
+        ({"days": ["monday"]}, ["mon, tue"]),
+        ({"from": "8:00"}, ['"from"', "00:00"]),
+        ({"from": "24:00"}, ['"from"', "23:59"]),
+        ({"to": "24:01"}, ['"to"', "24:00"]),
+        ({"to": 18}, ['"to"']),
+        ({"to": "\uff11\uff18:00"}, ['"to"']),
+        ({"from": "08:00", "to": "08:00"}, ["same time"]),
+        ({"dates": {}}, ['"dates"']),
+        ({"dates": {"until": "2026-01-01"}}, ['"dates"']),
+        ({"dates": {"from": "2026-02-30"}}, ["'2026-02-30' is no date"]),
+        ({"dates": {"from": "20260201"}}, ["no date"]),
+        ({"dates": {"from": "2026-02-02", "to": "2026-02-01"}}, ["before they begin"]),
+        # Every mistake at once.
+        (
+            {"days": ["x"], "from": "25:00", "to": "26:00", "dates": {"to": "x"}},
+            ['"days"', '"from"', '"to"', "no date"],
+        ),
+    ],
+)
+def test_wrong_window_is_refused_with_a_remedy(window, words):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(policy_of(rule("r", compare("time", "within", window))))
+    (mistake,) = caught.value.mistakes
+    assert mistake.place == "rules[0].when.value"
+    assert [word for word in words if word not in mistake.message] == []
+
+
+@pytest.mark.parametrize("zone", ["Berlin", "Europe/Atlantis", "../etc/passwd", "", "Europe", "\0", "x" * 5000])
+def test_unknown_time_zone_is_refused(zone):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy({}, time_zone=zone)
+    assert [mistake.place for mistake in caught.value.mistakes] == ["site.time_zone"]

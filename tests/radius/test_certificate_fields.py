@@ -1,0 +1,238 @@
+"""Fields of certificates in rules: taken from real certificates, in full handshakes and resumed ones."""
+
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadtest.packet import ACCESS_REJECT
+from nac.engine.attributes import CATALOGUE, NAME_PARTS
+from nac.replica.records import CertificateRecord
+from pki import der
+from radius.module.certificate_fields import certificate_fields, is_field
+from radius.module.resumption import CertificateUnreadable
+from tests.engine.builders import compare, pinned, policy_of, rule
+from tests.pki import raw
+from tests.radius import tenants
+from tests.radius.devices import VERSIONS, Device, is_resumed
+from tests.radius.issued import issued_client, subject, template_name, upn
+from tests.radius.odd import odd_client
+
+FIELDS = [name for name in CATALOGUE if is_field(name)]
+OID = x509.ObjectIdentifier
+SUBJECT = {
+    "CN": "pc1",
+    "O": "Acme",
+    "OU": ["Staff", "Sales"],
+    "C": "DE",
+    "ST": "NRW",
+    "L": "Bonn",
+    "DC": ["example", "acme"],
+    "UID": "42",
+    "GN": "Anna",
+    "SN": "Ohm",
+    "title": "Dr",
+    "emailAddress": "anna@acme.example",
+    "serialNumber": "SN-7",
+}
+NAMES = (
+    x509.DNSName("pc1.acme.example"),
+    x509.RFC822Name("pc1@acme.example"),
+    x509.UniformResourceIdentifier("urn:device:7"),
+    x509.IPAddress(ip_address("192.0.2.7")),
+    x509.IPAddress(ip_address("2001:db8::7")),
+    upn("pc1$@ad.acme.example"),
+)
+EXTENSIONS = (
+    x509.MSCertificateTemplate(OID("1.3.6.1.4.1.311.21.8.1.2"), 100, 3),
+    template_name("Maschine Büro"),
+    x509.CertificatePolicies(
+        [x509.PolicyInformation(OID("1.3.6.1.4.1.99999.1"), None), x509.PolicyInformation(OID("2.23.140.1.2.1"), None)]
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def full(authorities):
+    return issued_client(authorities, "full", subject(**SUBJECT), *EXTENSIONS, names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory):
+    return tenants.Authorities(tmp_path_factory.mktemp("authorities") / "acme", "Acme")
+
+
+def fields_of(client, *, at=None, names=FIELDS):
+    moment = at or datetime.now(UTC)
+    return dict(certificate_fields(tenants.der(client.certificate), names, at=int(moment.timestamp())))
+
+
+def test_every_field_of_the_catalogue_is_read(authorities, full):
+    found = fields_of(full, at=authorities.now + timedelta(hours=1))
+    expected = {
+        f"certificate.subject.{part}": tuple(value) if isinstance(value, list) else (value,)
+        for part, value in SUBJECT.items()
+    } | {
+        "certificate.issuer.CN": ("Acme Issuing CA",),
+        "certificate.issuer.O": ("Acme",),
+        "certificate.san.ip": ("192.0.2.7", "2001:db8::7"),
+        "certificate.template.oid": ("1.3.6.1.4.1.311.21.8.1.2",),
+        "certificate.template.name": ("Maschine Büro",),
+        "certificate.policy": ("1.3.6.1.4.1.99999.1", "2.23.140.1.2.1"),
+        "certificate.age_days": (1,),
+        "certificate.expires_in_days": (29,),
+    }
+    assert found == expected
+    # An issuer is read as a subject is.
+    left = set(FIELDS) - found.keys()
+    assert left <= {f"certificate.issuer.{part}" for part in NAME_PARTS}
+    itself = tenants.der(authorities.root.certificate)
+    assert dict(certificate_fields(itself, ["certificate.issuer.CN"], at=0)) == {
+        "certificate.issuer.CN": ("Acme Root CA",)
+    }
+
+
+def test_only_what_is_asked_for_is_given(full):
+    assert fields_of(full, names=["certificate.subject.L"]) == {"certificate.subject.L": ("Bonn",)}
+
+
+def test_certificate_without_fields_has_its_age_alone(authorities):
+    client = issued_client(authorities, "bare", x509.Name([]))
+    assert {name for name in fields_of(client) if "issuer" not in name} == {
+        "certificate.age_days",
+        "certificate.expires_in_days",
+    }
+
+
+def test_days_are_whole_ones(authorities):
+    begin = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    client = issued_client(
+        authorities, "days", subject(CN="x"), not_before=begin, not_after=begin + timedelta(days=100)
+    )
+    days = ["certificate.age_days", "certificate.expires_in_days"]
+    for after, expected in (
+        (timedelta(), (0, 100)),
+        (timedelta(hours=23, minutes=59), (0, 99)),
+        (timedelta(days=1), (1, 99)),
+        (timedelta(days=100), (100, 0)),
+        (timedelta(days=100, seconds=1), (100, -1)),
+    ):
+        found = fields_of(client, at=begin + after, names=days)
+        assert tuple(found[name][0] for name in days) == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "content", "found"),
+    [
+        (der.UTF8_STRING, "Büro".encode(), ("Büro",)),
+        (der.BMP_STRING, "Büro".encode("utf-16-be"), ("Büro",)),
+        (der.T61_STRING, b"B\xfcro", None),
+        (der.PRINTABLE_STRING, b"Buero", ("Buero",)),
+        (der.UTF8_STRING, b"", ()),
+        (der.UTF8_STRING, b"B\xfcro", None),
+    ],
+)
+def test_part_of_any_string_type_is_read_or_the_certificate_unreadable(authorities, tag, content, found):
+    client = odd_client(authorities, "odd", [(raw.ORGANISATION, tag, content)])
+    try:
+        assert fields_of(client).get("certificate.subject.O", ()) == found
+    except CertificateUnreadable:
+        assert found is None
+
+
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_changed_certificate_is_taken_apart_or_unreadable(full, data):
+    changed = bytearray(tenants.der(full.certificate))
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        found = dict(certificate_fields(bytes(changed), FIELDS, at=0))
+    except CertificateUnreadable:
+        return
+    assert all(
+        values and all(type(value) in (str, int) and value != "" for value in values) for values in found.values()
+    )
+
+
+POLICY = policy_of(
+    rule(
+        "sales",
+        {
+            "all": [
+                compare("certificate.subject.OU", "equals", "Sales"),
+                compare("certificate.template.name", "equals", "Machine"),
+                compare("certificate.san.ip", "in_network", "192.0.2.0/24"),
+                compare("certificate.expires_in_days", "at_least", 1),
+            ]
+        },
+        {"verdict": "permit", "vlan": "50"},
+    ),
+    pinned_denies=[pinned("interns", compare("certificate.subject.title", "equals", "Intern"))],
+)
+
+
+@pytest.fixture
+def policy_of_alpha(cell, replica):
+    with replica.begin() as batch:
+        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(POLICY, version=9))
+    return replica
+
+
+def known_client(cell, replica, name, title="Dr"):
+    client = issued_client(
+        cell.alpha.authorities,
+        name,
+        subject(CN=name, OU=["Staff", "Sales"], title=title),
+        template_name("Machine"),
+        names=[x509.IPAddress(ip_address("192.0.2.7"))],
+    )
+    with replica.begin() as batch:
+        batch.put_certificate(
+            cell.alpha.number, client.serial, CertificateRecord("", "valid", "eap-client-device", name, "")
+        )
+    return client
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fields_decide_in_full_and_in_resumed_sessions(cell, policy_of_alpha, version):
+    device = Device(known_client(cell, policy_of_alpha, "sales"), version)
+    device.visit(cell.alpha, vlan="50")
+    assert is_resumed(device.visit(cell.alpha, vlan="50"))
+    for record in cell.decisions():
+        assert record.rule_id == "sales"
+        assert record.request["certificate.subject.OU"] == ("Staff", "Sales")
+        assert record.request["certificate.subject.title"] == ("Dr",)
+        assert record.request["certificate.san.ip"] == ("192.0.2.7",)
+        assert record.request["certificate.expires_in_days"][0] in (29, 30)
+        # What no rule asks for is not looked for.
+        assert "certificate.issuer.O" not in record.request
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_field_denies_in_full_and_in_resumed_sessions(cell, replica, version):
+    device = Device(known_client(cell, replica, "intern", title="Intern"), version)
+    device.visit(cell.alpha, vlan="10")
+    with replica.begin() as batch:
+        batch.put_policy(cell.alpha.number, cell.alpha.policy_record(POLICY, version=9))
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
+    assert cell.decisions()[-1].rule_id == "interns"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_device_whose_session_cannot_be_stored_is_denied_where_a_rule_asks(cell, policy_of_alpha, version):
+    """A rule that denies by a field must not be missed because the cell has no room for sessions."""
+    client = known_client(cell, policy_of_alpha, "stored-nowhere", title="Intern")
+    folder = cell.paths.sessions / "slot-0"
+    away = folder.rename(folder.with_name("away"))
+    try:
+        Device(client, version).visit(cell.alpha, expected=ACCESS_REJECT)
+    finally:
+        away.rename(folder)
+    record = cell.decisions()[-1]
+    assert record.reason == "certificate-unread"
+    assert "certificate.subject.title" in record.detail

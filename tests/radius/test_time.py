@@ -1,0 +1,54 @@
+"""Windows of time in a real cell: on the clock of the device's site, and anew for sessions that are resumed."""
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from loadtest.packet import ACCESS_REJECT
+from nac.clock import utc_now
+from nac.replica.records import SiteRecord
+from tests.engine.builders import compare, policy_of, rule
+from tests.radius.devices import VERSIONS, Device, is_resumed
+
+BERLIN, AUCKLAND = "Europe/Berlin", "Pacific/Auckland"
+
+
+def window_around_now(zone):
+    """Four hours, which are night elsewhere: Auckland is ten hours or more ahead of Berlin."""
+    now = utc_now().astimezone(ZoneInfo(zone))
+    begin, end = now - timedelta(hours=2), now + timedelta(hours=2)
+    return {"from": f"{begin:%H:%M}", "to": f"{end:%H:%M}"}
+
+
+def put(cell, replica, window, zone, *, version):
+    document = policy_of(rule("hours", compare("time", "within", window), {"verdict": "permit", "vlan": "60"}))
+    tenant = cell.alpha
+    with replica.begin() as batch:
+        batch.put_policy(tenant.number, tenant.policy_record(document, version=version))
+        batch.put_site(tenant.number, SiteRecord(tenant.site_id, "Head office", tenant.policy_id, time_zone=zone))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_window_is_of_the_sites_zone_and_decides_resumed_sessions_too(cell, replica, version):
+    window = window_around_now(BERLIN)
+    device = Device(cell.alpha.clients["laptop"], version)
+    put(cell, replica, window, BERLIN, version=20)
+    device.visit(cell.alpha, vlan="60")
+    # The site alone changes: the policy is the same version.
+    put(cell, replica, window, AUCKLAND, version=20)
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
+    assert cell.decisions()[-1].reason == "fallback-denied"
+    put(cell, replica, window_around_now(AUCKLAND), AUCKLAND, version=21)
+    device.visit(cell.alpha, vlan="60")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_window_that_closes_between_two_visits_denies_the_second(cell, replica, version):
+    device = Device(cell.alpha.clients["laptop"], version)
+    put(cell, replica, window_around_now("UTC"), "UTC", version=30)
+    device.visit(cell.alpha, vlan="60")
+    now = utc_now()
+    over = {"from": f"{now - timedelta(hours=3):%H:%M}", "to": f"{now - timedelta(hours=1):%H:%M}"}
+    put(cell, replica, over, "UTC", version=31)
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
