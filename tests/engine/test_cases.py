@@ -1,6 +1,6 @@
 """Decision tables: drop a file into cases/ and it runs.
 
-{"policy": {...}, "fallback": optional site fallback, "requests": [{"why", "request": {...}, "expect": {...}}]}
+{"policy": {...}, "fallback": optional site fallback, "monitor": optional mode of the site, "requests": [{"why", "request": {...}, "expect": {...}}]}
 """
 
 import json
@@ -23,7 +23,7 @@ def rows():
 
 @pytest.mark.parametrize(("case", "row"), list(rows()))
 def test_case_file_row_decides_as_expected(case, row):
-    policy = compile_policy(case["policy"], fallback=case.get("fallback"))
+    policy = compile_policy(case["policy"], fallback=case.get("fallback"), monitor=case.get("monitor", False))
     request = read_request(row["request"], at=0)
 
     decision = decide(policy, request)
@@ -34,6 +34,9 @@ def test_case_file_row_decides_as_expected(case, row):
         "rule": decision.rule_id,
         "vlan": decision.vlan,
         "reply": [list(pair) for pair in decision.reply],
+        "permitted": decision.permitted,
+        "monitored": decision.monitored,
+        "detail": decision.detail,
     }
     expect = row["expect"]
     assert {"verdict", "reason"} <= expect.keys(), "a row states at least the verdict and the reason"

@@ -27,7 +27,16 @@ WORDS = (
     "value",
     "verdict",
     "vlan",
+    "acl",
+    "downloadable_acl",
+    "entries",
+    "role",
+    "session_timeout",
+    "reauthenticate",
+    "psk",
     "reply",
+    "profile",
+    "monitor",
 )
 policy_like = st.recursive(
     st.none()
@@ -37,7 +46,13 @@ policy_like = st.recursive(
     max_leaves=30,
 )
 documents = json_values | st.fixed_dictionaries(
-    {}, optional={"rules": st.lists(policy_like), "pinned_denies": st.lists(policy_like), "fallback": policy_like}
+    {},
+    optional={
+        "profiles": policy_like,
+        "rules": st.lists(policy_like),
+        "pinned_denies": st.lists(policy_like),
+        "fallback": policy_like,
+    },
 )
 
 NAMES = sorted(CATALOGUE)
