@@ -1,6 +1,7 @@
 """Decision tables: drop a file into cases/ and it runs.
 
-{"policy": {...}, "fallback": optional site fallback, "monitor": optional mode of the site, "requests": [{"why", "request": {...}, "expect": {...}}]}
+{"policy": {...}, "fallback": optional site fallback, "monitor": optional mode of the site,
+"requests": [{"why", "request": {...}, "expect": {...}}]}
 """
 
 import json

@@ -10,7 +10,7 @@ _TUNNEL = [("Tunnel-Type", "VLAN"), ("Tunnel-Medium-Type", "IEEE-802")]
 _BY_RFC = [*_TUNNEL, ("Tunnel-Private-Group-Id", "guests")]
 _BY_ID = [*_TUNNEL, ("Tunnel-Private-Group-Id", "40")]
 _IP_RULES = ("permit in ip from any to 192.0.2.0/24", "deny in ip from any to any")
-_WITH_NUL = [("NAS-Filter-Rule", f"{rule}\0") for rule in _IP_RULES]
+_FILTER_RULES = [("NAS-Filter-Rule", rule) for rule in _IP_RULES]
 
 # Results by key; each vendor's row says what the sample becomes.
 COMMON = {
@@ -44,7 +44,7 @@ _HEX = "0x" + PASSPHRASE.encode().hex()
 
 EXPECTED = {
     "default": _row(
-        _BY_RFC, [("Filter-Id", "GUEST")], _IP_RULES, _WITH_NUL, [("Filter-Id", "staff")],
+        _BY_RFC, [("Filter-Id", "GUEST")], _IP_RULES, _FILTER_RULES, [("Filter-Id", "staff")],
         [("Tunnel-Password", PASSPHRASE)],
     ),
     "cisco": _row(
@@ -62,7 +62,7 @@ EXPECTED = {
         [("Aruba-User-Role", "staff")], [("Aruba-MPSK-Passphrase", _HEX)],
     ),
     "hpe": _row(
-        _BY_RFC, [("Filter-Id", "GUEST")], _IP_RULES, [("NAS-Filter-Rule", rule) for rule in _IP_RULES],
+        _BY_RFC, [("Filter-Id", "GUEST")], _IP_RULES, _FILTER_RULES,
         [("HP-User-Role", "staff")], None,
     ),
     "juniper": _row(
@@ -76,7 +76,7 @@ EXPECTED = {
         [("Mikrotik-Group", "staff")], [("Mikrotik-Wireless-PSK", PASSPHRASE)],
     ),
     "fortinet": _row(
-        _BY_RFC, [("Filter-Id", "GUEST")], _IP_RULES, _WITH_NUL, [("Fortinet-Group-Name", "staff")],
+        _BY_RFC, [("Filter-Id", "GUEST")], _IP_RULES, _FILTER_RULES, [("Fortinet-Group-Name", "staff")],
         [("Tunnel-Password", PASSPHRASE)],
     ),
     "ruckus": _row(_BY_RFC, None, _ACES, None, [("Ruckus-User-Groups", "staff")], [("Ruckus-DPSK", f"0x00{PMK}")]),
