@@ -222,6 +222,20 @@ def test_bad_policy_leaves_the_one_before_in_force_and_says_so(owner, alpha, rep
         assert view.policy(alpha.number, str(policy_id)) is None
 
 
+def test_mode_of_a_site_reaches_the_replica_and_changes_there(owner, alpha, replica):
+    site_id = add_site(owner, alpha, monitor=True)
+    replica.catch_up()
+    with replica.view as view:
+        assert (view.site(alpha.number, str(site_id)).monitor, view.site(alpha.number, str(site_id)).fallback) == (
+            True,
+            b"",
+        )
+    owner.execute("UPDATE sites SET monitor = false WHERE id = %s", (site_id,))
+    replica.catch_up()
+    with replica.view as view:
+        assert view.site(alpha.number, str(site_id)).monitor is False
+
+
 def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica):
     site_id = add_site(owner, alpha)
     replica.catch_up()
