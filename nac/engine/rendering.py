@@ -85,8 +85,7 @@ class RenderingCheck:
         """Octets in the packet, or what is wrong with it."""
         if self._replies is None or item is WRONG:
             return 0
-        # The rules of RFC 4849 end with an octet that no text of a person may hold.
-        key = item.attribute, item.value.replace("\0", "."), item.tag
+        key = item.attribute, item.value, item.tag
         found = self._measured.get(key)
         if found is None:
             try:

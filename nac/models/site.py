@@ -2,6 +2,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, TenantOwned, UuidKey
@@ -21,6 +22,6 @@ class Site(UuidKey, TenantOwned, Base):
     time_zone: Mapped[str] = mapped_column(default="UTC")
     policy_id: Mapped[UUID | None]
     # Outcome in place of the policy's own fallback.
-    fallback: Mapped[dict[str, Any] | None]
+    fallback: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     # Policy decides nothing here: what it would decide is logged, and the fallback admits.
     monitor: Mapped[bool] = mapped_column(default=False)

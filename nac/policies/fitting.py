@@ -13,7 +13,8 @@ def misfits(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
     for nas in nases:
         known = {"nas.name": (nas.name,), "nas.vendor": (nas.vendor,), "site.name": (site.name,)}
         for place, why in policy.refusals(known):
-            found.setdefault((place, why), []).append(nas.name)
+            of_site = site.fallback is not None and place.startswith("fallback")
+            found.setdefault((f"site.{place}" if of_site else place, why), []).append(nas.name)
     return [Mistake(place, f"{why} ({_named(names)} at site {site.slug})") for (place, why), names in found.items()]
 
 

@@ -26,9 +26,9 @@ class ReplyAttribute:
     tag: int | None = None
 
     def pair(self) -> ReplyPair:
-        """As rlm_python3 takes it. radiusd reads a value as a double-quoted string: a backslash begins an escape."""
+        """As rlm_python3 takes it. radiusd reads a value as a double-quoted string, so backslashes are doubled."""
         name = self.attribute if self.tag is None else f"{self.attribute}:{self.tag}"
-        return _shared_pair(name, self.operator, self.value.replace("\\", "\\\\").replace("\0", "\\000"))
+        return _shared_pair(name, self.operator, self.value.replace("\\", "\\\\"))
 
 
 @dataclass(frozen=True, slots=True)

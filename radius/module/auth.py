@@ -17,7 +17,7 @@ from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
 from radius.module.credentials import PasswordOpener, examine, method_asked
 from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_method, explain_reject
-from radius.module.passphrases import HIDDEN, PassphraseOpener, complete
+from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
 from radius.module.settings import CANARY_MAC, CANARY_NAS
@@ -188,7 +188,7 @@ def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
         _journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
     if not outcome.permitted:
         return radiusd.REJECT, {"config": _DECIDED}
-    return radiusd.UPDATED, {"reply": outcome.reply + outcome.secret_reply, "config": _PERMITTED}
+    return radiusd.UPDATED, {"reply": outcome.sent, "config": _PERMITTED}
 
 
 def _is_canary(request: AccessRequest) -> bool:
@@ -229,7 +229,7 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         outcome.policy_id,
         outcome.policy_version,
         outcome.vlan,
-        outcome.reply + tuple((name, operator, HIDDEN) for name, operator, _ in outcome.secret_reply),
+        outcome.reply,
         first(case.certificate, "TLS-Client-Cert-Serial"),
         case.tls_version,
         case.resumed,

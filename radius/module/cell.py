@@ -8,6 +8,7 @@ from nac import clock
 from nac.journal.records import JournalRecord
 from nac.journal.segment import JournalError, JournalWriter
 from nac.replica.store import ReplicaReader
+from nac.vendors import all_vendors
 from radius.module.limiter import FailureLimiter
 from radius.module.policies import Policies
 from radius.module.radiusd_api import log_error
@@ -47,6 +48,8 @@ class Cell:
 
     def __init__(self) -> None:
         self.settings = load_settings()
+        # Read now: files with a mistake are to stop the start, not the first device.
+        all_vendors()
         self.replica = ReplicaReader(self.settings.replica_directory)
         self.policies = Policies()
         self.limiter = FailureLimiter()

@@ -35,4 +35,5 @@ def complete(case: Case, outcome: Outcome, open_passphrase: PassphraseOpener) ->
     if why:
         return outcome.refused("no-passphrase", why) if outcome.needs_passphrase else outcome
     pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)
-    return outcome._replace(secret_reply=pairs)
+    shown = tuple((name, operator, HIDDEN) for name, operator, _ in pairs)
+    return outcome._replace(reply=outcome.reply + shown, sent=outcome.reply + pairs)

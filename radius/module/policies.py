@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
     # Of the reply, to be completed with the passphrase of the endpoint, without which the verdict may be a deny.
     passphrase: tuple[Template, ...] = ()
     needs_passphrase: bool = False
-    # Sent as well and never logged.
-    secret_reply: tuple[ReplyPair, ...] = ()
+    # The reply with what the log must not show.
+    sent: tuple[ReplyPair, ...] = ()
 
     def refused(self, reason: str, detail: str = "") -> "Outcome":
         """With the verdict turned to a deny, which monitor mode still only tells."""
@@ -84,6 +84,7 @@ class SitePolicy:
             decision.monitored,
             decision.passphrase,
             decision.needs_passphrase,
+            decision.reply,
         )
 
 

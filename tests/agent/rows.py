@@ -46,10 +46,11 @@ def publish(owner, tenant, policy_id, number, document):
         owner.execute("UPDATE policies SET published_version = %s WHERE id = %s", (number, policy_id))
 
 
-def add_site(owner, tenant, *, slug="branch", policy_id=None, fallback=None):
+def add_site(owner, tenant, *, slug="branch", policy_id=None, fallback=None, monitor=False):
     (site_id,) = owner.execute(
-        "INSERT INTO sites (tenant_id, slug, name, policy_id, fallback) VALUES (%s, %s, 'Branch', %s, %s) RETURNING id",
-        (tenant.id, slug, policy_id, None if fallback is None else json.dumps(fallback)),
+        "INSERT INTO sites (tenant_id, slug, name, policy_id, fallback, monitor) "
+        "VALUES (%s, %s, 'Branch', %s, %s, %s) RETURNING id",
+        (tenant.id, slug, policy_id, None if fallback is None else json.dumps(fallback), monitor),
     ).fetchone()
     return site_id
 

@@ -66,6 +66,17 @@ def test_auth_record_becomes_its_row(owner, alpha, journal, platform):
     )
 
 
+def test_verdict_and_mode_reach_the_log(owner, alpha, journal):
+    journal.ship(
+        auth(alpha, permitted=True, verdict="deny", monitored="site"),
+        auth(alpha, at=AT + 1, permitted=True, verdict="quarantine"),
+        # As a module from before this version writes it.
+        auth(alpha, at=AT + 2),
+    )
+    rows = owner.execute("SELECT permitted, verdict, monitored FROM auth_log ORDER BY at").fetchall()
+    assert rows == [(True, "deny", "site"), (True, "quarantine", ""), (True, "", "")]
+
+
 def test_record_without_its_options_leaves_nulls_and_empty_texts(owner, alpha, journal):
     nothing = {"mac": "", "nas_address": "", "nas_identifier": "", "identity": "", "nas_port": ""}
     journal.ship(auth(alpha, **nothing, reply=(), pairs=(), facts={}))

@@ -235,6 +235,20 @@ def test_tests_of_a_policy_stay_out_of_the_cell(owner, alpha, replica):
     assert replica.alarm_codes == {f"policy-refused-{policy_id}"}
 
 
+def test_mode_of_a_site_reaches_the_replica_and_changes_there(owner, alpha, replica):
+    site_id = add_site(owner, alpha, monitor=True)
+    replica.catch_up()
+    with replica.view as view:
+        assert (view.site(alpha.number, str(site_id)).monitor, view.site(alpha.number, str(site_id)).fallback) == (
+            True,
+            b"",
+        )
+    owner.execute("UPDATE sites SET monitor = false WHERE id = %s", (site_id,))
+    replica.catch_up()
+    with replica.view as view:
+        assert view.site(alpha.number, str(site_id)).monitor is False
+
+
 def test_bad_fallback_of_a_site_leaves_the_site_as_it_was(owner, alpha, replica):
     site_id = add_site(owner, alpha)
     replica.catch_up()

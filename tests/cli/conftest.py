@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
 
 from cli.main import admit
+from nac.cells import service as cells
+from nac.db import CellScope, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.models import Cell
 from nac.secrets import MasterKeyFile, Sealer
+from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
 
@@ -53,3 +59,14 @@ def alpha(cli: Admit) -> Admit:
     cli.json("msp", "create", "acme")
     cli.json("tenant", "create", "alpha")
     return cli
+
+
+@pytest.fixture
+def with_dictionary(alpha: Admit, owner_engine: Engine, cell_engine: Engine) -> Admit:
+    """Alpha in a cell that has told what its radiusd knows, without which no reply is checked."""
+    with Session(owner_engine) as session:
+        cell_id = session.scalars(select(Cell.id)).one()
+    content = to_json(read_dictionary(FOLDER / "dictionary"))
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=cell_id, content=content, server_version="3.2.7")
+    return alpha

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.models import AuthLog, Tenant
+from nac.models import AuthLog, Site, Tenant
 from nac.reasons import REASONS
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
@@ -108,6 +108,48 @@ def test_option_that_means_nothing_is_refused_with_what_may_be_said(logged: Admi
     result = logged.run("decisions", "-t", "alpha", *options)
     assert result.exit_code == 2
     assert options[0] in result.stderr
+
+
+MONITORED = [
+    ("deny", "site", "Guests", "would be denied by rule 'Guests'; admitted because site main is in monitor mode"),
+    ("deny", "rule", "Guests", "would be denied by rule 'Guests'; admitted because rule 'Guests' is in monitor mode"),
+    ("deny", "site", "", "would be denied; admitted because site main is in monitor mode"),
+    ("permit", "site", "Staff", "would be admitted by rule 'Staff'; admitted because site main is in monitor mode"),
+    (
+        "quarantine",
+        "site",
+        "S",
+        "would be put into quarantine by rule 'S'; admitted because site main is in monitor mode",
+    ),
+]
+
+
+@pytest.mark.parametrize(("verdict", "by", "rule", "words"), MONITORED)
+def test_what_would_be_is_told_in_monitor_mode(alpha: Admit, owner_engine: Engine, verdict, by, rule, words) -> None:
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        site_id = session.scalars(select(Site.id)).one()
+        values = {"permitted": True, "verdict": verdict, "monitored": by, "rule_name": rule, "reason": "rule-denied"}
+        make_row(session, AuthLog.__table__, tenant_id, **values, site_id=site_id)
+        make_row(session, AuthLog.__table__, tenant_id, permitted=True, verdict="permit")
+    first, *more = alpha.run("decisions", "-t", "alpha", "--monitored").stdout.splitlines()
+    assert "  permit  " in first
+    assert words in " ".join(line.strip() for line in more)
+    (row,) = alpha.json("decisions", "-t", "alpha", "--monitored")
+    assert (row["verdict"], row["permitted"], row["monitored"], row["monitored_by"]) == (verdict, True, True, by)
+    assert alpha.json("decisions", "-t", "alpha", "--rejects") == []
+
+
+def test_quarantine_is_told(alpha: Admit, owner_engine: Engine) -> None:
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        values = {"permitted": True, "verdict": "quarantine", "reason": "rule-quarantined", "rule_name": "Sick"}
+        make_row(session, AuthLog.__table__, tenant_id, **values)
+    first, why, *_ = alpha.run("decisions", "-t", "alpha").stdout.splitlines()
+    assert "  quarantine  " in first
+    assert why.strip().startswith("Put into quarantine by a rule (rule-quarantined), rule 'Sick'")
+    (row,) = alpha.json("decisions", "-t", "alpha")
+    assert (row["verdict"], row["permitted"], row["monitored"], row["advice"]) == ("quarantine", True, False, "")
 
 
 def test_nothing_found_is_said(alpha: Admit) -> None:

@@ -1,5 +1,8 @@
 """The commands about tenants and their things, as a person runs them, on a real database and without a cell."""
 
+import json
+from pathlib import Path
+
 import pytest
 from sqlalchemy import Engine, select, update
 from sqlalchemy.orm import Session
@@ -52,6 +55,62 @@ def test_change_that_no_cell_confirms_is_stored_and_said_so(alpha: Admit) -> Non
     assert result.exit_code == 0
     assert "has not confirmed it in time" in result.stderr
     assert [site["slug"] for site in alpha.json("site", "list", "-t", "alpha")] == ["berlin", "main"]
+
+
+def test_site_is_put_into_monitor_mode_with_a_fallback_of_its_own(alpha: Admit, tmp_path: Path) -> None:
+    alpha.json("site", "add", "berlin", "-t", "alpha", "--monitor")
+    of = {row["slug"]: row for row in alpha.json("site", "list", "-t", "alpha")}
+    assert (of["berlin"]["mode"], of["main"]["mode"]) == ("monitor", "enforce")
+    assert {row["fallback"] for row in of.values()} == {"policy's"}
+    row = alpha.json("site", "set", "berlin", "-t", "alpha", "--no-monitor", "--time-zone", "Europe/Berlin")
+    assert (row["mode"], row["time_zone"]) == ("enforce", "Europe/Berlin")
+    both = alpha.run("site", "set", "berlin", "-t", "alpha", "--no-fallback", "--fallback", "-", text="{}")
+    assert both.exit_code == 2
+
+
+def test_mistakes_of_a_fallback_are_listed_and_nothing_is_stored(with_dictionary: Admit) -> None:
+    bad = '{"verdict": "permit", "vlan": "0", "role": ""}'
+    arguments = ("site", "set", "main", "-t", "alpha", "--monitor", "--fallback", "-")
+    result = with_dictionary.run(*arguments, text=bad)
+    assert result.exit_code == 1
+    assert "  fallback.vlan: a VLAN id is 1 to 4094" in result.stderr
+    assert "  fallback.role: must be text" in result.stderr
+    (row,) = with_dictionary.json("site", "list", "-t", "alpha")
+    assert (row["mode"], row["fallback"]) == ("enforce", "policy's")
+    answer = json.loads(with_dictionary.run(*arguments, "--json", text=bad).stdout)
+    assert {mistake["place"] for mistake in answer["mistakes"]} == {"fallback.vlan", "fallback.role"}
+    assert with_dictionary.run(*arguments, text='{"verdict": "permit", "vlan": "9"}').exit_code == 0
+    (row,) = with_dictionary.json("site", "list", "-t", "alpha")
+    assert (row["mode"], row["fallback"]) == ("monitor", "permit")
+    assert with_dictionary.run("site", "set", "main", "-t", "alpha", "--no-fallback").exit_code == 0
+    assert with_dictionary.json("site", "list", "-t", "alpha")[0]["fallback"] == "policy's"
+
+
+def test_vendors_are_listed_and_one_that_nobody_knows_is_noted(alpha: Admit) -> None:
+    rows = {row["vendor"]: row for row in alpha.json("nas", "vendors")}
+    assert rows["aruba"]["role"] == "Aruba-User-Role"
+    assert rows["unifi"]["role"] == "it takes no role by RADIUS; use vlan"
+    shown = alpha.run("nas", "vendors").stdout
+    assert "Cisco Systems" in shown
+    known = alpha.run("nas", "add", "core", "-t", "alpha", "--identifier", "core", "--vendor", "Cisco Systems")
+    assert "is no vendor" not in known.stderr
+    other = alpha.run("nas", "add", "ap", "-t", "alpha", "--identifier", "ap", "--vendor", "Acme")
+    assert "Note: 'acme' is no vendor that Admit knows, so the NAS is answered as the RFCs have it" in other.stderr
+
+
+def test_nas_that_cannot_do_what_its_site_answers_is_added_with_a_note(with_dictionary: Admit) -> None:
+    of_alpha = ("-t", "alpha")
+    document = {"fallback": {"verdict": "permit", "acl": "GUEST"}}
+    checked = with_dictionary.run("policy", "check", "-", *of_alpha, text=json.dumps(document))
+    assert "Note: fallback.acl: UniFi: it takes no ACL by RADIUS" in checked.stderr
+    assert with_dictionary.run("policy", "save", "-", *of_alpha, "-s", "p", text=json.dumps(document)).exit_code == 0
+    assert with_dictionary.run("policy", "publish", *of_alpha, "-s", "p").exit_code == 0
+    assert with_dictionary.run("policy", "assign", *of_alpha, "-s", "p", "--site", "main").exit_code == 0
+    added = with_dictionary.run("nas", "add", "ap", *of_alpha, "--identifier", "ap", "--vendor", "unifi")
+    assert added.exit_code == 0
+    assert "Note: devices here will be refused where the policy says so: fallback.acl: UniFi" in added.stderr
+    again = with_dictionary.run("policy", "rollback", *of_alpha, "-s", "p", "--version", "1")
+    assert again.exit_code == 1
 
 
 def test_nas_added_listed_and_removed(alpha: Admit) -> None:

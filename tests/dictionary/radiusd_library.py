@@ -10,6 +10,7 @@ FOLDER = Path("/usr/share/freeradius")
 _LIBRARY = Path("/usr/lib/freeradius/libfreeradius-radius.so")
 _MAX_VENDOR = 1 << 24
 _PAIR_TAG_OFFSET = 20
+_VECTOR_OFFSET = 72
 
 TYPES = (
     "invalid", "string", "integer", "ipaddr", "date", "abinary", "octets", "ifid", "ipv6addr", "ipv6prefix", "byte",
@@ -52,14 +53,21 @@ class Library:
 
     def encode(self, name: str, value: str, tag: int | None) -> bytes | None:
         """The octets of the attribute in a packet; None where radiusd does not parse the value."""
+        return self.encode_pair(value.replace("\\", "\\\\"), name, tag)
+
+    def request_vector(self) -> bytes:
+        """The authenticator of the request that is answered, with which passwords are encrypted."""
+        return ctypes.string_at(self._request + _VECTOR_OFFSET, 16)
+
+    def encode_pair(self, quoted: str, name: str, tag: int | None) -> bytes | None:
+        """The same for a value as rlm_python3 hands it over: escapes and all, as in double quotes."""
         found = self._canonical(name)
         if not found:
             return None
         pair = ctypes.c_void_p(self._lib.fr_pair_afrom_da(None, found))
         try:
             ctypes.c_int8.from_address(pair.value + _PAIR_TAG_OFFSET).value = tag or 0
-            escaped = value.replace("\\", "\\\\").encode()
-            if self._lib.fr_pair_value_from_str(pair, escaped, -1) < 0:
+            if self._lib.fr_pair_value_from_str(pair, quoted.encode(), -1) < 0:
                 return None
             room = ctypes.create_string_buffer(4096)
             at = ctypes.c_void_p(pair.value)

@@ -62,3 +62,47 @@ def test_reply_beyond_the_room_of_a_packet_is_refused(dictionary):
     assert len(outcome(14).results.reply) == 14
     with pytest.raises(PolicyErrors, match="3825 octets"):
         outcome(15)
+
+
+def of_permit(dictionary, **results):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_outcome({"verdict": "permit", **results}, place="", replies=dictionary)
+    return {mistake.place.lstrip("."): mistake.message for mistake in caught.value.mistakes}
+
+
+def test_entry_that_no_attribute_of_the_vendor_holds_is_refused(dictionary):
+    room = 247 - len("ip:inacl#10=permit ")
+    compile_outcome({"verdict": "permit", "downloadable_acl": ["permit " + "x" * room]}, replies=dictionary)
+    found = of_permit(dictionary, downloadable_acl=["permit " + "x" * (room + 1)])
+    assert list(found) == ["downloadable_acl"]
+    assert found["downloadable_acl"].endswith("(RFC 2865 5) (cisco)")
+
+
+def test_entries_beyond_the_packet_of_one_vendor_are_refused(dictionary):
+    """Each of Cisco's attributes spends 21 octets on header, name and number."""
+    entries = [f"permit tcp any host 192.0.2.{number} eq 443" for number in range(1, 70)]
+    compile_outcome({"verdict": "permit", "downloadable_acl": entries[:60]}, replies=dictionary)
+    found = of_permit(dictionary, downloadable_acl=entries)
+    assert list(found) == ["downloadable_acl"]
+    assert "a reply has room for 3596 (RFC 2865 3) (cisco)" in found["downloadable_acl"]
+
+
+def test_what_is_too_much_in_sum_is_told_at_the_largest(dictionary):
+    reply = [{"attribute": "Filter-Id", "operator": "+=", "value": "x" * 253} for _ in range(14)]
+    compile_outcome({"verdict": "permit", "reply": reply}, replies=dictionary)
+    assert list(of_permit(dictionary, reply=reply, vlan="x" * 32, session_timeout=60)) == ["reply"]
+
+
+def test_passphrase_is_counted_before_there_is_one(dictionary):
+    reply = [{"attribute": "Class", "operator": "+=", "value": "0x" + "01" * 253} for _ in range(13)]
+    reply.append({"attribute": "Class", "operator": "+=", "value": "0x" + "01" * 200})
+    compile_outcome({"verdict": "permit", "reply": reply}, replies=dictionary)
+    assert list(of_permit(dictionary, reply=reply, psk="endpoint")) == ["reply"]
+
+
+def test_profile_is_checked_against_the_dictionaries_too(dictionary):
+    found = mistakes(
+        {"profiles": {"p": {"acl": "x" * 128, "reply": [{"attribute": "Sesion-Timeout", "value": "1"}]}}}, dictionary
+    )
+    assert found.keys() == {"profiles.p.reply[0]"}
+    assert "did you mean Session-Timeout" in found["profiles.p.reply[0]"]

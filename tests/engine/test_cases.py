@@ -1,6 +1,6 @@
 """Decision tables: drop a file into cases/ and it runs.
 
-{"policy": {...}, "fallback": optional site fallback, "time_zone": optional,
+{"policy": {...}, "fallback": optional site fallback, "time_zone": optional, "monitor": optional mode of the site,
  "requests": [{"why", "request": {...}, "at": optional moment, "expect": {...}}]}
 """
 
@@ -38,6 +38,9 @@ def test_case_file_row_decides_as_expected(case, row):
         "rule": decision.rule_id,
         "vlan": decision.vlan,
         "reply": [list(pair) for pair in decision.reply],
+        "permitted": decision.permitted,
+        "monitored": decision.monitored,
+        "detail": decision.detail,
     }
     expect = row["expect"]
     assert {"verdict", "reason"} <= expect.keys(), "a row states at least the verdict and the reason"
@@ -59,7 +62,12 @@ def test_case_file_row_decides_as_expected(case, row):
 
 
 def compiled(case):
-    return compile_policy(case["policy"], fallback=case.get("fallback"), time_zone=case.get("time_zone", "UTC"))
+    return compile_policy(
+        case["policy"],
+        fallback=case.get("fallback"),
+        time_zone=case.get("time_zone", "UTC"),
+        monitor=case.get("monitor", False),
+    )
 
 
 def asked(row):

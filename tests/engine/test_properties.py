@@ -36,10 +36,19 @@ WORDS = (
     "value",
     "verdict",
     "vlan",
+    "acl",
+    "downloadable_acl",
+    "entries",
+    "role",
+    "session_timeout",
+    "reauthenticate",
+    "psk",
     "reply",
     "condition",
     "ignore_case",
     "conditions",
+    "profile",
+    "monitor",
 )
 policy_like = st.recursive(
     st.none()
@@ -53,10 +62,11 @@ policy_like = st.recursive(
 documents = json_values | st.fixed_dictionaries(
     {},
     optional={
+        "conditions": policy_like,
+        "profiles": policy_like,
         "rules": st.lists(policy_like),
         "pinned_denies": st.lists(policy_like),
         "fallback": policy_like,
-        "conditions": policy_like,
     },
 )
 

@@ -10,6 +10,7 @@ from nac.engine import compile_policy
 from nac.engine.attributes import Kind
 from nac.engine.operators import OPERATORS
 from nac.policies.reading import _KEYS
+from nac.vendors import all_vendors
 
 PAGE = (CHECKOUT / "docs" / "policy.md").read_text(encoding="utf-8")
 
@@ -27,3 +28,22 @@ def test_every_key_and_kind_is_told(word: str) -> None:
 def test_example_is_a_policy() -> None:
     (example,) = re.findall(r"\n    (\{\n.*?\n    \})\n", PAGE, re.DOTALL)
     assert len(compile_policy(json.loads(example)).rules) == 5
+
+
+def test_page_of_vendors_says_what_each_one_is_sent() -> None:
+    page = (CHECKOUT / "docs" / "vendors.md").read_text(encoding="utf-8")
+    rows = {
+        row[0]: row[1:]
+        for row in re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    }
+    told = {
+        name: tuple("-" if cell == "-" else re.findall(r"`([^`]+)`", cell)[0] for cell in row)
+        for name, row in rows.items()
+    }
+    keys = ("acl", "downloadable_acl", "role", "psk")
+    assert told == {
+        name: tuple(
+            form.attributes[0].attribute if form.attributes else "-" for form in (vendor.forms[key] for key in keys)
+        )
+        for name, vendor in all_vendors().items()
+    }

@@ -13,7 +13,8 @@ FILES = sorted(
     path for folder in ("radius/module", "radius/agent", "nac/engine") for path in (SOURCE / folder).glob("*.py")
 )
 # Calls whose argument at that place is a reason.
-_CALLS = {"Outcome": 1, "Failure": 0}
+_CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1}
+_METHODS = {"refused": 0, "unasked": 1}
 # Functions of the module that return a reason, or "" for none.
 _RETURNING = {"_refusal", "check_certificate"}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
@@ -36,6 +37,8 @@ def reasons_in(tree: ast.AST) -> Iterator[str]:
 
 def _of_call(call: ast.Call) -> Iterator[str]:
     place = _CALLS.get(call.func.id) if isinstance(call.func, ast.Name) else None
+    if isinstance(call.func, ast.Attribute):
+        place = _METHODS.get(call.func.attr)
     # nac.engine has an Outcome of its own, whose first argument is a verdict.
     if place is not None and len(call.args) > place:
         yield from _texts(call.args[place])
@@ -50,7 +53,7 @@ def _of_assignment(node: ast.Assign) -> Iterator[str]:
         yield from _texts(node.value)
     elif isinstance(target, ast.Tuple) and _named(target.elts[0], "reason") and isinstance(node.value, ast.Tuple):
         yield from _texts(node.value.elts[0])
-    elif _named(target, "_VERIFY_REASONS") and isinstance(node.value, ast.Dict):
+    elif isinstance(target, ast.Name) and target.id.endswith("_REASONS") and isinstance(node.value, ast.Dict):
         for value in node.value.values:
             yield from _texts(value)
     elif _named(target, "_PHRASES") and isinstance(node.value, ast.Tuple):

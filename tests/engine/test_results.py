@@ -1,0 +1,208 @@
+"""Results, profiles, quarantine and monitor mode in a document: what is refused, with its place and its words."""
+
+import pytest
+
+from nac.engine import PolicyErrors, compile_outcome, compile_policy
+from nac.engine.possible import could_match
+from tests.engine.builders import ask, compare, pinned, policy_of, rule
+
+WHEN = compare("method", "equals", "mab")
+
+
+def mistakes(document, **options):
+    with pytest.raises(PolicyErrors) as caught:
+        compile_policy(document, **options)
+    return {mistake.place: mistake.message for mistake in caught.value.mistakes}
+
+
+def of_permit(**results):
+    """Mistakes of a rule's outcome, by their places in it."""
+    found = mistakes(policy_of(rule("r", WHEN, {"verdict": "permit", **results})))
+    return {place.removeprefix("rules[0].then."): message for place, message in found.items()}
+
+
+GOOD = {
+    "acl": ["GUEST", "a b", "x" * 128],
+    "role": ["staff", "Büro"],
+    "session_timeout": [60, 2**31],
+    "psk": ["endpoint"],
+    "downloadable_acl": [
+        ["permit ip any any"],
+        {"entries": ["permit ip any any"]},
+        {"entries": {"IOS": ["deny ip any any"]}},
+    ],
+}
+BAD = {
+    "acl": ["", 7, " x", "x ", "a\nb", "x" * 129, [], True],
+    "role": ["", 7, "a\tb"],
+    "session_timeout": [59, 2**31 + 1, -1, 0, "3600", True, 60.5, []],
+    "reauthenticate": ["yes", 1, 0],
+    "psk": ["", "secret", True, "Endpoint"],
+    "downloadable_acl": ["permit ip any any", [], 7, {}, {"entries": []}, {"entries": {}}, ["x"] * 101],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in GOOD.items() for value in values])
+def test_good_value_is_taken(key, value):
+    compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", key: value})))
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BAD.items() for value in values])
+def test_bad_value_is_refused_at_its_place(key, value):
+    found = of_permit(**{key: value})
+    assert {place.partition(".")[0].partition("[")[0] or key for place in found} <= {key, "rules"}, found
+
+
+def test_mistakes_within_a_downloadable_acl_are_told_one_by_one():
+    entries = {"cisco": ["permit ip any any", ""], "acme": ["x"], "IOS": ["deny ip any any"]}
+    found = of_permit(downloadable_acl={"name": "", "entries": entries, "colour": 1})
+    assert found == {
+        "downloadable_acl.colour": "unknown key; a downloadable ACL has: name, entries",
+        "downloadable_acl.name": "must be text of 1 to 128 printable characters: the name that the NAS knows",
+        "downloadable_acl.entries.cisco[1]": "must be one line of printable text, without blanks around it",
+        "downloadable_acl.entries.acme": "is no vendor; `nas vendors` lists them",
+    }
+    twice = {"cisco": ["permit ip any any"], "IOS": ["deny ip any any"]}
+    assert of_permit(downloadable_acl={"entries": twice}) == {
+        "downloadable_acl.entries.IOS": "cisco has entries already"
+    }
+
+
+def test_reauthentication_needs_the_time_at_whose_end_it_is():
+    assert list(of_permit(reauthenticate=True)) == ["reauthenticate"]
+    compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "reauthenticate": True, "session_timeout": 60})))
+    compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "reauthenticate": False})))
+
+
+def test_acl_by_name_and_by_entries_are_one_too_many():
+    assert list(of_permit(acl="A", downloadable_acl=["permit ip any any"])) == ["downloadable_acl"]
+
+
+def test_attribute_that_every_vendor_gets_by_a_key_is_refused_in_reply():
+    reply = [{"attribute": "session-timeout", "value": "60"}, {"attribute": "Tunnel-Type", "value": "VLAN"}]
+    assert of_permit(vlan="20", session_timeout=60, reply=reply) == {
+        "reply[0].attribute": "session_timeout sets this attribute already; use one of the two",
+        "reply[1].attribute": "vlan sets this attribute already; use one of the two",
+    }
+
+
+def test_attribute_that_some_vendors_get_by_a_key_is_left_to_them():
+    reply = [{"attribute": "Aruba-User-Role", "value": "x"}]
+    policy = compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "role": "staff", "reply": reply})))
+    assert ask(policy, method="mab", nas__vendor="hpe").reply == (
+        ("HP-User-Role", ":=", "staff"),
+        ("Aruba-User-Role", ":=", "x"),
+    )
+    assert ask(policy, method="mab", nas__vendor="aruba").reason == "result-not-supported"
+
+
+def test_entries_that_no_vendor_takes_are_refused():
+    assert list(of_permit(downloadable_acl=["let everything through"])) == ["downloadable_acl"]
+
+
+def test_profiles_are_checked_like_outcomes():
+    found = mistakes({"profiles": {"a": {"vlan": "0", "verdict": "permit"}, "b": 7, " c": {}, "d": {"psk": 1}}})
+    assert found.keys() == {"profiles.a.vlan", "profiles.a.verdict", "profiles.b", "profiles[' c']", "profiles.d.psk"}
+    assert mistakes({"profiles": []}).keys() == {"profiles"}
+    assert "at most 200" in mistakes({"profiles": {f"p{i}": {} for i in range(201)}})["profiles"]
+
+
+@pytest.mark.parametrize("name", ["staff", 7, None, ["a"], {}])
+def test_profile_that_is_not_there_is_refused(name):
+    document = {"profiles": {"guests": {}}, "rules": [rule("r", WHEN, {"verdict": "permit", "profile": name})]}
+    if name is None:
+        compile_policy(document)
+    else:
+        message = "must be the name of a profile of this policy: guests"
+        assert mistakes(document) == {"rules[0].then.profile": message}
+
+
+def test_what_profile_and_rule_say_together_is_checked_at_the_rule():
+    document = {
+        "profiles": {"named": {"acl": "A"}},
+        "rules": [
+            rule("r", WHEN, {"verdict": "permit", "profile": "named", "downloadable_acl": ["permit ip any any"]})
+        ],
+    }
+    assert list(mistakes(document)) == ["rules[0].then.downloadable_acl"]
+
+
+def test_quarantine_needs_its_profile():
+    quarantine = policy_of(rule("r", WHEN, {"verdict": "quarantine"}))
+    assert list(mistakes(quarantine)) == ["rules[0].then"]
+    assert ask(compile_policy(quarantine | {"profiles": {"quarantine": {}}}), method="mab").verdict == "quarantine"
+    named = policy_of(rule("r", WHEN, {"verdict": "quarantine", "profile": "x"}), profiles={"quarantine": {}})
+    assert list(mistakes(named)) == ["rules[0].then.profile"]
+
+
+def test_deny_has_no_results():
+    for key, value in (("role", "x"), ("profile", "x"), ("session_timeout", 60), ("psk", "endpoint")):
+        document = policy_of(rule("r", WHEN, {"verdict": "deny", key: value}))
+        assert list(mistakes(document)) == [f"rules[0].then.{key}"]
+
+
+def test_fallback_of_a_site_stands_alone():
+    with pytest.raises(PolicyErrors, match="names no profile"):
+        compile_outcome({"verdict": "permit", "profile": "staff"})
+    with pytest.raises(PolicyErrors, match="must say how"):
+        compile_outcome({"verdict": "quarantine"})
+    assert compile_outcome({"verdict": "quarantine", "vlan": "666"}).verdict == "quarantine"
+    document = {"profiles": {"staff": {}}, "rules": []}
+    assert list(mistakes(document, fallback={"verdict": "permit", "profile": "staff"})) == ["site.fallback.profile"]
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None, []])
+def test_monitor_is_true_or_false(value):
+    document = policy_of(rule("r", WHEN) | {"monitor": value})
+    assert mistakes(document) == {"rules[0].monitor": "must be true or false"}
+    assert list(mistakes({"pinned_denies": [pinned("p", WHEN) | {"monitor": True}]})) == ["pinned_denies[0].monitor"]
+
+
+def test_same_decision_is_the_same_object_for_each_vendor():
+    """The module keeps what it makes of a decision by its identity."""
+    policy = compile_policy(policy_of(rule("r", WHEN, {"verdict": "permit", "vlan": "20"})))
+    first = ask(policy, method="mab", nas__vendor="cisco")
+    assert ask(policy, method="mab", nas__vendor="cisco") is first
+    assert ask(policy, method="mab", nas__vendor="Cisco Systems") is first
+    assert ask(policy, method="mab", nas__vendor="aruba") is not first
+    assert ask(policy, method="mab") is ask(policy, method="mab", nas__vendor="no such vendor")
+
+
+CISCO = compare("nas.vendor", "equals", "cisco")
+ROLE = {"verdict": "permit", "role": "staff"}
+
+
+@pytest.mark.parametrize(
+    ("when", "possible"),
+    [
+        (CISCO, False),
+        ({"not": CISCO}, True),
+        ({"all": [WHEN, CISCO]}, False),
+        ({"all": [WHEN, {"not": CISCO}]}, True),
+        ({"any": [WHEN, CISCO]}, True),
+        ({"any": [CISCO, compare("nas.vendor", "starts_with", "uni")]}, True),
+        ({"not": {"any": [WHEN, {"not": CISCO}]}}, False),
+        ({"not": {"all": [WHEN, CISCO]}}, True),
+        (compare("nas.name", "equals", "core"), True),
+    ],
+)
+def test_rule_that_cannot_match_at_a_nas_asks_nothing_of_it(when, possible):
+    policy = compile_policy(policy_of(rule("r", when, ROLE)))
+    known = {"nas.vendor": ("unifi",)}
+    assert could_match(policy.rules[0].when, known) is possible
+    assert [place for place, _ in policy.refusals(known)] == (["rules[0].then.role"] if possible else [])
+
+
+def test_refusals_are_told_by_the_place_in_the_document():
+    policy = compile_policy(
+        {
+            "pinned_denies": [pinned("p", compare("ssid", "equals", "x"))],
+            "rules": [rule("a", WHEN), rule("b", compare("ssid", "exists"), ROLE)],
+            "fallback": {"verdict": "permit", "acl": "A"},
+        }
+    )
+    assert dict(policy.refusals({"nas.vendor": ("unifi",)})) == {
+        "rules[1].then.role": "UniFi: it takes no role by RADIUS; use vlan",
+        "fallback.acl": "UniFi: it takes no ACL by RADIUS; use a VLAN with rules of its own",
+    }
+    assert dict(policy.refusals({})) == {}

@@ -1,0 +1,185 @@
+"""What NASes at a site cannot do is refused before a device is; a site's own fallback and its mode."""
+
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.db import TenantScope, session_scope
+from nac.errors import InvalidInput
+from nac.models import AuditEntry, Site, Tenant
+from nac.nases import service as nases
+from nac.policies import service as policies
+from nac.policies.fitting import note_of_vendor, notes
+from nac.policies.service import InvalidPolicy
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR, seal
+from tests.policies.documents import good
+
+
+def acl_rule(identifier="r", **conditions):
+    when = [
+        {"attribute": name.replace("__", "."), "operator": "equals", "value": value}
+        for name, value in conditions.items()
+    ]
+    return {"id": identifier, "name": "R", "when": {"all": when}, "then": {"verdict": "permit", "acl": "GUEST"}}
+
+
+@pytest.fixture
+def do(app_engine: Engine, tenant: Tenant):
+    """Calls a function of a service in a transaction of its own, as the tenant."""
+
+    def call(function, *, acting=True, **arguments):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            who = {"actor": ACTOR} if acting else {}
+            return function(session, tenant_id=tenant.id, **who, **arguments)
+
+    return call
+
+
+@pytest.fixture
+def main(do):
+    """The policy "main", assigned to the site main, where switches are added by vendor."""
+    policy = do(policies.create_policy, slug="main")
+    do(sites.assign_policy, slug="main", policy_id=policy.id)
+    return policy
+
+
+def add_nas(do, name, vendor, site="main"):
+    found = do(sites.require_by_slug, acting=False, slug=site)
+    return do(nases.add_nas, site_id=found.id, name=name, vendor=vendor, identifier=name, seal=seal)
+
+
+def publish(do, *rules, **more):
+    do(policies.save_draft, slug="main", document={"rules": list(rules), **more})
+    do(policies.publish_policy, slug="main")
+
+
+def in_force(do):
+    return do(policies.require_by_slug, acting=False, slug="main").published_version
+
+
+def test_what_a_nas_at_the_site_cannot_do_is_refused_when_it_is_published(do, main):
+    add_nas(do, "core", "Cisco Systems")
+    publish(do, acl_rule())
+    assert in_force(do) == 1
+    for number in range(5):
+        add_nas(do, f"ap-{number}", "UniFi")
+
+    with pytest.raises(InvalidPolicy) as caught:
+        publish(do, acl_rule(), fallback={"verdict": "permit", "role": "x"})
+
+    assert {mistake.place: mistake.message for mistake in caught.value.mistakes} == {
+        "rules[0].then.acl": "UniFi: it takes no ACL by RADIUS; use a VLAN with rules of its own "
+        "(ap-0, ap-1, ap-2 and 2 more NASes at site main)",
+        "fallback.role": "UniFi: it takes no role by RADIUS; use vlan (ap-0, ap-1, ap-2 and 2 more NASes at site main)",
+    }
+    assert in_force(do) == 1
+
+
+def test_what_was_in_force_before_the_nas_came_is_not_rolled_back_to(do, main):
+    publish(do, acl_rule())
+    publish(do)
+    add_nas(do, "ap", "unifi")
+    with pytest.raises(InvalidPolicy, match="no ACL by RADIUS"):
+        do(policies.roll_back_policy, slug="main", number=1)
+    assert in_force(do) == 2
+
+
+def test_rule_that_cannot_match_at_the_nas_asks_nothing_of_it(do, main):
+    add_nas(do, "ap", "unifi")
+    publish(do, acl_rule(nas__vendor="cisco"), acl_rule("s", nas__name="core"))
+    with pytest.raises(InvalidPolicy):
+        publish(do, acl_rule(nas__vendor="unifi"))
+
+
+def test_nas_at_a_site_of_another_policy_does_not_matter(do, main):
+    do(sites.add_site, slug="branch")
+    add_nas(do, "ap", "unifi", "branch")
+    publish(do, acl_rule())
+    with pytest.raises(InvalidPolicy, match="ap at site branch"):
+        do(sites.assign_policy, slug="branch", policy_id=main.id)
+    assert do(sites.require_by_slug, acting=False, slug="branch").policy_id is None
+
+
+def test_draft_is_saved_whatever_the_nases_can_do(do, main):
+    add_nas(do, "ap", "unifi")
+    do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
+
+
+def test_what_vendors_cannot_do_is_noted_for_whoever_writes_the_policy(do, main):
+    document = {"rules": [acl_rule()], "fallback": {"verdict": "permit", "vlan": "20"}}
+    compiled = do(policies.check_document, acting=False, document=document)
+    found = notes(compiled)
+    assert {note.place for note in found} == {"rules[0].then.acl"}
+    assert {note.message.partition(":")[0] for note in found} >= {"UniFi", "Aruba", "MikroTik", "Extreme Networks"}
+    assert not any("Cisco switches" in note.message for note in found)
+    assert notes(do(policies.check_document, acting=False, document=good())) == []
+
+
+def test_nas_added_later_is_told_what_it_cannot_do(do, main, app_engine, tenant):
+    publish(do, acl_rule())
+    nas = add_nas(do, "ap", "unifi")
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        site = sites.require_by_slug(session, tenant_id=tenant.id, slug="main")
+        (mistake,) = policies.misfits_at_site(session, site=site, nas=nas)
+    assert mistake.place == "rules[0].then.acl"
+
+
+@pytest.mark.parametrize(("vendor", "noted"), [("", False), ("Cisco Systems", False), ("acme", True)])
+def test_vendor_that_nobody_knows_is_noted(vendor, noted):
+    assert bool(note_of_vendor(vendor)) is noted
+
+
+FALLBACK = {"verdict": "permit", "vlan": "99"}
+
+
+def test_site_is_set_and_what_changed_is_audited(do, tenant, app_engine):
+    site = do(sites.set_site, slug="main", monitor=True, fallback=FALLBACK, time_zone="Europe/Berlin")
+    assert (site.monitor, site.fallback, site.time_zone) == (True, FALLBACK, "Europe/Berlin")
+    site = do(sites.set_site, slug="main", monitor=False)
+    assert (site.monitor, site.fallback, site.time_zone) == (False, FALLBACK, "Europe/Berlin")
+    do(sites.set_site, slug="main", fallback=None)
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        # Not jsonb's null: the cell asks whether there is one.
+        assert session.scalars(select(Site.slug).where(Site.fallback.is_(None))).all() == ["main"]
+        changes = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "site.set").order_by(AuditEntry.id)
+        ).all()
+    assert [(entry.before, entry.after) for entry in changes] == [
+        (
+            {"monitor": False, "time_zone": "UTC", "fallback": None},
+            {"monitor": True, "time_zone": "Europe/Berlin", "fallback": FALLBACK},
+        ),
+        ({"monitor": True}, {"monitor": False}),
+        ({"fallback": FALLBACK}, {"fallback": None}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fallback", "places"),
+    [
+        ({"verdict": "maybe"}, {"fallback.verdict"}),
+        ({"verdict": "permit", "profile": "staff"}, {"fallback.profile"}),
+        ({"verdict": "permit", "vlan": "0", "colour": 1}, {"fallback.vlan", "fallback.colour"}),
+        ({"verdict": "permit", "reply": [{"attribute": "Sesion-Timeout", "value": "1"}]}, {"fallback.reply[0]"}),
+        ([], {"fallback"}),
+    ],
+)
+def test_fallback_with_mistakes_is_refused_and_nothing_of_the_change_is_stored(do, fallback, places):
+    with pytest.raises(InvalidPolicy) as caught:
+        do(sites.set_site, slug="main", monitor=True, fallback=fallback)
+    assert {mistake.place for mistake in caught.value.mistakes} == places
+    site = do(sites.require_by_slug, acting=False, slug="main")
+    assert (site.monitor, site.fallback) == (False, None)
+
+
+def test_fallback_that_a_nas_at_the_site_cannot_carry_out_is_refused(do, main):
+    add_nas(do, "ap", "unifi")
+    with pytest.raises(InvalidPolicy) as caught:
+        do(sites.set_site, slug="main", fallback={"verdict": "permit", "role": "guests"})
+    assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
+
+
+def test_unknown_time_zone_is_refused(do):
+    with pytest.raises(InvalidInput, match="time zone"):
+        do(sites.set_site, slug="main", time_zone="Mars/Base", monitor=True)
+    assert do(sites.require_by_slug, acting=False, slug="main").monitor is False

@@ -1,0 +1,129 @@
+"""Vendor files: every mistake with its place, and what is inherited."""
+
+import pytest
+
+from nac.dictionary import Dictionary
+from nac.vendors import KEYS, Results, all_vendors
+from nac.vendors.loading import VendorFilesDamaged, read_vendor_files
+from nac.vendors.vendor import LONGEST_PASSPHRASE
+
+DEFAULT = """
+title = "RFC"
+[vlan]
+attributes = [{ attribute = "Tunnel-Private-Group-Id", tag = 1, value = "{vlan}" }]
+[acl]
+attributes = [{ attribute = "Filter-Id", value = "{acl}" }]
+[downloadable_acl]
+attributes = [{ attribute = "NAS-Filter-Rule", operator = "+=", value = "{entry}" }]
+[role]
+cannot = "none"
+[session_timeout]
+attributes = [{ attribute = "Session-Timeout", value = "{session_timeout}" }]
+[reauthenticate]
+attributes = [{ attribute = "Termination-Action", value = "RADIUS-Request" }]
+[psk]
+attributes = [{ attribute = "Tunnel-Password", value = "{psk}" }]
+"""
+
+
+def read(text: str = 'title = "Acme"\n', name: str = "acme.toml", default: str = DEFAULT):
+    return read_vendor_files({"default.toml": default.encode(), name: text.encode()}, default="default")
+
+
+def mistakes(*arguments: str, **files: str) -> tuple[str, ...]:
+    with pytest.raises(VendorFilesDamaged) as caught:
+        read(*arguments, **files)
+    return caught.value.mistakes
+
+
+def test_key_that_is_not_mentioned_is_as_the_rfcs_have_it():
+    acme = read('title = "Acme"\n[role]\nattributes = [{ attribute = "Class", value = "{role}", encoding = "hex" }]\n')
+    assert set(acme["acme"].forms) == set(KEYS)
+    assert acme["acme"].forms["acl"] is acme["default"].forms["acl"]
+    (item,) = acme["acme"].render(Results(role="a")).attributes
+    assert (item.attribute.attribute, item.attribute.value) == ("Class", "0x61")
+
+
+FORM = 'title = "Acme"\n[{key}]\n{line}\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "line", "told"),
+    [
+        ("role", "", "role: must have either attributes or cannot"),
+        ("role", 'cannot = "x"\nattributes = [{ attribute = "Class", value = "{role}" }]', "role: must have either"),
+        ("role", 'cannot = ""', "role.cannot: must be text that is not empty"),
+        ("role", "cannot = 7", "role.cannot: must be text"),
+        ("role", 'cannot = "x"\ncolour = 1', "role.colour: unknown key; a form has: attributes"),
+        ("role", 'cannot = "x"\ntakes = "a"', "role: takes and wanted come together"),
+        ("role", 'cannot = "x"\ntakes = "("\nwanted = "y"', "role.takes: is no regular expression"),
+        ("role", "attributes = []", "role.attributes: must be a list of attributes that is not empty"),
+        ("role", "attributes = [7]", "role.attributes[0]: must be a table"),
+        ("role", 'attributes = [{ value = "{role}" }]', "role.attributes[0].attribute: must be text"),
+        ("role", 'attributes = [{ attribute = "A B", value = "{role}" }]', "must be the name of a RADIUS attribute"),
+        ("role", 'attributes = [{ attribute = "A", value = "x" }]', "role.attributes: none of them holds {role}"),
+        ("role", 'attributes = [{ attribute = "A", value = "{acl}" }]', "unknown placeholder {acl}; role has: role"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role!r}" }]', "unknown placeholder {role!r}"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role:>9}" }]', "unknown placeholder {role:>9}"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role.x}" }]', "unknown placeholder {role.x}"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role" }]', "has braces that do not pair"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role}", tag = 32 }]', "tag: must be a number"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role}", tag = true }]', "tag: must be a number"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role}", operator = "=" }]', 'operator: must be ":="'),
+        ("role", 'attributes = [{ attribute = "A", value = "{role}", encoding = "pmk" }]', "encoding: must be"),
+        ("role", 'attributes = [{ attribute = "A", value = "{role}", x = 1 }]', "role.attributes[0].x: unknown key"),
+        ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{entry}" }]', 'operator: must be "+="'),
+        ("downloadable_acl", 'attributes = [{ attribute = "A", value = "{number}" }]', "none of them holds {entry}"),
+        (
+            "downloadable_acl",
+            'attributes = [{ attribute = "A", operator = "+=", value = "{entry}{entries}" }]',
+            "either {entry} or {entries}",
+        ),
+        ("reauthenticate", 'attributes = [{ attribute = "A", value = "{psk}" }]', "reauthenticate has: none"),
+    ],
+)  # fmt: skip
+def test_mistake_is_told_with_file_and_place(key, line, told):
+    (mistake,) = mistakes(FORM.replace("{key}", key).replace("{line}", line))
+    assert mistake.startswith("acme.toml: ")
+    assert told in mistake
+
+
+def test_every_mistake_of_every_file_comes_in_one_answer():
+    found = mistakes('colour = 1\naliases = "x"\n[vlan]\n', default=DEFAULT.replace("[acl]", "[alc]"))
+    assert found == (
+        "acme.toml: colour: unknown key; a vendor has: title, aliases, sources, " + ", ".join(KEYS),
+        "acme.toml: aliases: must be a list of texts",
+        "acme.toml: vlan: must have either attributes or cannot",
+        "acme.toml: title: must be text that is not empty",
+        "default.toml: alc: unknown key; a vendor has: title, aliases, sources, " + ", ".join(KEYS),
+        "default.toml: acl: is missing; every key must have a form there",
+    )
+
+
+def test_file_that_is_no_toml_and_name_that_is_none_are_told():
+    assert mistakes("[[")[0].startswith("acme.toml: is not TOML: ")
+    assert mistakes(name="Acme Inc.toml") == (
+        "Acme Inc.toml: a vendor's name has lower-case letters, digits and dashes",
+    )
+    with pytest.raises(VendorFilesDamaged, match=r"default.toml: is missing"):
+        read_vendor_files({}, default="default")
+
+
+def test_every_attribute_of_every_vendor_is_in_the_dictionaries_of_radiusd(dictionary: Dictionary):
+    for vendor in all_vendors().values():
+        for form in vendor.forms.values():
+            for template in form.attributes:
+                assert dictionary.knows(template.attribute), (vendor.name, template.attribute)
+
+
+def test_every_vendor_names_its_sources_and_tells_what_it_cannot_do():
+    for vendor in all_vendors().values():
+        assert vendor.title
+        assert all(not form.cannot.endswith(".") for form in vendor.forms.values())
+
+
+def test_longest_passphrase_fits_wherever_one_is_sent(dictionary: Dictionary):
+    for vendor in all_vendors().values():
+        for template in vendor.render(Results(psk="endpoint")).passphrase:
+            item = template.fill_passphrase("x" * LONGEST_PASSPHRASE, "s" * 32)
+            dictionary.check(item.attribute, item.value, item.tag)

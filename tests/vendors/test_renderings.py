@@ -1,0 +1,267 @@
+"""Every vendor and every neutral key: rendered as written down, encoded by radiusd's own library, decoded by pyrad."""
+
+import io
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyrad.dictionary import Dictionary as PyradDictionary
+from pyrad.packet import Packet
+
+from nac.vendors import (
+    KEYS,
+    DownloadableAcl,
+    Refusal,
+    Rendering,
+    ReplyAttribute,
+    Results,
+    all_vendors,
+    find_vendor,
+    known_vendor,
+)
+from nac.vendors.vendor import LONGEST_PASSPHRASE
+from tests.vendors.samples import EXPECTED, PASSPHRASE, SSID
+
+ROWS = [
+    pytest.param(vendor, key, *row, id=f"{vendor}-{key}")
+    for vendor, rows in EXPECTED.items()
+    for key, row in rows.items()
+]
+each = pytest.mark.parametrize(("vendor", "key", "results", "expected"), ROWS)
+each_possible = pytest.mark.parametrize(
+    ("vendor", "key", "results", "expected"), [row for row in ROWS if row.values[3] is not None]
+)
+# Given to pyrad in its own words, so that a slip in FreeRADIUS' dictionaries or in ours would show.
+PYRAD = PyradDictionary(
+    io.StringIO(
+        """
+ATTRIBUTE Filter-Id 11 string
+ATTRIBUTE Session-Timeout 27 integer
+ATTRIBUTE Termination-Action 29 integer
+VALUE Termination-Action RADIUS-Request 1
+ATTRIBUTE Tunnel-Type 64 octets
+ATTRIBUTE Tunnel-Medium-Type 65 octets
+ATTRIBUTE Tunnel-Password 69 octets
+ATTRIBUTE Tunnel-Private-Group-Id 81 octets
+ATTRIBUTE NAS-Filter-Rule 92 string
+VENDOR Cisco 9
+BEGIN-VENDOR Cisco
+ATTRIBUTE Cisco-AVPair 1 string
+END-VENDOR Cisco
+VENDOR HP 11
+BEGIN-VENDOR HP
+ATTRIBUTE HP-User-Role 25 string
+END-VENDOR HP
+VENDOR Juniper 2636
+BEGIN-VENDOR Juniper
+ATTRIBUTE Juniper-Switching-Filter 48 string
+END-VENDOR Juniper
+VENDOR Fortinet 12356
+BEGIN-VENDOR Fortinet
+ATTRIBUTE Fortinet-Group-Name 1 string
+END-VENDOR Fortinet
+VENDOR Airespace 14179
+BEGIN-VENDOR Airespace
+ATTRIBUTE Airespace-ACL-Name 6 string
+END-VENDOR Airespace
+VENDOR Aruba 14823
+BEGIN-VENDOR Aruba
+ATTRIBUTE Aruba-User-Role 1 string
+ATTRIBUTE Aruba-MPSK-Passphrase 44 octets
+ATTRIBUTE Aruba-NAS-Filter-Rule 51 string
+END-VENDOR Aruba
+VENDOR Mikrotik 14988
+BEGIN-VENDOR Mikrotik
+ATTRIBUTE Mikrotik-Group 3 string
+ATTRIBUTE Mikrotik-Wireless-PSK 16 string
+ATTRIBUTE Mikrotik-Wireless-VLANID 26 integer
+ATTRIBUTE Mikrotik-Wireless-VLANIDtype 27 integer
+ATTRIBUTE Mikrotik-Switching-Filter 30 string
+END-VENDOR Mikrotik
+VENDOR Ruckus 25053
+BEGIN-VENDOR Ruckus
+ATTRIBUTE Ruckus-User-Groups 1 string
+ATTRIBUTE Ruckus-DPSK 142 octets
+END-VENDOR Ruckus
+"""
+    )
+)
+_SECRET = b"secret"
+# Octets that pyrad leaves as they are: a tag and three of number, or a tag and text.
+_TUNNEL_NUMBERS = {b"\x01\x00\x00\x0d": "VLAN", b"\x01\x00\x00\x06": "IEEE-802"}
+
+
+def made(vendor: str, results: Results) -> list[ReplyAttribute]:
+    rendering = find_vendor(vendor).render(results)
+    secret = [template.fill_passphrase(PASSPHRASE, SSID) for template in rendering.passphrase]
+    return [item.attribute for item in rendering.attributes] + secret
+
+
+def test_every_vendor_and_key_has_its_row():
+    assert {name: set(rows) for name, rows in EXPECTED.items()} == {name: set(KEYS) for name in all_vendors()}
+
+
+@each
+def test_key_becomes_what_the_vendor_documents(vendor, key, results, expected):
+    rendering = find_vendor(vendor).render(results)
+    if expected is None:
+        (refusal,) = rendering.refusals
+        assert refusal.place == key
+        assert refusal.why.startswith(find_vendor(vendor).title + ": ")
+        assert (rendering.attributes, rendering.passphrase) == ((), ())
+    else:
+        assert rendering.refusals == ()
+        assert [(item.attribute, item.value) for item in made(vendor, results)] == expected
+
+
+@each_possible
+def test_radiusd_takes_what_is_made(dictionary, radiusd, vendor, key, results, expected):
+    for item in made(vendor, results):
+        dictionary.check(item.attribute, item.value, item.tag)
+        octets = radiusd.encode(item.attribute, item.value, item.tag)
+        assert len(octets) == dictionary.encoded_bytes(item.attribute, item.value, item.tag)
+
+
+@each_possible
+def test_another_decoder_reads_the_same_out_of_the_packet(radiusd, vendor, key, results, expected):
+    items = made(vendor, results)
+    body = b"".join(radiusd.encode_pair(item.pair()[2], item.attribute, item.tag) for item in items)
+    header = struct.pack("!BBH16s", 2, 7, 20 + len(body), radiusd.request_vector())
+    reply = Packet(packet=header + body, dict=PYRAD, secret=_SECRET)
+    found: list[tuple[str, str]] = []
+    for name in dict.fromkeys(item.attribute for item in items):
+        found += ((name, _text(reply, name, value)) for value in reply[name])
+    assert sorted(found) == sorted(expected)
+
+
+def _text(reply: Packet, name: str, value: object) -> str:
+    if name == "Tunnel-Private-Group-Id":
+        assert value[:1] == b"\x01"
+        return value[1:].decode()
+    if name in ("Tunnel-Type", "Tunnel-Medium-Type"):
+        return _TUNNEL_NUMBERS[value]
+    if name == "Tunnel-Password":
+        assert value[:1] == b"\0"
+        return reply.SaltDecrypt(value[1:]).decode()
+    if name == "Aruba-MPSK-Passphrase":
+        return "0x" + reply.SaltDecrypt(value).hex()
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+
+
+@pytest.mark.parametrize(
+    ("written", "vendor"),
+    [
+        ("cisco", "cisco"), ("CISCO", "cisco"), (" Cisco_Systems ", "cisco"), ("ios-xe", "cisco"),
+        ("Catalyst 9800", "cisco-wlc"), ("cisco.wlc", "cisco-wlc"), ("Ubiquiti", "unifi"), ("RouterOS", "mikrotik"),
+        ("HP", "hpe"), ("hpe aruba", "aruba"), ("Enterasys", "extreme"), ("default", "default"),
+    ],
+)  # fmt: skip
+def test_vendor_is_found_by_any_of_its_names(written, vendor):
+    assert known_vendor(written).name == find_vendor(written).name == vendor
+
+
+@pytest.mark.parametrize("written", ["", "cisc", "ciscos", "acme", "cisco systems inc", "\0"])
+def test_name_of_no_vendor_gets_what_the_rfcs_define(written):
+    assert known_vendor(written) is None
+    assert find_vendor(written).name == "default"
+
+
+def refusals(vendor, **results):
+    return find_vendor(vendor).render(Results(**results)).refusals
+
+
+def test_vlan_by_name_is_refused_where_only_ids_are_known():
+    for vendor in ("unifi", "mikrotik"):
+        (refusal,) = refusals(vendor, vlan="guests")
+        assert refusal == Refusal(
+            "vlan", f"{find_vendor(vendor).title}: it takes the id of a VLAN and no name, not 'guests'"
+        )
+
+
+def test_entries_in_another_vendors_syntax_are_refused():
+    cisco, juniper = ("permit ip any any",), ("match destination-ip 192.0.2.1 action allow",)
+    for vendor, entries, fits in (
+        ("cisco", cisco, True), ("cisco", juniper, False), ("juniper", juniper, True), ("juniper", cisco, False),
+        ("cisco", (*cisco, *juniper), False), ("cisco", ("permit ipv6 any any",), False),
+        ("mikrotik", ("protocol 17 action allow",), True), ("mikrotik", ("action allow, action drop",), False),
+        ("default", ("permit in ip from any to any",), True), ("default", ("permit ip any any",), False),
+    ):  # fmt: skip
+        found = refusals(vendor, downloadable_acl=DownloadableAcl(entries=entries))
+        assert [refusal.place for refusal in found] == ([] if fits else ["downloadable_acl"]), (vendor, entries)
+
+
+def test_entries_may_differ_by_vendor():
+    acl = DownloadableAcl("x", (), (("cisco", ("permit ip any any",)), ("aruba", ("permit in ip from any to any",))))
+    assert [item.value for item in made("cisco", Results(downloadable_acl=acl))] == ["ip:inacl#10=permit ip any any"]
+    assert [item.value for item in made("aruba", Results(downloadable_acl=acl))] == ["permit in ip from any to any"]
+    (refusal,) = refusals("juniper", downloadable_acl=acl)
+    assert refusal.why == "Juniper switches: it has no entries for this vendor"
+
+
+def test_two_keys_that_need_one_attribute_are_refused_there_alone():
+    assert refusals("default", acl="a", role="b") == (
+        Refusal("role", "acl is in Filter-Id already; use one of the two"),
+    )
+    assert refusals("hpe", acl="a", role="b") == ()
+
+
+def test_reply_attribute_that_a_key_sets_is_refused_there_alone():
+    reply = (ReplyAttribute("aruba-user-role", ":=", "x"),)
+    (refusal,) = refusals("aruba", role="staff", reply=reply)
+    assert refusal == Refusal("reply[0].attribute", "role sets this attribute already; use one of the two")
+    assert refusals("hpe", role="staff", reply=reply) == ()
+    password = (ReplyAttribute("Tunnel-Password", ":=", "x"),)
+    assert [found.place for found in refusals("meraki", psk="endpoint", reply=password)] == ["reply[0].attribute"]
+
+
+def test_list_that_a_key_has_begun_is_gone_on_with():
+    reply = (ReplyAttribute("Cisco-AVPair", ":=", "device-traffic-class=voice"),)
+    pairs = find_vendor("cisco").render(Results(role="phones", reply=reply)).pairs()
+    assert pairs == (
+        ("Cisco-AVPair", "+=", "subscriber:service-name=phones"),
+        ("Cisco-AVPair", "+=", "device-traffic-class=voice"),
+    )
+    # Nothing has begun it: the operator stays as written.
+    assert find_vendor("aruba").render(Results(reply=reply)).pairs()[0][1] == ":="
+
+
+texts = st.text(max_size=300)
+downloads = st.builds(
+    DownloadableAcl,
+    texts,
+    st.lists(texts, max_size=4).map(tuple),
+    st.lists(st.tuples(st.sampled_from(sorted(all_vendors())), st.lists(texts, max_size=2).map(tuple))).map(tuple),
+)
+replies = st.builds(ReplyAttribute, texts, st.sampled_from((":=", "+=")), texts, st.none() | st.integers(0, 31))
+any_results = st.builds(
+    Results,
+    texts,
+    texts,
+    st.none() | downloads,
+    texts,
+    st.integers(0, 2**40),
+    st.booleans(),
+    st.sampled_from(("", "endpoint")),
+    st.lists(replies, max_size=4).map(tuple),
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.sampled_from(sorted(all_vendors())), any_results, st.text(max_size=LONGEST_PASSPHRASE))
+def test_rendering_never_raises_and_drops_nothing_in_silence(vendor, results, passphrase):
+    rendering = find_vendor(vendor).render(results)
+    assert isinstance(rendering, Rendering)
+    told = {item.source.partition("[")[0] for item in rendering.attributes}
+    told |= {refusal.place.partition("[")[0] for refusal in rendering.refusals}
+    told |= {"psk"} if rendering.passphrase else set()
+    assert set(results.given()) <= told
+    for template in rendering.passphrase:
+        if template.encoding != "pmk":
+            template.fill_passphrase(passphrase, "ssid").pair()
+    assert all(isinstance(part, str) for pair in rendering.pairs() for part in pair)
+
+
+@given(st.text())
+def test_looking_for_a_vendor_never_raises(name):
+    assert find_vendor(name).name in all_vendors()
