@@ -161,7 +161,7 @@ def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, rec
     assert f"digest {row['digest']}" in shown.output
     assert "1 not replayed: Wrong password (wrong-password)" in shown.output
     assert policy_command("replay", "--draft", draft, "--days", "7", "--exit-code").exit_code == 1
-    assert policy_command("replay", "--days", "7", "--exit-code").exit_code == 0
+    assert policy_command("replay", "--days", "7", "--against", "published", "--exit-code").exit_code == 0
     assert policy_command("replay", "--days", "0").exit_code == 2
     assert policy_command("replay", "--days", "7", "--version", "9").exit_code == 2
 
