@@ -148,11 +148,13 @@ def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, rec
     publish(good())
     record(times=2)
     record(policy_version=0, reason="wrong-password", permitted=False)
+    record(mac=None, identity="ann", vlan="7")
     draft = file_of(good("30"))
     row = json.loads(policy_command("replay", "--draft", draft, "--days", "7", "--json").output)
-    assert (row["total"], row["unchanged"], row["changed"]) == (3, 0, 2)
+    assert (row["total"], row["unchanged"], row["changed"]) == (4, 0, 3)
     assert row["not_replayable"] == {"wrong-password": 1}
-    (difference,) = row["differences"]
+    difference, other = row["differences"]
+    assert (other["from"]["vlan"], other["examples"][0]["identity"]) == ("7", "ann")
     assert difference["from"] == {"verdict": "permit", "rule": "r", "vlan": "20"}
     assert difference["to"] == {"verdict": "permit", "rule": "r", "vlan": "30"}
     assert (difference["requests"], difference["devices"]) == (2, 1)
@@ -160,10 +162,11 @@ def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, rec
     shown = policy_command("replay", "--draft", draft, "--days", "7")
     assert shown.exit_code == 0
     assert "2 requests of 1 device: permit by r, VLAN 20 -> permit by r, VLAN 30" in shown.output
+    assert " ann from " in shown.output
     assert f"digest {row['digest']}" in shown.output
     assert "1 not replayed: Wrong password (wrong-password)" in shown.output
     assert policy_command("replay", "--draft", draft, "--days", "7", "--exit-code").exit_code == 1
-    assert policy_command("replay", "--days", "7", "--exit-code").exit_code == 0
+    assert policy_command("replay", "--days", "7", "--against", "published", "--exit-code").exit_code == 0
     assert policy_command("replay", "--days", "0").exit_code == 2
     assert policy_command("replay", "--days", "7", "--version", "9").exit_code == 2
 

@@ -87,7 +87,7 @@ def _lines(found: Replay) -> Iterator[str]:
         yield f"  {how_many}: {difference.before} -> {difference.after}"
         for example in difference.examples:
             # MAB names the device by its MAC address again.
-            named = normalise_mac(example.identity) != normalise_mac(example.mac)
+            named = not example.mac or normalise_mac(example.identity) != normalise_mac(example.mac)
             who = " ".join(filter(None, (example.mac, example.identity if named else "")))
             at = " ".join(filter(None, (example.nas, example.nas_port and f"port {example.nas_port}")))
             yield f"    {example.at[:19]} {who} from {at or 'an unknown NAS'} at {example.site}: {example.why}"
