@@ -54,7 +54,7 @@ __all__ = [
     "require_version",
     "roll_back_policy",
     "save_draft",
-    "test_document",
+    "try_tests",
 ]
 
 
@@ -116,7 +116,7 @@ def _read(written: str) -> object:
         raise InvalidPolicy(errors.mistakes) from errors
 
 
-def test_document(
+def try_tests(
     session: Session, *, tenant_id: TenantId, document: object, refuse_unreachable: bool = True
 ) -> Sequence[RunTest]:
     """Every test that the document carries, run. Raises InvalidPolicy."""
@@ -141,7 +141,7 @@ def publish_policy(
     """
     policy = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     draft, in_force = _require_draft(session, policy, number), policy.published_version
-    require_passed(test_document(session, tenant_id=tenant_id, document=draft.document))
+    require_passed(try_tests(session, tenant_id=tenant_id, document=draft.document))
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     replayed = gate.require_acknowledged(
         session,
@@ -189,7 +189,7 @@ def roll_back_policy(
     if policy.published_version == number:
         raise Conflict(f"Version {number} is in force already.", place="version")
     # It decided before: rules of it that never match are no reason to keep somebody from going back.
-    tested = test_document(session, tenant_id=tenant_id, document=old.document, refuse_unreachable=False)
+    tested = try_tests(session, tenant_id=tenant_id, document=old.document, refuse_unreachable=False)
     require_passed(tested)
     check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=old.document)
     version = _append(session, policy, old.document, comment or f"Back to version {number}", old.written)

@@ -71,7 +71,7 @@ def test_tests_simulation_and_replay_decide_as_the_engine_does(
     ]
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         tenant_of = {"session": session, "tenant_id": tenant.id}
-        for result in policies.test_document(**tenant_of, document=document | {"tests": tests}):
+        for result in policies.try_tests(**tenant_of, document=document | {"tests": tests}):
             assert result.passed, str(result)
         for request, decision in zip(asked, expected, strict=True):
             found = simulate(**tenant_of, request=request, document=document, at=at, fill=False).decision
