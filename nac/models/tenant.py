@@ -2,11 +2,12 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Identity, func
+from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Text, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UpdatedAt
 from nac.ids import MspId, TenantId, TenantNumber
+from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
 TenantStatus = Literal["active", "suspended", "deleting"]
 
@@ -32,6 +33,9 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200)
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
+    # As nac.methods names them.
+    methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
+    tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))
 
 
 class PurgedTenant(Base):

@@ -16,7 +16,7 @@ from pki.profiles import PROFILES
 from pki.serials import random_serial
 from tests.radius.devices import Device
 from tests.radius.nas import Nas
-from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_password, eap_tls, new_mac
+from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_tls, new_mac
 from tests.radius.tenants import Authorities
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
@@ -144,11 +144,6 @@ def test_device_that_distrusts_us_says_why(cell, version):
     seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], version, trusts=trusted).run()
     record = assert_refused(cell, seen, "supplicant-alert")
     assert record.detail == "fatal unknown CA"
-
-
-@pytest.mark.parametrize(("method", "phase2"), [("PEAP", "auth=MSCHAPV2"), ("TTLS", "auth=PAP")])
-def test_method_that_is_not_offered_is_refused(cell, method, phase2):
-    assert_refused(cell, eap_password(cell.alpha, method, phase2).run(), "method-not-offered", method="eap")
 
 
 def test_device_that_proposes_no_other_method_is_told_so(cell):

@@ -15,7 +15,7 @@ FILES = sorted(
 # Calls whose argument at that place is a reason.
 _CALLS = {"Outcome": 1, "Failure": 0}
 # Functions of the module that return a reason, or "" for none.
-_RETURNING = {"_refusal", "check_certificate"}
+_RETURNING = {"refusal", "check_certificate"}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
 _STATUSES = ("revoked", "suspended")
 
@@ -50,6 +50,8 @@ def _of_assignment(node: ast.Assign) -> Iterator[str]:
         yield from _texts(node.value)
     elif isinstance(target, ast.Tuple) and _named(target.elts[0], "reason") and isinstance(node.value, ast.Tuple):
         yield from _texts(node.value.elts[0])
+    elif _named(target, "refusal"):
+        yield from _texts(node.value)
     elif _named(target, "_VERIFY_REASONS") and isinstance(node.value, ast.Dict):
         for value in node.value.values:
             yield from _texts(value)

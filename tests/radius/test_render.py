@@ -175,7 +175,7 @@ def test_existing_directory_is_never_written_into(config, tmp_path):
 def test_static_files_are_linked(config, tmp_path):
     render(config, tmp_path / "1")
     linked = {path.name for path in (tmp_path / "1").iterdir() if path.is_symlink()}
-    assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d"}
+    assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d", "sites-enabled"}
 
 
 def test_version_of_radiusd_is_one_that_returns_what_python_says():
