@@ -228,6 +228,7 @@ def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
             request.nas_port,
             request.mac,
             request.user_name[:MAX_NAME],
+            METHOD_OF_TYPE.get(request.attributes.get("EAP-Type", ""), "eap"),
         )
     )
     if not written:

@@ -22,7 +22,7 @@ from radius.module.resumption import (
 
 _USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
 # What fails of these without a word of why is a wrong password.
-_PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2")
+_PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
 
 # Engine attributes by name.
 Facts = dict[str, Values]

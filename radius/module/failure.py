@@ -64,7 +64,7 @@ def explain_failure(messages: Sequence[str]) -> Failure:
         if found and found[1] == "read":
             return Failure("supplicant-alert", f"{found[2]} {found[3].strip()}")
     first = _plain(messages[0]) if messages else ""
-    if any("TLS" in message for message in messages):
+    if any("(TLS)" in message for message in messages):
         return Failure("tls-failed", first)
     return Failure("eap-failed", first)
 
