@@ -8,7 +8,7 @@ from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
-from radius.module.eap_types import TUNNELLED_METHODS, offer, tls_version_inside
+from radius.module.eap_types import TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
 from radius.module.failure import explain_failure
 from radius.module.policies import Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
@@ -129,6 +129,10 @@ class Case:
         self._certificate = read
 
     @property
+    def is_tunnelled(self) -> bool:
+        return self.method in TUNNELLED_METHODS or self.method in UNFINISHED_TUNNELS
+
+    @property
     def identity(self) -> str:
         """Who asks: inside a tunnel the name that was said there."""
         return first(self.state, "Admit-User") or self.request.user_name
@@ -153,23 +157,23 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
+    if case.is_tunnelled and (refused := _admit_tunnelled(case)):
+        return refused
     if case.method not in slot.methods:
         return Outcome(False, "method-not-offered", offer(slot.methods))
-    refused = None
-    if case.method == "eap-tls":
-        refused = _admit_certificate(case, view, slot)
-    elif case.method in TUNNELLED_METHODS:
-        refused = _admit_tunnelled(case)
-    if refused is None and case.tls_version and case.tls_version not in slot.tls_versions:
-        refused = Outcome(False, "tls-version", f"TLS {case.tls_version}; offered here: {', '.join(slot.tls_versions)}")
-    return refused or apply_policy(case, view, policies, slot)
+    if case.method == "eap-tls" and (refused := _admit_certificate(case, view, slot)):
+        return refused
+    if case.tls_version and case.tls_version not in slot.tls_versions:
+        return Outcome(False, "tls-version", f"TLS {case.tls_version}; offered here: {', '.join(slot.tls_versions)}")
+    return apply_policy(case, view, policies, slot)
 
 
 def _admit_tunnelled(case: Case) -> Outcome | None:
     """The password must have held in this very conversation.
 
     Where a TLS session is resumed, radiusd asks for none and knows no more of the user: not who it was, nor whether the
-    session began with a password at all. So none is left to be resumed.
+    session began with a password at all; even one that began with a certificate will do (cbtls_get_session in
+    src/main/tls.c of 3.2.7). So none is left to be resumed.
     """
     discard_session(first(case.state, "TLS-Cache-Filename"))
     if "Admit-Verified" not in case.state:

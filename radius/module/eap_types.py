@@ -16,7 +16,8 @@ _METHODS = {"TLS": ("eap-tls",), "TTLS": ("eap-ttls-pap", "eap-ttls-mschapv2"), 
 TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
 # Of a conversation that ends before it is known what runs inside.
 METHOD_OF_TYPE = {"TLS": "eap-tls", "TTLS": "eap-ttls", "PEAP": "peap"}
-TUNNELS = ("TTLS", "PEAP")
+_TUNNELS = ("TTLS", "PEAP")
+UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
 _NAK_TYPES_AT = 5
 
 # Devices that were asked for another type than they wanted; 200 bytes each.
@@ -59,7 +60,7 @@ class WantedTypes:
 def eap_method(eap_type: str, state: Attributes) -> str:
     """The method of a conversation, by the type of its last packet and what radiusd keeps of it."""
     inside = state.get("Admit-Method")
-    if inside and eap_type in TUNNELS:
+    if inside and eap_type in _TUNNELS:
         return inside[0]
     found = METHOD_OF_TYPE.get(eap_type)
     return found or ("mab" if "Admit-MAB-Password" in state else "eap")

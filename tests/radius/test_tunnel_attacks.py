@@ -5,7 +5,14 @@ import ssl
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, ACCESS_REJECT, CALLING_STATION_ID, NAS_IDENTIFIER, USER_NAME
+from loadtest.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REJECT,
+    CALLING_STATION_ID,
+    NAS_IDENTIFIER,
+    USER_NAME,
+)
 from nac.methods import DEFAULT_METHODS, METHODS
 from nac.replica.records import UserRecord
 from nac.users.passwords import hash_password
@@ -71,7 +78,7 @@ class TestNames:
             # More than an attribute holds, so radiusd leaves it out.
             (b"x" * 300, "unknown-user", "anonymous"),
             (b"%{User-Name}", "unknown-user", "%{User-Name}"),
-            (b"back\\slash\n\"quoted\" `id`", "unknown-user", "back\\slash\n\"quoted\" `id`"),
+            (b'back\\slash\n"quoted" `id`', "unknown-user", 'back\\slash\n"quoted" `id`'),
             (b"anna ", "unknown-user", "anna "),
             # Ends at the NUL, which is no part of any name: it is nobody's then, and not the user behind it.
             (b"\0anna", "unknown-user", "anonymous"),
@@ -83,7 +90,8 @@ class TestNames:
         assert_rejected(cell, tunnel, reason, method="eap-ttls-pap", identity=identity)
 
     @pytest.mark.parametrize(
-        ("name", "identity"), [(b"nobody\xff\xfe", "nobody=FF=FE"), ("nobödy".encode(), "nobödy"), (b"x" * 300, "x" * 253)]
+        ("name", "identity"),
+        [(b"nobody\xff\xfe", "nobody=FF=FE"), ("nobödy".encode(), "nobödy"), (b"x" * 300, "x" * 253)],
     )
     def test_odd_name_is_nobodys_with_eap_inside(self, cell, name, identity):
         tunnel = Tunnel(cell.alpha).open()
@@ -215,6 +223,14 @@ class TestWhoIsWho:
         assert tunnel.code == ACCESS_REJECT
         assert (cell.decision().identity, cell.decision().permitted) == ("guest", False)
 
+    def test_second_identity_takes_nobodys_place(self, cell):
+        """Both may come in, and have the same password."""
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"alpha-user")))
+        tunnel.say(avp(USER_NAME, b"anna") + avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        assert tunnel.code == ACCESS_REJECT
+        assert (cell.decision().identity, cell.decision().permitted) == ("alpha-user", False)
+
     def test_outer_name_may_not_change_under_way(self, cell):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.outer = "another"
@@ -224,7 +240,9 @@ class TestWhoIsWho:
 
     def test_place_that_the_device_states_inside_counts_for_nothing(self, cell):
         tunnel = Tunnel(cell.alpha).open()
-        lies = avp(CALLING_STATION_ID, PRINTER.encode()) + avp(NAS_IDENTIFIER, b"switch-1") + avp(6, bytes((0, 0, 0, 10)))
+        lies = (
+            avp(CALLING_STATION_ID, PRINTER.encode()) + avp(NAS_IDENTIFIER, b"switch-1") + avp(6, bytes((0, 0, 0, 10)))
+        )
         assert tunnel.say(login(b"anna", RIGHT) + lies) == ACCESS_ACCEPT
         record = cell.decision()
         assert (record.mac, record.nas_id, record.nas_identifier) == (tunnel.mac, "", "")
@@ -252,7 +270,9 @@ class TestPasswords:
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(login(b"anna", RIGHT + b"\0")) == ACCESS_ACCEPT
 
-    @pytest.mark.parametrize("password", [b"", b"\0", RIGHT[:-1], RIGHT + b"x", RIGHT.upper(), b"\xff" * 20, b"x" * 240])
+    @pytest.mark.parametrize(
+        "password", [b"", b"\0", RIGHT[:-1], RIGHT + b"x", RIGHT.upper(), b"\xff" * 20, b"x" * 240]
+    )
     def test_no_other_password_will_do(self, cell, password):
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(b"anna", password))
@@ -265,6 +285,7 @@ class TestPasswords:
         _say_eap(tunnel, kind, _answer(tunnel, "anna", "wrong password"))
         assert tunnel.code == ACCESS_CHALLENGE
         _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+        assert b"S=" not in tunnel.heard
         while tunnel.code == ACCESS_CHALLENGE:
             tunnel.say(_tlv_of(tunnel))
         assert_rejected(
@@ -306,7 +327,8 @@ def _say_eap(tunnel, kind, packet):
 def _answer(tunnel, name, password):
     """To the challenge heard inside: an EAP-MSCHAPv2 Response (draft-kamath-pppext-eap-mschapv2 2.2)."""
     heard = tunnel.heard
-    at = heard.index(bytes((MSCHAPV2,)))
+    at = 12 if tunnel.kind == TTLS else 0
+    assert heard[at] == MSCHAPV2
     if heard[at + 1] == 1:
         identifier, challenge = heard[at + 2], heard[at + 6 : at + 22]
     else:
@@ -323,7 +345,9 @@ def _answer(tunnel, name, password):
 def _tlv_of(tunnel):
     """PEAP's result (EAP-TLV 33) back as it came; nothing for TTLS."""
     at = tunnel.heard.find(bytes((33, 0x80)))
-    return eap(RESPONSE, tunnel.heard[1] if len(tunnel.heard) > 1 else 0, 33, tunnel.heard[at + 1 :]) if at >= 0 else b""
+    return (
+        eap(RESPONSE, tunnel.heard[1] if len(tunnel.heard) > 1 else 0, 33, tunnel.heard[at + 1 :]) if at >= 0 else b""
+    )
 
 
 class TestResumption:
@@ -356,6 +380,20 @@ class TestResumption:
         cell.forget_records()
         session = device._supplicant.session
         _assert_not_resumed_into(cell, Tunnel(cell.alpha, kind, context=device._context, session=session))
+
+    def test_name_said_in_a_resumed_session_is_not_believed_without_its_password(self, cell):
+        """radiusd calls a resumed conversation a success at the next acknowledgement, whatever was being asked."""
+        device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_3)
+        device.visit(cell.alpha)
+        cell.forget_records()
+        tunnel = Tunnel(cell.alpha, context=device._context, session=device._supplicant.session).open()
+        assert tunnel.tls.session_reused
+        tunnel.say()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        while tunnel.code == ACCESS_CHALLENGE:
+            tunnel.say()
+        record = cell.decision()
+        assert (record.permitted, record.reason, record.identity) == (False, "eap-failed", "anna")
 
     @both_versions
     def test_session_of_a_tunnel_is_no_certificate(self, cell, version):

@@ -92,7 +92,9 @@ def test_who_may_not_come_in_is_told_why(cell, way, version, name, password, rea
 def test_user_of_each_tenant_comes_in_at_home_alone(cell, way):
     assert eap_password(cell.bravo, way, "bravo-user").run().accepted
     cell.forget_records()
-    assert_refused(cell, eap_password(cell.bravo, way, "alpha-user").run(), "unknown-user", METHOD[way], identity="alpha-user")
+    assert_refused(
+        cell, eap_password(cell.bravo, way, "alpha-user").run(), "unknown-user", METHOD[way], identity="alpha-user"
+    )
 
 
 @pytest.mark.parametrize("outer", ["", "anonymous", "disabled", "anna@other.example", PRINTER, "x" * 200])
@@ -143,9 +145,7 @@ def test_device_that_speaks_only_tls_1_1_is_told_so(cell, way):
 @both_versions
 @each_way
 def test_small_fragments_make_no_difference(cell, way, version):
-    seen = eap_password(
-        cell.alpha, way, "anna", version=version, fragment_octets=100, attributes=("12:d:600",)
-    ).run()
+    seen = eap_password(cell.alpha, way, "anna", version=version, fragment_octets=100, attributes=("12:d:600",)).run()
     assert seen.accepted
     assert cell.decision().method == METHOD[way]
 
