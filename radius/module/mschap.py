@@ -9,16 +9,20 @@ _RESPONSES = {"mschapv1": ("MS-CHAP-Response", 8, "V=2"), "mschapv2": ("MS-CHAP2
 # ERROR_ACCT_DISABLED, ERROR_NO_DIALIN_PERMISSION; all else is ERROR_AUTHENTICATION_FAILURE, so that nobody learns by it
 # which names there are.
 _CODES = {"user-disabled": (647, "Account disabled")}
-_BEFORE_POLICY = ("unknown-user", "mschap-not-allowed", "method-not-offered", "rate-limited", "tenant-suspended")
+_BEFORE_POLICY = (
+    "wrong-password",
+    "unknown-user",
+    "mschap-not-allowed",
+    "method-not-offered",
+    "rate-limited",
+    "tenant-suspended",
+)
 _FAILED, _NOT_PERMITTED = (691, "Authentication failed"), (649, "No permission to connect")
 
 
 def error(request: AccessRequest, method: str, reason: str) -> tuple[Update, ...]:
-    """MS-CHAP-Error for the reply; radiusd has written it itself where the password was wrong.
-
-    Without a retry (R=0): every attempt is a request of its own.
-    """
-    if method not in _RESPONSES or reason == "wrong-password":
+    """MS-CHAP-Error for the reply. Without a retry (R=0): every attempt is a request of its own."""
+    if method not in _RESPONSES:
         return ()
     attribute, challenge_octets, rest = _RESPONSES[method]
     # In hex; its first octet is the identifier that the answer repeats.

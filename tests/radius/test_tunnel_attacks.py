@@ -279,6 +279,15 @@ class TestPasswords:
         assert_rejected(cell, tunnel, "wrong-password", method="eap-ttls-pap", identity="anna")
 
     @pytest.mark.parametrize("kind", [TTLS, PEAP])
+    def test_failure_is_told_of_whatever_the_answer_is_signed_with(self, cell, kind):
+        tunnel = _asked_by_mschap(cell.alpha, kind)
+        _say_eap(tunnel, kind, _answer(tunnel, "anna", "wrong password", written=b"\xff\xfe\0anna"))
+        while tunnel.code == ACCESS_CHALLENGE:
+            tunnel.say(_tlv_of(tunnel) or b"\x1a\x04" if kind == PEAP else b"")
+        assert tunnel.code == ACCESS_REJECT
+        assert (cell.decision().reason, cell.decision().identity) == ("wrong-password", "anna")
+
+    @pytest.mark.parametrize("kind", [TTLS, PEAP])
     def test_second_attempt_in_one_conversation_is_not_heard(self, cell, kind):
         """rlm_eap_mschapv2 would go on, and the limiter would count one failure for fifty guesses."""
         tunnel = _asked_by_mschap(cell.alpha, kind)
@@ -324,7 +333,7 @@ def _say_eap(tunnel, kind, packet):
     tunnel.say(packet[4:] if kind == PEAP else avp(EAP_AVP, packet))
 
 
-def _answer(tunnel, name, password):
+def _answer(tunnel, name, password, *, written=None):
     """To the challenge heard inside: an EAP-MSCHAPv2 Response (draft-kamath-pppext-eap-mschapv2 2.2)."""
     heard = tunnel.heard
     at = 12 if tunnel.kind == TTLS else 0
@@ -336,9 +345,10 @@ def _answer(tunnel, name, password):
         identifier = heard[at + 2]
         challenge = bytes.fromhex(heard[heard.index(b"C=") + 2 :][:32].decode())
     peer = os.urandom(16)
-    value = peer + bytes(8) + mschap.response(challenge, peer, name, password) + b"\0"
-    length = (5 + len(value) + len(name)).to_bytes(2, "big")
-    data = bytes((2, identifier)) + length + bytes((len(value),)) + value + name.encode()
+    value = peer + bytes(8) + mschap.response_v2(challenge, peer, name, password) + b"\0"
+    signed = name.encode() if written is None else written
+    length = (5 + len(value) + len(signed)).to_bytes(2, "big")
+    data = bytes((2, identifier)) + length + bytes((len(value),)) + value + signed
     return eap(RESPONSE, heard[9] if tunnel.kind == TTLS else 0, MSCHAPV2, data)
 
 
