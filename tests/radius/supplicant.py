@@ -105,6 +105,7 @@ def eap_tls(
     ciphers: str = "",
     identity: str = "",
     mac: str = "",
+    fragment_octets: int = 0,
     **options: object,
 ) -> Eap:
     """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another."""
@@ -117,6 +118,8 @@ def eap_tls(
     }
     if client is not None:
         network |= {"client_cert": _quoted(client.chain_file), "private_key": _quoted(client.key_file)}
+    if fragment_octets:
+        network["fragment_size"] = str(fragment_octets)
     if version == TLS_1_1:
         ciphers = ciphers or "DEFAULT@SECLEVEL=0"
     if ciphers:
