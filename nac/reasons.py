@@ -150,7 +150,8 @@ REASONS = _catalogue(
     Reason(
         "tls-version",
         "No common TLS version",
-        "The device speaks only TLS versions that are not offered here. Update its system or driver.",
+        "The device speaks only TLS versions that are not offered here. Update its system or driver, or offer the "
+        "version (./admit tenant set --tls-versions).",
     ),
     Reason(
         "no-common-cipher", "No common cipher", "The device and the server share no cipher suite. Update the device."
@@ -177,8 +178,8 @@ REASONS = _catalogue(
     Reason(
         "method-not-offered",
         "Login method not offered",
-        "The device wants to log in another way than by certificate. Set its network profile to certificate or smart "
-        "card (EAP-TLS).",
+        "The device wants to log in by a method that this tenant does not offer; the detail names those that it does. "
+        "Set the device's network profile to one of them, or offer the method (./admit tenant set --methods).",
     ),
     Reason(
         "eap-failed",
@@ -198,6 +199,12 @@ REASONS = _catalogue(
         "chap-not-allowed",
         "CHAP is not allowed for this user",
         "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it.",
+    ),
+    Reason(
+        "mschap-not-allowed",
+        "MS-CHAP is not allowed for this user",
+        "No hash that MS-CHAP and PEAP can use is stored for this user. Use EAP-TTLS with PAP, or allow MS-CHAP for it "
+        "(./admit user password --mschap).",
     ),
     Reason(
         "no-credentials",

@@ -10,6 +10,7 @@ from cli.fail import Refused
 from cli.output import Row, json_option, pages, show_list, show_one
 from nac.cells import service as cells
 from nac.ids import MspId
+from nac.methods import METHODS, TLS_VERSIONS, parse_offer, risks_of
 from nac.models import Slot, Tenant
 from nac.msps import service as msps
 from nac.provisioning import provision_tenant
@@ -30,6 +31,8 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "slot": slot and slot.number,
         "auth_port": slot and slot.auth_port,
         "acct_port": slot and slot.acct_port,
+        "methods": list(tenant.methods),
+        "tls_versions": list(tenant.tls_versions),
     }
 
 
@@ -101,6 +104,8 @@ def list_(as_json: bool) -> None:
 
 @command.command("set")
 @click.argument("slug")
+@click.option("--methods", metavar="LIST", help=f"What devices may log in by, of: {', '.join(METHODS)}.")
+@click.option("--tls-versions", metavar="LIST", help=f"Of: {', '.join(TLS_VERSIONS)}.")
 @click.option(
     "--replay-days",
     type=click.IntRange(0, tenants.MAX_REPLAY_DAYS),
@@ -108,14 +113,24 @@ def list_(as_json: bool) -> None:
     "acknowledged; 0 asks for no replay.",
 )
 @json_option
-def set_(slug: str, replay_days: int | None, as_json: bool) -> None:
-    """Change settings of the tenant SLUG; what is not given stays."""
+def set_(slug: str, methods: str | None, tls_versions: str | None, replay_days: int | None, as_json: bool) -> None:
+    """Change settings of the tenant SLUG; what is not given stays.
+
+    PEAP and MS-CHAP of version 1 are offered only where they are asked for: whoever imitates the network can find out
+    passwords by them (docs/methods.md).
+    """
+    if methods is None and tls_versions is None and replay_days is None:
+        raise Refused("There is nothing to set.", remedy="Give --methods, --tls-versions or --replay-days.")
+    offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
-    with domain.change(slug) as (session, tenant_id):
-        tenant = tenants.require_by_slug(session, slug=slug)
+    with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
+        tenant = tenants.set_offer(session, actor=domain.actor, tenant_id=tenant_id, offer=offer)
         if replay_days is not None:
             tenant = tenants.set_replay_days(session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None)
-    show_one({"slug": slug, "replay_days": tenant.replay_days or 0}, as_json=as_json)
+        row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
+    for risk in risks_of(offer.methods or ()):
+        click.echo(f"Note: {risk}", err=True)
+    show_one(row, as_json=as_json)
 
 
 @command.command()

@@ -15,6 +15,8 @@ from nac.ids import TenantId
 from nac.models import User
 from nac.users import service as users
 
+_NT_HASH = "Store an NT hash too, sealed; who has it can log in as the user, and finds most passwords by trying."
+
 
 @click.group()
 def command() -> None:
@@ -29,6 +31,7 @@ def _rows(session: Session, tenant_id: TenantId, found: Sequence[User]) -> list[
             "disabled": user.disabled,
             "groups": groups.get(user.id, ()),
             "chap": user.password_sealed is not None,
+            "mschap": user.nt_hash_sealed is not None,
             "valid_until": user.valid_until and user.valid_until.isoformat(),
         }
         for user in found
@@ -45,6 +48,7 @@ def _row(session: Session, tenant_id: TenantId, user: User) -> Row:
 @click.password_option(help="Asked for where not given.")
 @click.option("--group", "groups", multiple=True, help="A group the user is in; may be repeated.")
 @click.option("--chap", is_flag=True, help="Store the password itself too, sealed: CHAP cannot do without it.")
+@click.option("--allow-mschap", "mschap", is_flag=True, help=f"{_NT_HASH} MS-CHAP and PEAP cannot do without it.")
 @valid_until_option("When the user ends (UTC).")
 @json_option
 def add(
@@ -53,6 +57,7 @@ def add(
     password: str,
     groups: tuple[str, ...],
     chap: bool,
+    mschap: bool,
     valid_until: datetime | None,
     as_json: bool,
 ) -> None:
@@ -68,6 +73,7 @@ def add(
             groups=groups,
             valid_until=valid_until,
             seal_for_chap=domain.sealer.seal if chap else None,
+            seal_for_mschap=domain.sealer.seal if mschap else None,
         )
         row = _row(session, tenant_id, user)
     show_one(row, as_json=as_json)
@@ -92,8 +98,9 @@ add_verb(
 @tenant_option
 @click.password_option(help="The new one; asked for where not given.")
 @click.option("--chap/--no-chap", default=None, help="Whether CHAP can use it; as it was where not given.")
+@click.option("--mschap/--no-mschap", default=None, help="Whether MS-CHAP and PEAP can; as it was where not given.")
 @json_option
-def password(name: str, tenant: str, password: str, chap: bool | None, as_json: bool) -> None:
+def password(name: str, tenant: str, password: str, chap: bool | None, mschap: bool | None, as_json: bool) -> None:
     """Change the password of the user NAME."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
@@ -105,6 +112,7 @@ def password(name: str, tenant: str, password: str, chap: bool | None, as_json: 
             password=password,
             seal=domain.sealer.seal,
             chap=chap,
+            mschap=mschap,
         )
         row = _row(session, tenant_id, user)
     show_one(row, as_json=as_json)

@@ -58,13 +58,26 @@ def _name_parts(whose: str, what: str) -> Iterator[Attribute]:
         yield Attribute(f"certificate.{whose}.{part}", "text", f"{what}: {meaning}", many=True, folded=folded)
 
 
+_METHODS = (
+    "mab",
+    "eap-tls",
+    "eap-ttls-pap",
+    "eap-ttls-mschapv2",
+    "peap-mschapv2",
+    "pap",
+    "chap",
+    "mschapv1",
+    "mschapv2",
+)
+
+
 def _catalogue(*attributes: Attribute) -> dict[str, Attribute]:
     return {attribute.name: attribute for attribute in attributes}
 
 
 CATALOGUE = _catalogue(
     Attribute("time", "time", "Day and time of day at the site", derived_from="at"),
-    Attribute("method", "text", "How the device authenticates", choices=("mab", "eap-tls", "pap", "chap")),
+    Attribute("method", "text", "How the device authenticates", choices=_METHODS),
     Attribute("mac", "mac", "MAC address of the device, 12 lower-case hex digits", folded=True),
     Attribute("mac.random", "boolean", "The MAC address is locally administered (IEEE 802c)"),
     Attribute("identity", "text", "User-Name or EAP identity as sent; with a certificate its common name"),

@@ -28,7 +28,7 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     # 12 hex digits or "".
     mac: str
     identity: str
-    # mab | eap-tls | pap | chap | eap (no method agreed) | unknown
+    # One of nac.methods; where it ended before: eap-ttls, peap (nothing inside yet), eap (no type agreed), unknown
     method: str
     # Whether it was admitted.
     permitted: bool
@@ -80,6 +80,8 @@ class CertificateSentRecord(JournalRecord, frozen=True, array_like=True, tag="ce
     nas_port: str
     mac: str
     identity: str
+    # eap-tls | eap-ttls | peap
+    method: str = "eap-tls"
 
 
 class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):

@@ -2,11 +2,12 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Identity, func
+from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Text, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UpdatedAt
 from nac.ids import MspId, TenantId, TenantNumber
+from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
 TenantStatus = Literal["active", "suspended", "deleting"]
 
@@ -34,6 +35,9 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
     # Publishing a policy replays the requests of so many days first; None does not.
     replay_days: Mapped[int | None]
+    # As nac.methods names them.
+    methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
+    tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))
 
 
 class PurgedTenant(Base):

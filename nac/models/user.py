@@ -20,6 +20,8 @@ class User(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     password_hash: Mapped[str]
     # For CHAP alone (RFC 1994 needs the password in clear at the server).
     password_sealed: Mapped[bytes | None]
+    # For MS-CHAP alone (RFC 2759 8.3): good enough to sign in with, so it is sealed as a password is.
+    nt_hash_sealed: Mapped[bytes | None]
     valid_until: Mapped[datetime | None]
 
 

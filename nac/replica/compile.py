@@ -15,6 +15,7 @@ from nac.replica.records import (
     SiteRecord,
     SlotRecord,
     UserRecord,
+    nt_hash_context,
 )
 
 # (sealed with the master key, context) -> sealed with the cell's key
@@ -23,11 +24,21 @@ Reseal = Callable[[bytes, str], bytes]
 _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
-def slot_record(row: tuple[int, str, str, str, str, str, int, int]) -> SlotRecord:
-    tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row
+def slot_record(row: tuple[int, str, str, str, str, str, int, int, list[str], list[str]]) -> SlotRecord:
+    tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds, *offered = row
     # A tenant that is being deleted is no longer served.
     served = status if status == "active" else "suspended"
-    return SlotRecord(tenant, tenant_id, slug, served, default_site_id, server_certificate, limit, window_seconds)
+    return SlotRecord(
+        tenant,
+        tenant_id,
+        slug,
+        served,
+        default_site_id,
+        server_certificate,
+        limit,
+        window_seconds,
+        *(tuple(choices) for choices in offered),
+    )
 
 
 def site_record(row: tuple[str, str, str, str | None, bool, str], replies: ReplyDictionary | None) -> SiteRecord:
@@ -64,10 +75,13 @@ def _texts(attributes: dict[str, object]) -> dict[str, str]:
     }
 
 
-def user_record(row: tuple[str, str, bool, list[str], str, bytes | None, int], reseal: Reseal) -> UserRecord:
-    user_id, name, disabled, groups, password_hash, sealed, valid_until = row
+def user_record(
+    row: tuple[str, str, bool, list[str], str, bytes | None, int, bytes | None], reseal: Reseal
+) -> UserRecord:
+    user_id, name, disabled, groups, password_hash, sealed, valid_until, sealed_nt_hash = row
     resealed = b"" if sealed is None else reseal(sealed, f"user:{user_id}")
-    return UserRecord(user_id, name, disabled, tuple(groups), password_hash, resealed, valid_until)
+    nt_hash = b"" if sealed_nt_hash is None else reseal(sealed_nt_hash, nt_hash_context(user_id))
+    return UserRecord(user_id, name, disabled, tuple(groups), password_hash, resealed, valid_until, nt_hash)
 
 
 def certificate_record(row: tuple[str, str, str, str, str]) -> CertificateRecord:

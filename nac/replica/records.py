@@ -25,6 +25,8 @@ import hashlib
 
 import msgspec
 
+from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
+
 FORMAT = 1
 DATABASES = ("meta", "slots", "sites", "policies", "nases", "endpoints", "users", "certificates", "authorities")
 # LMDB refuses keys beyond 511 bytes; names longer than this are no key, so they are looked up as unknown.
@@ -48,6 +50,9 @@ class SlotRecord(Record, frozen=True, array_like=True):
     # Failures per (NAS, MAC) within the window after which requests are rejected unheard.
     failure_limit: int
     failure_window_seconds: int
+    # Offered, as nac.methods names them.
+    methods: tuple[str, ...] = DEFAULT_METHODS
+    tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
 
 
 class SiteRecord(Record, frozen=True, array_like=True):
@@ -101,6 +106,13 @@ class UserRecord(Record, frozen=True, array_like=True):
     # For CHAP alone: the password sealed with the cell's key, b"" where the user may not use CHAP.
     sealed_password: bytes
     valid_until: int
+    # For MS-CHAP alone: 32 hex digits of MD4(password), sealed with the cell's key, b"" where the user may not use it.
+    sealed_nt_hash: bytes = b""
+
+
+def nt_hash_context(user_id: object) -> str:
+    """What an NT hash is sealed with: not as the password is, so that neither opens in the other's place."""
+    return f"user-nt-hash:{user_id}"
 
 
 class CertificateRecord(Record, frozen=True, array_like=True):

@@ -9,6 +9,7 @@ from nac.cells import service as cells
 from nac.db import enter_tenant
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
+from nac.methods import Offer
 from nac.models import Tenant
 from nac.models.tenant import TenantStatus
 from nac.sites import service as sites
@@ -114,6 +115,34 @@ def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: 
         before={"replay_days": before},
         after={"replay_days": days},
     )
+    return tenant
+
+
+def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer) -> Tenant:
+    """What the tenant's devices may use.
+
+    The cell enforces it as soon as it is live. In the handshake itself radiusd settles on a TLS version that is offered
+    only once it was exchanged, in a quiet moment; until then others are refused after it.
+    """
+    tenant = _require_locked(session, tenant_id)
+    before = {"methods": list(tenant.methods), "tls_versions": list(tenant.tls_versions)}
+    if offer.methods is not None:
+        tenant.methods = list(offer.methods)
+    if offer.tls_versions is not None:
+        tenant.tls_versions = list(offer.tls_versions)
+    after = {"methods": list(tenant.methods), "tls_versions": list(tenant.tls_versions)}
+    if after != before:
+        session.flush()
+        audit.append(
+            session,
+            actor=actor,
+            action="tenant.set",
+            target=tenant.slug,
+            tenant_id=tenant.id,
+            msp_id=tenant.msp_id,
+            before=before,
+            after=after,
+        )
     return tenant
 
 

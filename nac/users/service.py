@@ -12,9 +12,10 @@ from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.mac import normalise_mac
 from nac.models import User
+from nac.replica.records import nt_hash_context
 from nac.sealing import Seal
 from nac.users import repository
-from nac.users.passwords import hash_password
+from nac.users.passwords import hash_password, nt_hash
 from nac.validation import require_future, require_radius_text
 
 # User-Password carries 128 octets at most (RFC 2865 5.2).
@@ -39,8 +40,10 @@ def create_user(
     groups: Iterable[str] = (),
     valid_until: datetime | None = None,
     seal_for_chap: Seal | None = None,
+    seal_for_mschap: Seal | None = None,
 ) -> User:
-    """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2)."""
+    """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2);
+    `seal_for_mschap` the NT hash that MS-CHAP needs, with which alone one can sign in (RFC 2759 8.3)."""
     name = _require_user_name(name)
     _require_password(password)
     if repository.get_by_name(session, tenant_id, name):
@@ -52,6 +55,7 @@ def create_user(
         name=name,
         password_hash=hash_password(password),
         password_sealed=None if seal_for_chap is None else _sealed(user_id, password, seal_for_chap),
+        nt_hash_sealed=None if seal_for_mschap is None else _sealed_nt_hash(user_id, password, seal_for_mschap),
         valid_until=require_future(valid_until),
     )
     session.add(user)
@@ -61,6 +65,7 @@ def create_user(
     after = {
         "groups": groups,
         "chap": seal_for_chap is not None,
+        "mschap": seal_for_mschap is not None,
         "valid_until": valid_until and valid_until.isoformat(),
     }
     _audit(session, actor, user, "create", after=after)
@@ -93,17 +98,29 @@ def _set_disabled(session: Session, actor: str, tenant_id: TenantId, name: str, 
 
 
 def change_password(
-    session: Session, *, actor: str, tenant_id: TenantId, name: str, password: str, seal: Seal, chap: bool | None = None
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    password: str,
+    seal: Seal,
+    chap: bool | None = None,
+    mschap: bool | None = None,
 ) -> User:
-    """`chap` says whether CHAP can use the new one; None: as it could the old one."""
+    """`chap` and `mschap` say whether these methods can use the new one; None: as they could the old one."""
     _require_password(password)
     user = require_by_name(session, tenant_id=tenant_id, name=name)
-    before = user.password_sealed is not None
-    after = before if chap is None else chap
+    before = {"chap": user.password_sealed is not None, "mschap": user.nt_hash_sealed is not None}
+    after = {
+        "chap": before["chap"] if chap is None else chap,
+        "mschap": before["mschap"] if mschap is None else mschap,
+    }
     user.password_hash = hash_password(password)
-    user.password_sealed = _sealed(user.id, password, seal) if after else None
+    user.password_sealed = _sealed(user.id, password, seal) if after["chap"] else None
+    user.nt_hash_sealed = _sealed_nt_hash(user.id, password, seal) if after["mschap"] else None
     session.flush()
-    _audit(session, actor, user, "change-password", before={"chap": before}, after={"chap": after})
+    _audit(session, actor, user, "change-password", before=before, after=after)
     return user
 
 
@@ -126,6 +143,10 @@ def fold_name(name: str) -> str:
 
 def _sealed(user_id: UUID, password: str, seal: Seal) -> bytes:
     return seal(password.encode(), f"user:{user_id}")
+
+
+def _sealed_nt_hash(user_id: UUID, password: str, seal: Seal) -> bytes:
+    return seal(nt_hash(password).encode(), nt_hash_context(user_id))
 
 
 def _require_user_name(text: str) -> str:

@@ -74,7 +74,7 @@ def _abandoned(sent: CertificateSentRecord) -> AuthRecord:
         nas_port=sent.nas_port,
         mac=sent.mac,
         identity=sent.identity,
-        method="eap-tls",
+        method=sent.method,
         permitted=False,
         reason="conversation-abandoned",
         detail="",

@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 from nac.cells import service as cells
 from nac.db import CellScope, session_scope
 from nac.ids import CellId, SlotNumber, TenantId
-from nac.models import Certificate, CertificateAuthority, Nas, Slot
+from nac.methods import DEFAULT_TLS_VERSIONS
+from nac.models import Certificate, CertificateAuthority, Nas, Slot, Tenant
 from nac.secrets import Sealer
 from radius.agent.materials import ServerCertificate, TenantMaterial
 from radius.agent.render import NasClient
@@ -32,6 +33,7 @@ class SlotRow:
     tenant_id: TenantId | None
     secret: str
     nas_clients: tuple[NasClient, ...]
+    tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
 
     def on_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
         return replace(self, auth_port=auth_port, acct_port=acct_port)
@@ -48,6 +50,8 @@ class Directory:
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             clients = self._nas_clients(session)
+            tenants = session.execute(select(Tenant.id, Tenant.tls_versions)).tuples()
+            versions = {tenant_id: tuple(offered) for tenant_id, offered in tenants}
             return [
                 SlotRow(
                     int(row.number),
@@ -57,6 +61,7 @@ class Directory:
                     row.tenant_id,
                     self._open(row.secret_sealed, f"slot:{row.id}"),
                     tuple(clients.get(row.tenant_id, ())) if row.tenant_id else (),
+                    versions.get(row.tenant_id, DEFAULT_TLS_VERSIONS) if row.tenant_id else DEFAULT_TLS_VERSIONS,
                 )
                 for row in rows
                 if row.number < count

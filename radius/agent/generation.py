@@ -79,6 +79,7 @@ class Generations:
                     slot.acct_port,
                     slot.secret,
                     [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients],
+                    slot.tls_versions,
                 ]
                 for slot in slots
             ],
@@ -98,7 +99,16 @@ class Generations:
             if serial:
                 baked[slot.number] = serial
             rendered.append(
-                Slot(slot.number, slot.auth_port, slot.acct_port, slot.secret, path, serial, slot.nas_clients)
+                Slot(
+                    slot.number,
+                    slot.auth_port,
+                    slot.acct_port,
+                    slot.secret,
+                    path,
+                    serial,
+                    slot.nas_clients,
+                    slot.tls_versions,
+                )
             )
         status = Endpoint(status_port, secrets.token_urlsafe(24))
         config = CellConfig(

@@ -28,7 +28,7 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
     WHERE c.tenant_id = t.id AND c.profile = %(profile)s AND c.status = 'valid' AND c.not_after > now()
         AND c.key_sealed IS NOT NULL
     ORDER BY c.not_before DESC, c.created_at DESC LIMIT 1
-), ''), t.failure_limit, t.failure_window_seconds
+), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
 WHERE s.cell_id = %(cell)s
 """
@@ -66,7 +66,8 @@ SELECT u.id::text, u.name, u.disabled, ARRAY(
     SELECT g.name FROM user_group_members m JOIN user_groups g ON g.id = m.group_id
     WHERE m.user_id = u.id ORDER BY g.name
 ), u.password_hash, u.password_sealed,
-CASE WHEN isfinite(u.valid_until) THEN floor(extract(epoch FROM u.valid_until))::bigint ELSE 0 END
+CASE WHEN isfinite(u.valid_until) THEN floor(extract(epoch FROM u.valid_until))::bigint ELSE 0 END,
+u.nt_hash_sealed
 FROM users u WHERE u.tenant_id = %(tenant)s
 """
 _CERTIFICATES = """
@@ -217,9 +218,10 @@ class Mirror:
         try:
             record = compiling.user_record(row, self._reseal)
         except SecretsError as exc:
-            # The user signs in by PAP as before; CHAP alone needs the password itself.
+            # The user signs in by PAP as before; CHAP and MS-CHAP alone need what is sealed.
             record = compiling.user_record(row, _without_password)
-            self._alarm(tenant, "user", name, f"user-unsealed-{row[0]}", f"User {name} cannot use CHAP: {exc}")
+            why = f"User {name} cannot use CHAP and MS-CHAP: {exc}"
+            self._alarm(tenant, "user", name, f"user-unsealed-{row[0]}", why)
         else:
             self._calm(tenant, "user", name)
         batch.put_user(tenant, record)

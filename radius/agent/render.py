@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.validation import RADIUS_SECRET
 from radius.agent.memory import MOST_SESSIONS
 from radius.module.settings import ModuleSettings
@@ -46,6 +47,8 @@ class Slot:
     # Serial (hex) of that certificate, "" for the placeholder.
     server_serial: str = ""
     nas_clients: Sequence[NasClient] = field(default=())
+    # Of nac.methods, lowest first.
+    tls_versions: Sequence[str] = DEFAULT_TLS_VERSIONS
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "server_certificate": str(slot.server_certificate),
         "ca_directory": str(config.tls_directory / name / "ca"),
         "max_sessions": str(config.max_sessions),
+        "tls_min_version": slot.tls_versions[0],
+        "tls_max_version": slot.tls_versions[-1],
         "cache_directory": str(config.cache_directory / name),
         "nas_clients": "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
     }

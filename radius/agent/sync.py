@@ -62,7 +62,7 @@ _REPORT = "UPDATE cells SET replica_position = %s, replica_position_at = now() W
 # What happens to databases and disks; anything else is a mistake of ours and leaves a trace in the log.
 _EXPECTED = (psycopg.Error, SQLAlchemyError, AdmitError, ReplicaError, OSError)
 # Nouns that radiusd's configuration is made of.
-_CONFIGURING = ("slot", "nas")
+_CONFIGURING = ("slot", "nas", "tenant")
 
 _log = logging.getLogger(__name__)
 

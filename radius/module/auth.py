@@ -1,47 +1,49 @@
 """radiusd's calls for authentication: `authorize` for the first packet of a conversation, `post_auth` for its end.
 
-radiusd names the end in Admit-Stage: reject (it refused), certificate-sent (a challenge), none (credentials hold).
-Admit-Decided tells it that a reject is settled, Auth-Type Accept that a permit is.
+`authorize` is also asked where a device wants another EAP type than it was asked for, and of the first packet inside a
+tunnel. radiusd names the end in Admit-Stage: reject (it refused), certificate-sent (a challenge), none (credentials
+hold). Admit-Decided tells it that a reject is settled, Auth-Type Accept that a permit is.
 """
 
 import secrets
 import time
 
 from nac import clock
-from nac.journal.records import AuthRecord, CertificateSentRecord
+from nac.journal.records import CertificateSentRecord
 from nac.mac import normalise_mac
-from nac.packet_values import visible_pairs
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module import radiusd_api as radiusd
-from radius.module.cell import Cell, Journal, log_exception, say_not_ready, the_cell
-from radius.module.credentials import PasswordOpener, examine, method_asked
-from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_method, explain_reject
-from radius.module.passphrases import PassphraseOpener, complete
+from radius.module.cell import Cell, Journal, log_exception, the_cell
+from radius.module.credentials import Credentials, PasswordOpener, examine, examine_inside, method_asked, quoted
+from radius.module.decision import Case, Places, decide_case, explain_reject
+from radius.module.eap_types import (
+    METHOD_OF_TYPE,
+    WantedTypes,
+    eap_method,
+    offer,
+    offered_types,
+    proposed_types,
+    tls_version_inside,
+)
 from radius.module.policies import Outcome
-from radius.module.request import AccessRequest, collect, first
-from radius.module.settings import CANARY_MAC, CANARY_NAS
+from radius.module.request import AccessRequest, Attributes, collect, first
+from radius.module.settling import MAX_NAME, Settler
 
 _cell: Cell
 _journal: Journal
+_settler: Settler
 _open_password: PasswordOpener
-_open_passphrase: PassphraseOpener
 _places = Places()
-
-_DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
-# Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
-_PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"),)
-
-# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
-MAX_NAME = 253
+_wanted_types = WantedTypes()
 
 
 def instantiate(_: object) -> int:
-    global _cell, _journal, _open_password, _open_passphrase
+    global _cell, _journal, _settler, _open_password
     _cell = the_cell()
     _journal = _cell.journal("auth")
+    _settler = Settler(_cell, _journal)
     _open_password = PasswordOpener(_cell.settings.cell_key_file)
-    _open_passphrase = PassphraseOpener(_cell.settings.cell_key_file)
     return radiusd.OK
 
 
@@ -53,30 +55,40 @@ def detach(_: object) -> int:
 def authorize(lists: radiusd.Lists) -> radiusd.Answer:
     started = time.perf_counter_ns()
     try:
-        return _authorize(AccessRequest(lists["request"]), started)
+        request = AccessRequest(lists["request"])
+        tunnel = request.attributes.get("Admit-Tunnel")
+        if tunnel:
+            return _authorize_inside(tunnel, request)
+        if request.is_nak():
+            return _authorize_other_type(request, collect(lists["session-state"]), started)
+        return _authorize(request, started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("authorize")
-        return _record_internal_error(lists)
+        if any(name == "Admit-Tunnel" for name, _ in lists["request"] or ()):
+            # The outer end journals it.
+            return radiusd.UPDATED, {"config": (("Admit-Reason", ":=", "internal-error"),)}
+        return _settler.record_internal_error(lists)
 
 
 def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
     started = time.perf_counter_ns()
     try:
-        request = AccessRequest(lists["request"])
+        request = AccessRequest(lists["request"], lists["config"])
         control = collect(lists["config"])
         stage = first(control, "Admit-Stage")
         if stage == "certificate-sent":
             return _certificate_sent(request)
         state = collect(lists["session-state"])
-        case = Case(request, first(control, "Admit-Method") or eap_method(request, state), state)
+        method = first(control, "Admit-Method") or eap_method(request.attributes.get("EAP-Type", ""), state)
+        case = Case(request, method, state)
         with _cell.replica.begin() as view:
             case.place = _places.find(request, view)
             outcome = _explain(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)
         started -= 1000 * int(first(control, "Admit-Microseconds") or 0)
-        return _settle(case, outcome, started)
+        return _settler.settle(case, outcome, started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
         log_exception("post_auth")
-        return _record_internal_error(lists)
+        return _settler.record_internal_error(lists)
 
 
 def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
@@ -87,63 +99,113 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
         case.place = _places.find(request, view)
         slot = case.place.slot
         if slot is None:
-            return _settle(case, Outcome(False, "not-ready"), started)
-        refusal = _refusal(request, slot, case.at)
+            return _settler.settle(case, Outcome(False, "not-ready"), started)
+        refusal = _settler.refusal(request, slot, case.at, case.identity)
         if refusal:
             case.method = method_asked(request)
             if case.method == "mab" and request.names_its_station():
                 request.mac = normalise_mac(request.user_name)
-            return _settle(case, Outcome(False, refusal), started)
+            return _settler.settle(case, Outcome(False, refusal), started)
         credentials = examine(request, view, slot, now_seconds=case.at // 1_000_000, open_password=_open_password)
         case.method = credentials.method
         if credentials.reason:
-            outcome = Outcome(False, credentials.reason)
+            outcome = _refuse(credentials, slot)
         elif credentials.verified:
             outcome = decide_case(case, view, _cell.policies)
     if outcome is not None:
-        return _settle(case, outcome, started)
-    control, session_state = credentials.control, credentials.session_state
+        return _settler.settle(case, outcome, started)
     if credentials.method == "eap":
-        server_certificate = _server_certificate(request.slot, slot)
-        control += server_certificate
-        if session_state:
-            # A MAC address is asked for MD5 first and may answer that it wants TLS.
-            session_state += server_certificate
-    else:
-        control += (
-            ("Admit-Method", ":=", credentials.method),
-            ("Admit-Microseconds", ":=", str((time.perf_counter_ns() - started) // 1000)),
-        )
-    return radiusd.UPDATED, {"config": control, "session-state": session_state}
+        return _begin_eap(case, slot, started)
+    control = (
+        *credentials.control,
+        ("Admit-Method", ":=", credentials.method),
+        ("Admit-Microseconds", ":=", str((time.perf_counter_ns() - started) // 1000)),
+    )
+    return radiusd.UPDATED, {"config": control}
+
+
+def _refuse(credentials: Credentials, slot: SlotRecord) -> Outcome:
+    return Outcome(False, credentials.reason, offer(slot.methods) if credentials.reason == "method-not-offered" else "")
+
+
+def _begin_eap(case: Case, slot: SlotRecord, started: int) -> radiusd.Answer:
+    """Name the EAP type that the device is asked for, and keep what that may take later."""
+    request = case.request
+    mac = normalise_mac(request.user_name)
+    if mac and request.mac and request.mac != mac:
+        case.method = "mab"
+        return _settler.settle(case, Outcome(False, "mac-mismatch"), started)
+    offered = offered_types(slot.methods, mab=bool(mac))
+    if not offered:
+        return _settler.settle(case, Outcome(False, "method-not-offered", offer(slot.methods)), started)
+    control = _ask_for(_wanted_types.first_of(offered, request.slot, request.mac), request.slot, slot)
+    if "MD5" in offered:
+        # MD5 takes it as the password. A device with a certificate may use its MAC address as identity, too.
+        return radiusd.UPDATED, {"config": control, "session-state": (("Admit-MAB-Password", ":=", request.user_name),)}
+    return radiusd.UPDATED, {"config": control}
+
+
+def _authorize_other_type(request: AccessRequest, state: Attributes, started: int) -> radiusd.Answer:
+    """A NAK: no type that is not offered begins, so that no device gives its password away in one."""
+    case = Case(request, "eap", state)
+    with _cell.replica.begin() as view:
+        case.place = _places.find(request, view)
+    slot = case.place.slot
+    if slot is None:
+        return _settler.settle(case, Outcome(False, "not-ready"), started)
+    proposed = proposed_types(request.attributes["EAP-Message"])
+    offered = offered_types(slot.methods, mab="Admit-MAB-Password" in state)
+    wanted = next((name for name in proposed if name in offered), "")
+    if not wanted:
+        asks = f"the device wants EAP-{', EAP-'.join(proposed)}" if proposed else "the device proposes nothing else"
+        return _settler.settle(case, Outcome(False, "method-not-offered", f"{asks}; {offer(slot.methods)}"), started)
+    _wanted_types.remember(request.slot, request.mac, wanted)
+    return radiusd.UPDATED, {"config": _ask_for(wanted, request.slot, slot)}
+
+
+def _ask_for(eap_type: str, number: int, slot: SlotRecord) -> tuple[radiusd.Update, ...]:
+    serial = slot.server_certificate
+    if not serial or _cell.settings.baked_certificates.get(number) == serial:
+        return (("EAP-Type", ":=", eap_type),)
+    file = f"{_cell.settings.tls_directory}/slot-{number}/server-{serial}.pem"
+    return (("EAP-Type", ":=", eap_type), ("TLS-Session-Cert-File", ":=", file))
+
+
+def _authorize_inside(tunnel: str, request: AccessRequest) -> radiusd.Answer:
+    """Who is it inside the tunnel, and with what is the password compared? A reject is journalled at the outer end."""
+    case = Case(request, METHOD_OF_TYPE[tunnel])
+    with _cell.replica.begin() as view:
+        slot = view.slot(request.slot)
+        if slot is None:
+            credentials = Credentials(case.method, reason="not-ready")
+        else:
+            credentials = _examine_inside(tunnel, case, view, slot)
+    control = (
+        *credentials.control,
+        ("Admit-Method", ":=", credentials.method),
+        ("Admit-User", ":=", quoted(request.user_name)),
+    )
+    if credentials.reason:
+        control += (("Admit-Reason", ":=", credentials.reason),)
+    return radiusd.UPDATED, {"config": control}
+
+
+def _examine_inside(tunnel: str, case: Case, view: ReplicaView, slot: SlotRecord) -> Credentials:
+    request = case.request
+    refusal = _settler.refusal(request, slot, case.at, case.identity)
+    if not refusal and tls_version_inside(request.attributes.get("TLS-Session-Version", "")) not in slot.tls_versions:
+        refusal = "tls-version"
+    if refusal:
+        return Credentials(case.method, reason=refusal)
+    now_seconds = case.at // 1_000_000
+    return examine_inside(tunnel, request, view, slot, now_seconds=now_seconds, open_password=_open_password)
 
 
 def _explain(case: Case, view: ReplicaView) -> Outcome:
     # Asked here as well: packets with a State, made up or not, come past `authorize`.
     slot = case.place.slot
-    refusal = _refusal(case.request, slot, case.at) if slot else ""
+    refusal = _settler.refusal(case.request, slot, case.at, case.identity) if slot else ""
     return Outcome(False, refusal) if refusal else explain_reject(case, view)
-
-
-def _refusal(request: AccessRequest, slot: SlotRecord, at: int) -> str:
-    if slot.status != "active":
-        return "tenant-suspended"
-    limited = _cell.limiter.is_limited(
-        _limiter_key(request), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
-    )
-    return "rate-limited" if limited else ""
-
-
-def _server_certificate(number: int, slot: SlotRecord) -> tuple[radiusd.Update, ...]:
-    serial = slot.server_certificate
-    if not serial or _cell.settings.baked_certificates.get(number) == serial:
-        return ()
-    return (("TLS-Session-Cert-File", ":=", f"{_cell.settings.tls_directory}/slot-{number}/server-{serial}.pem"),)
-
-
-def _limiter_key(request: AccessRequest) -> tuple[int, str, str]:
-    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
-    station = request.mac or normalise_mac(request.user_name)
-    return request.slot, request.nas_key(), station or request.user_name[:MAX_NAME]
 
 
 def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
@@ -166,92 +228,9 @@ def _certificate_sent(request: AccessRequest) -> radiusd.Answer:
             request.nas_port,
             request.mac,
             request.user_name[:MAX_NAME],
+            METHOD_OF_TYPE.get(request.attributes.get("EAP-Type", ""), "eap"),
         )
     )
     if not written:
         return radiusd.NOOP
     return radiusd.UPDATED, {"session-state": (("Admit-Conversation", ":=", conversation),)}
-
-
-def _settle(case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
-    """Count, journal and answer."""
-    slot = case.place.slot
-    if not outcome.permitted and _is_canary(case.request):
-        return radiusd.REJECT, {"config": _DECIDED}
-    if slot is None:
-        say_not_ready(case.request.slot, case.at)
-        return radiusd.REJECT, {"config": _DECIDED}
-    if outcome.needs_passphrase or outcome.passphrase:
-        outcome = complete(case, outcome, _open_passphrase)
-    suppressed = _limit(case, slot, outcome)
-    if suppressed is not None:
-        _journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
-    if not outcome.permitted:
-        return radiusd.REJECT, {"config": _DECIDED}
-    return radiusd.UPDATED, {"reply": outcome.sent, "config": _PERMITTED}
-
-
-def _is_canary(request: AccessRequest) -> bool:
-    """The agent's question whether we answer: it belongs in no tenant's log."""
-    return request.nas_identifier == CANARY_NAS and request.mac == CANARY_MAC
-
-
-def _limit(case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
-    """Counts a failure. Rejects this record also stands for, or None where it is not to be logged."""
-    if outcome.permitted:
-        return 0
-    key = _limiter_key(case.request)
-    if outcome.reason == "rate-limited":
-        return _cell.limiter.suppressed_before(key, at=case.at)
-    _cell.limiter.count_failure(key, window_seconds=slot.failure_window_seconds, at=case.at)
-    return 0
-
-
-def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: int) -> AuthRecord:
-    request = case.request
-    return AuthRecord(
-        case.at,
-        request.slot,
-        case.place.slot.tenant_id if case.place.slot else "",
-        case.place.site_id,
-        case.place.nas_id,
-        request.nas_address,
-        request.nas_identifier,
-        request.nas_port,
-        request.mac,
-        request.user_name[:MAX_NAME],
-        case.method,
-        outcome.permitted,
-        outcome.reason,
-        outcome.detail,
-        outcome.rule_id,
-        outcome.rule_name,
-        outcome.policy_id,
-        outcome.policy_version,
-        outcome.vlan,
-        outcome.reply,
-        first(case.certificate, "TLS-Client-Cert-Serial"),
-        case.tls_version,
-        case.resumed,
-        first(case.state, "Admit-Conversation"),
-        visible_pairs(request.pairs),
-        case.facts,
-        spent_microseconds,
-        suppressed,
-        outcome.verdict,
-        outcome.monitored,
-    )
-
-
-def _record_internal_error(lists: radiusd.Lists) -> radiusd.Answer:
-    """The decision failed: say so in the log of decisions, as far as the request can still be read."""
-    try:
-        case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
-        with _cell.replica.begin() as view:
-            # Nothing more than whose log it belongs to: what failed may be the way to the site.
-            case.place = NOWHERE._replace(slot=view.slot(case.request.slot))
-        if case.place.slot is not None:
-            _journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
-    except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands
-        log_exception("record_internal_error")
-    return radiusd.REJECT, {"config": _DECIDED}

@@ -1,4 +1,4 @@
-"""First packet of a conversation: how does this device authenticate, and with what must radiusd compare it?
+"""How does this device authenticate, and with what must radiusd compare it? For first packets, and first inner ones.
 
 MAB comes as switches send it: PAP or CHAP with the MAC address as name and password, or EAP-MD5, with Service-Type
 Call-Check or not, in any notation. A name that is a MAC address is never a stored user, so neither passes as the other.
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nac.mac import normalise_mac
-from nac.replica.records import SlotRecord, UserRecord
+from nac.replica.records import SlotRecord, UserRecord, nt_hash_context
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module.radiusd_api import Update
@@ -20,14 +20,27 @@ class Credentials(NamedTuple):
 
     method: str
     control: tuple[Update, ...] = ()
-    session_state: tuple[Update, ...] = ()
     reason: str = ""
     # They hold; radiusd has nothing to compare.
     verified: bool = False
 
 
-_EAP = Credentials("eap")
 _MAB = Credentials("mab", verified=True)
+_EAP = Credentials("eap")
+# Attributes of a request without EAP by which a stored user is known to sign in, and what that asks for.
+_PLAIN = (
+    ("User-Password", "pap", "pap"),
+    ("CHAP-Password", "chap", "chap"),
+    ("MS-CHAP2-Response", "mschapv2", "mschap"),
+    ("MS-CHAP-Response", "mschapv1", "mschap"),
+)
+_IN_TTLS = (
+    ("EAP-Message", "eap-ttls-mschapv2", "eap-mschap"),
+    ("MS-CHAP2-Response", "eap-ttls-mschapv2", "mschap"),
+    ("User-Password", "eap-ttls-pap", "pap"),
+)
+_IN_PEAP = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
+_INSIDE = {"TTLS": (_IN_TTLS, "eap-ttls"), "PEAP": (_IN_PEAP, "peap")}
 
 
 def method_asked(request: AccessRequest) -> str:
@@ -37,34 +50,40 @@ def method_asked(request: AccessRequest) -> str:
         return "eap"
     if normalise_mac(request.user_name):
         return "mab"
-    return "pap" if "User-Password" in attributes else "chap" if "CHAP-Password" in attributes else "unknown"
+    return next((method for attribute, method, _ in _PLAIN if attribute in attributes), "unknown")
 
 
 def examine(
     request: AccessRequest, view: ReplicaView, slot: SlotRecord, *, now_seconds: int, open_password: "PasswordOpener"
 ) -> Credentials:
+    """Of a first packet. EAP is examined no further: it says nothing yet but a name."""
     attributes = request.attributes
-    mac = normalise_mac(request.user_name)
     if "EAP-Message" in attributes:
-        return _eap_mab(request, mac) if mac else _EAP
+        return _EAP
+    mac = normalise_mac(request.user_name)
     if mac:
-        return _plain_mab(request, mac)
-    if "User-Password" in attributes:
-        return _stored_user(request, view, slot, "pap", now_seconds, open_password)
-    if "CHAP-Password" in attributes:
-        return _stored_user(request, view, slot, "chap", now_seconds, open_password)
+        return _plain_mab(request, mac) if "mab" in slot.methods else Credentials("mab", reason="method-not-offered")
+    for attribute, method, scheme in _PLAIN:
+        if attribute in attributes:
+            return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
     return Credentials("unknown", reason="no-credentials")
 
 
-def _eap_mab(request: AccessRequest, mac: str) -> Credentials:
-    if request.mac and request.mac != mac:
-        return Credentials("mab", reason="mac-mismatch")
-    # A device with a certificate may use its MAC address as identity: it answers MD5 with a NAK that asks for TLS.
-    return Credentials(
-        "eap",
-        control=(("EAP-Type", ":=", "MD5"),),
-        session_state=(("Admit-MAB-Password", ":=", request.user_name),),
-    )
+def examine_inside(
+    tunnel: str,
+    request: AccessRequest,
+    view: ReplicaView,
+    slot: SlotRecord,
+    *,
+    now_seconds: int,
+    open_password: "PasswordOpener",
+) -> Credentials:
+    """Of the first packet inside a tunnel of this EAP type, TTLS or PEAP."""
+    known, unfinished = _INSIDE[tunnel]
+    for attribute, method, scheme in known:
+        if attribute in request.attributes:
+            return _stored_user(request, view, slot, method, scheme, now_seconds, open_password)
+    return Credentials(unfinished, reason="method-not-offered")
 
 
 def _plain_mab(request: AccessRequest, mac: str) -> Credentials:
@@ -72,9 +91,7 @@ def _plain_mab(request: AccessRequest, mac: str) -> Credentials:
         return Credentials("mab", reason="mac-mismatch")
     attributes = request.attributes
     if "CHAP-Password" in attributes:
-        return Credentials(
-            "mab", control=(("Cleartext-Password", ":=", request.user_name), ("Auth-Type", ":=", "CHAP"))
-        )
+        return Credentials("mab", (("Cleartext-Password", ":=", request.user_name), ("Auth-Type", ":=", "CHAP")))
     password = attributes.get("User-Password", "")
     if normalise_mac(password) != mac and not (not password and attributes.get("Service-Type") == "Call-Check"):
         return Credentials("mab", reason="wrong-password")
@@ -86,32 +103,46 @@ def _stored_user(
     view: ReplicaView,
     slot: SlotRecord,
     method: str,
+    scheme: str,
     now_seconds: int,
     open_password: "PasswordOpener",
 ) -> Credentials:
-    user = view.user(slot.tenant, request.user_name)
+    if method not in slot.methods:
+        return Credentials(method, reason="method-not-offered")
+    # A MAC address is a device, whose name is no secret.
+    user = None if normalise_mac(request.user_name) else view.user(slot.tenant, request.user_name)
     if user is None:
         return Credentials(method, reason="unknown-user")
     if user.disabled or (user.valid_until and user.valid_until <= now_seconds):
         return Credentials(method, reason="user-disabled")
-    if method == "pap":
-        return Credentials(method, control=(("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
-    if not user.sealed_password:
-        return Credentials(method, reason="chap-not-allowed")
-    password = open_password(user)
-    return Credentials(method, control=(("Cleartext-Password", ":=", _quoted(password)), ("Auth-Type", ":=", "CHAP")))
+    if scheme == "pap":
+        return Credentials(method, (("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
+    if scheme == "chap":
+        if not user.sealed_password:
+            return Credentials(method, reason="chap-not-allowed")
+        return Credentials(
+            method, (("Cleartext-Password", ":=", quoted(open_password(user))), ("Auth-Type", ":=", "CHAP"))
+        )
+    if not user.sealed_nt_hash:
+        return Credentials(method, reason="mschap-not-allowed")
+    how = ("EAP-Type", ":=", "MSCHAPv2") if scheme == "eap-mschap" else ("Auth-Type", ":=", "MS-CHAP")
+    return Credentials(method, (("NT-Password", ":=", f"0x{open_password.nt_hash(user)}"), how))
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
     """rlm_python3 reads what it is given as a double-quoted string."""
     return value.replace("\\", "\\\\")
 
 
 class PasswordOpener:
-    """Opens the password that CHAP needs, sealed by the agent with the cell's key."""
+    """Opens what CHAP and MS-CHAP need, sealed by the agent with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
 
     def __call__(self, user: UserRecord) -> str:
         return self._sealer.open(user.sealed_password, f"user:{user.user_id}").decode()
+
+    def nt_hash(self, user: UserRecord) -> str:
+        """32 hex digits."""
+        return self._sealer.open(user.sealed_nt_hash, nt_hash_context(user.user_id)).decode()

@@ -9,10 +9,21 @@ from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.certificate_fields import certificate_fields
+from radius.module.eap_types import TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
 from radius.module.failure import explain_failure
 from radius.module.policies import NO_POLICY, Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
-from radius.module.resumption import CertificateUnreadable, SessionUnreadable, keep_resumable, stored_certificate
+from radius.module.resumption import (
+    CertificateUnreadable,
+    SessionUnreadable,
+    discard_session,
+    keep_resumable,
+    stored_certificate,
+)
+
+_USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
+# What fails of these without a word of why is a wrong password.
+_PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
 
 # Engine attributes by name.
 Facts = dict[str, Values]
@@ -128,18 +139,22 @@ class Case:
         return self.place.facts.get("nas.vendor", ())
 
     @property
+    def is_tunnelled(self) -> bool:
+        return self.method in TUNNELLED_METHODS or self.method in UNFINISHED_TUNNELS
+
+    @property
+    def identity(self) -> str:
+        """Who asks: inside a tunnel the name that was said there."""
+        return first(self.state, "Admit-User") or self.request.user_name
+
+    @property
     def tls_version(self) -> str:
-        return first(self.state, "TLS-Session-Version").removeprefix("TLS ")
+        noted = first(self.state, "TLS-Session-Version")
+        return tls_version_inside(noted) if self.method in TUNNELLED_METHODS else noted.removeprefix("TLS ")
 
     @property
     def resumed(self) -> bool:
         return "EAP-Session-Resumed" in self.request.attributes
-
-
-def eap_method(request: AccessRequest, state: Attributes) -> str:
-    if "TLS-Session-Version" in state or request.attributes.get("EAP-Type") == "TLS":
-        return "eap-tls"
-    return "mab" if "Admit-MAB-Password" in state else "eap"
 
 
 def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
@@ -149,16 +164,33 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
         return Outcome(False, "not-ready")
     if case.method == "mab" and case.request.names_its_station():
         case.request.mac = normalise_mac(case.request.user_name)
-    case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.request.user_name,)}
+    case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
-    if case.method == "eap-tls":
-        refused = _admit_certificate(case, view, slot)
-        if refused is not None:
-            return refused
-    elif case.method not in ("mab", "pap", "chap"):
-        return Outcome(False, "method-not-offered")
+    if case.is_tunnelled and (refused := _admit_tunnelled(case)):
+        return refused
+    if case.method not in slot.methods:
+        return Outcome(False, "method-not-offered", offer(slot.methods))
+    if case.method == "eap-tls" and (refused := _admit_certificate(case, view, slot)):
+        return refused
+    if case.tls_version and case.tls_version not in slot.tls_versions:
+        return Outcome(False, "tls-version", f"TLS {case.tls_version}; offered here: {', '.join(slot.tls_versions)}")
     return apply_policy(case, view, policies, slot)
+
+
+def _admit_tunnelled(case: Case) -> Outcome | None:
+    """The password must have held in this very conversation.
+
+    Where a TLS session is resumed, radiusd asks for none and knows no more of the user: not who it was, nor whether the
+    session began with a password at all; even one that began with a certificate will do (cbtls_get_session in
+    src/main/tls.c of 3.2.7). So none is left to be resumed.
+    """
+    discard_session(first(case.state, "TLS-Cache-Filename"))
+    if "Admit-Verified" not in case.state:
+        return Outcome(False, "eap-failed", "a TLS session was resumed; this method needs the password every time")
+    case.facts["tls.version"] = (case.tls_version,)
+    case.facts["tls.resumed"] = (False,)
+    return None
 
 
 def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
@@ -202,14 +234,20 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
-    reason, detail = explain_failure(case.request.values("Module-Failure-Message"))
-    if case.method in ("mab", "pap", "chap") and reason in ("eap-failed", "tls-failed"):
+    # What was said inside a tunnel came first.
+    said = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
+    reason, detail = explain_failure(said)
+    inside = first(case.state, "Admit-Reason")
+    if inside:
+        reason, detail = inside, ""
+    elif case.method in _PASSWORD_METHODS and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
-    elif reason == "eap-failed" and case.request.attributes.get("EAP-Type") == "NAK":
-        # RFC 3748 5.3.1: it names no method that it would do instead; radiusd has no message for that.
-        reason, detail = "method-not-offered", "the device refuses EAP-TLS and proposes nothing else"
     elif reason == "unknown-ca" and foreign_authority(case, view, slot):
         reason = "wrong-tenant-ca"
+    if reason == "method-not-offered":
+        detail = offer(slot.methods)
+    elif reason == "tls-version":
+        detail = f"{detail}; offered here: {', '.join(slot.tls_versions)}".removeprefix("; ")
     return Outcome(False, reason, detail)
 
 
@@ -284,8 +322,8 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         facts["endpoint.group"] = endpoint.groups
         for name, value in endpoint.attributes.items():
             facts["endpoint.attribute." + name] = (value,)
-    if case.method in ("pap", "chap"):
-        user = view.user(slot.tenant, request.user_name)
+    if case.method in _USER_METHODS:
+        user = view.user(slot.tenant, case.identity)
         if user is not None:
             facts["user.name"] = (user.name,)
             facts["user.group"] = user.groups

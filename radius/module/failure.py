@@ -34,17 +34,14 @@ _PHRASES = (
     (re.compile(r"no shared cipher|no suitable signature algorithm|no suitable key share", re.I), "no-common-cipher"),
     (re.compile(r"peer did not return a certificate", re.I), "no-certificate"),
     (
-        # The last: a user who asks for EAP-MD5, which is for MAC addresses alone.
-        re.compile(
-            r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types|required for EAP-MD5",
-            re.I,
-        ),
+        # Inside a tunnel, mostly: outside, the module answers a NAK itself.
+        re.compile(r"NAK.*(asking|unsupported|bad)|unsupported EAP type|No mutually acceptable types", re.I),
         "method-not-offered",
     ),
     (
         re.compile(
             r"does not match .*known good|Cleartext password .* does not match|"
-            r"comparison failed|digests? do(es)? not match|password is incorrect",
+            r"comparison failed|digests? do(es)? not match|password is incorrect|MS-CHAP2?-Response is incorrect",
             re.I,
         ),
         "wrong-password",
@@ -67,7 +64,7 @@ def explain_failure(messages: Sequence[str]) -> Failure:
         if found and found[1] == "read":
             return Failure("supplicant-alert", f"{found[2]} {found[3].strip()}")
     first = _plain(messages[0]) if messages else ""
-    if any("TLS" in message for message in messages):
+    if any("(TLS)" in message for message in messages):
         return Failure("tls-failed", first)
     return Failure("eap-failed", first)
 

@@ -11,12 +11,18 @@ from nac.replica.store import ReplicaView
 from radius.module.addresses import packed_address
 
 # What radiusd keeps of a request with text that is not UTF-8; all else is gone then, whether it was there or not.
-_FILTER = Path(__file__).parent.parent / "raddb" / "mods-config" / "attr_filter" / "printable"
+_RADDB = Path(__file__).parent.parent / "raddb"
+_FILTER = _RADDB / "mods-config" / "attr_filter" / "printable"
 KEPT = frozenset(re.findall(r"^\t([\w-]+) ", _FILTER.read_text(), re.MULTILINE))
 
 _ESCAPED = frozenset(re.findall(r"^\t([\w-]+) := ", _FILTER.read_text(), re.MULTILINE))
+_PUT_ASIDE = frozenset(
+    re.findall(r"&request:([\w-]+)", (_RADDB / "policy.d" / "admit").read_text().partition("admit_printable_end {")[2])
+)
 _ESCAPE = re.compile(rb"=([0-9A-Fa-f]{2})")
 
+# In the hex of an EAP-Message: after 0x, code, identifier and length.
+_EAP_TYPE = slice(10, 12)
 # Of the virtual server's name, "slot_0".
 SLOT_PREFIX = len("slot_")
 
@@ -61,10 +67,11 @@ class AccessRequest:
 
     __slots__ = ("attributes", "mac", "nas_address", "nas_identifier", "pairs", "slot", "source", "user_name")
 
-    def __init__(self, pairs: Pairs | None) -> None:
+    def __init__(self, pairs: Pairs | None, control: Pairs | None = None) -> None:
+        """`control`: where radiusd has put aside what it says itself of a request that it had to make printable."""
         attributes = first_values(pairs)
         if "Admit-Filtered" in attributes:
-            pairs = readable(pairs or ())
+            pairs = readable(pairs or ()) + tuple(pair for pair in control or () if pair[0] in _PUT_ASIDE)
             attributes = first_values(pairs)
         self.pairs: Pairs = pairs or ()
         # The first value of each.
@@ -81,6 +88,10 @@ class AccessRequest:
     def nas_port(self) -> str:
         get = self.attributes.get
         return get("NAS-Port-Id") or get("NAS-Port", "")
+
+    def is_nak(self) -> bool:
+        """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""
+        return "State" in self.attributes and self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
     def may_have_lost(self, name: str) -> bool:
         """Whether the attribute may have come although it is not here."""

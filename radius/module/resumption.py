@@ -102,6 +102,16 @@ def keep_resumable(session_file: str, certificate: Attributes) -> None:
                 os.unlink(left)
 
 
+def discard_session(session_file: str) -> None:
+    """Leave nothing that could be resumed of the session at `session_file`, "" where none was stored."""
+    if not session_file:
+        return
+    stem, _ = os.path.splitext(session_file)
+    for path in (session_file, stem + ".vps"):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
 # By the bare system calls: file objects would cost three times as much, on the path of every handshake.
 def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -64,10 +64,11 @@ def add_nas(owner, tenant, site_id, *, identifier=None, address=None):
     return nas_id
 
 
-def add_user(owner, tenant, name, *, sealed=None):
+def add_user(owner, tenant, name, *, sealed=None, sealed_nt_hash=None):
     (user_id,) = owner.execute(
-        "INSERT INTO users (tenant_id, name, password_hash, password_sealed) VALUES (%s, %s, 'hash', %s) RETURNING id",
-        (tenant.id, name, sealed),
+        "INSERT INTO users (tenant_id, name, password_hash, password_sealed, nt_hash_sealed) "
+        "VALUES (%s, %s, 'hash', %s, %s) RETURNING id",
+        (tenant.id, name, sealed, sealed_nt_hash),
     ).fetchone()
     return user_id
 

@@ -45,7 +45,7 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
     add_endpoint(
         owner, alpha, "aabbccddeeff", groups=("b", "a"), attributes={"owner": "IT", "floor": 3}, valid_until=until
     )
-    user_id = add_user(owner, alpha, "anna", sealed=b"secret")
+    user_id = add_user(owner, alpha, "anna", sealed=b"secret", sealed_nt_hash=b"hash")
     ca = add_authority(owner, alpha)
     add_certificate(owner, alpha, ca, b"\x0f\xff")
     add_certificate(owner, alpha, ca, b"\x01", profile="eap-server")
@@ -65,9 +65,22 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
         assert endpoint.attributes == {"owner": "IT", "floor": "3"}
         assert endpoint.valid_until == int(until.timestamp())
         assert view.user(alpha.number, "anna").sealed_password == f"resealed user:{user_id} secret".encode()
+        assert view.user(alpha.number, "anna").sealed_nt_hash == f"resealed user-nt-hash:{user_id} hash".encode()
         assert view.certificate(alpha.number, "0fff").status == "valid"
         assert view.authority("/O=Alpha/CN=CA") == AuthorityRecord(((alpha.number, True),))
         assert view.meta("complete") == "1"
+
+
+def test_what_a_tenant_offers_is_in_its_slot_and_may_need_another_configuration(owner, alpha, replica):
+    replica.catch_up()
+    told = []
+    replica.sync.on_configuration = lambda: told.append(True)
+    owner.execute("UPDATE tenants SET methods = '{mab,eap-tls}', tls_versions = '{1.3}' WHERE id = %s", (alpha.id,))
+    replica.catch_up()
+    with replica.view as view:
+        slot = view.slot(alpha.slot)
+    assert (slot.methods, slot.tls_versions) == (("mab", "eap-tls"), ("1.3",))
+    assert told == [True]
 
 
 def test_caught_up_replica_tells_its_position(owner, alpha, replica, platform):

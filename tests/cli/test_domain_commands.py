@@ -156,6 +156,38 @@ def test_user_added_with_password_asked_for_and_removed(alpha: Admit) -> None:
     assert alpha.json("user", "list", "-t", "alpha") == []
 
 
+def test_user_gets_an_nt_hash_only_where_asked_for(alpha: Admit) -> None:
+    of_alpha = ("-t", "alpha", "--password", "correct horse")
+    assert alpha.json("user", "add", "ann", *of_alpha)["mschap"] is False
+    assert alpha.json("user", "add", "ben", *of_alpha, "--allow-mschap")["mschap"] is True
+    assert alpha.json("user", "password", "ann", *of_alpha, "--mschap")["mschap"] is True
+    assert alpha.json("user", "password", "ben", *of_alpha)["mschap"] is True
+    assert alpha.json("user", "password", "ben", *of_alpha, "--no-mschap")["mschap"] is False
+
+
+def test_tenant_is_told_the_risk_of_what_it_offers(alpha: Admit) -> None:
+    result = alpha.run(
+        "tenant", "set", "alpha", "--methods", "eap-tls,peap-mschapv2", "--tls-versions", "1.3", "--json"
+    )
+    assert result.exit_code == 0, result.output
+    assert "Note: PEAP lets whoever imitates the network try passwords offline" in result.stderr
+    for shown in (alpha.json("tenant", "show", "alpha"), alpha.json("tenant", "list")[0]):
+        assert (shown["methods"], shown["tls_versions"]) == (["eap-tls", "peap-mschapv2"], ["1.3"])
+    result = alpha.run("tenant", "set", "alpha", "--methods", "eap-tls")
+    assert "PEAP" not in result.stderr
+    assert alpha.json("tenant", "show", "alpha")["tls_versions"] == ["1.3"]
+
+
+def test_offer_with_mistakes_is_refused_with_all_of_them_and_stores_nothing(alpha: Admit) -> None:
+    before = alpha.json("tenant", "show", "alpha")
+    result = alpha.run("tenant", "set", "alpha", "--methods", "eap-tls,leap", "--tls-versions", "1.1")
+    assert result.exit_code == 1
+    assert "There is no 'leap'." in result.stderr
+    assert "There is no '1.1'." in result.stderr
+    assert alpha.run("tenant", "set", "alpha").exit_code == 1
+    assert alpha.json("tenant", "show", "alpha") == before
+
+
 def test_user_is_blocked_unblocked_and_given_another_password(alpha: Admit, app_engine: Engine) -> None:
     alpha.json("user", "add", "ann", "-t", "alpha", "--password", "correct horse")
     assert alpha.json("user", "block", "Ann", "-t", "alpha")["disabled"] is True

@@ -3,6 +3,7 @@
 import json
 
 from nac.db import TenantScope, session_scope
+from nac.methods import METHODS
 from nac.policies import service as policies
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import PLACES_OF_BAD, bad, good, group_rule
@@ -104,10 +105,10 @@ def test_attributes_are_listed(policy_command):
     result = policy_command("attributes", "--json", tenant_slug="")
     rows = {row["attribute"]: row for row in json.loads(result.output)}
     assert {"mac", "endpoint.group", "radius.<name>"} <= rows.keys()
-    assert rows["method"]["choices"] == ["mab", "eap-tls", "pap", "chap"]
+    assert rows["method"]["choices"] == list(METHODS)
     assert rows["mac.random"]["operators"] == ["equals", "exists"]
     assert "less_than" in rows["radius.<name>"]["operators"]
     assert "less_than" not in rows["mac"]["operators"]
     shown = policy_command("attributes", tenant_slug="").output
-    assert "  mab, eap-tls, pap, chap  " in shown
+    assert f"  {', '.join(METHODS)}  " in shown
     assert "\noperators of boolean: equals, exists\n" in shown

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.radius.standalone import LOOPBACK
-from tests.radius.tenants import ClientFiles, Tenant
+from tests.radius.tenants import PASSWORD, ClientFiles, Tenant
 
 TLS_1_1, TLS_1_2, TLS_1_3 = "1.1", "1.2", "1.3"
 _FLAGS = {
@@ -105,6 +105,7 @@ def eap_tls(
     ciphers: str = "",
     identity: str = "",
     mac: str = "",
+    fragment_octets: int = 0,
     **options: object,
 ) -> Eap:
     """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another."""
@@ -117,6 +118,8 @@ def eap_tls(
     }
     if client is not None:
         network |= {"client_cert": _quoted(client.chain_file), "private_key": _quoted(client.key_file)}
+    if fragment_octets:
+        network["fragment_size"] = str(fragment_octets)
     if version == TLS_1_1:
         ciphers = ciphers or "DEFAULT@SECLEVEL=0"
     if ciphers:
@@ -134,17 +137,40 @@ def eap_md5(tenant: Tenant, identity: str, password: str, *, mac: str, **options
     return Eap(tenant, network, mac, keys=False, **options)
 
 
-def eap_password(tenant: Tenant, method: str, phase2: str) -> Eap:
-    """PEAP and TTLS, which are not offered."""
+TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP = ("TTLS", "auth=PAP"), ("TTLS", "auth=MSCHAPV2"), ("TTLS", "autheap=MSCHAPV2")
+PEAP = ("PEAP", "auth=MSCHAPV2")
+
+
+def eap_password(
+    tenant: Tenant,
+    way: tuple[str, str],
+    identity: str,
+    password: str = PASSWORD,
+    version: str = TLS_1_3,
+    *,
+    outer: str = "anonymous@elsewhere.example",
+    trusts: Path | None = None,
+    fragment_octets: int = 0,
+    **options: object,
+) -> Eap:
+    """A password in a tunnel; `way` is the EAP type and what runs inside."""
+    eap, inside = way
     network = {
         "key_mgmt": "IEEE8021X",
-        "eap": method,
-        "identity": _quoted("anna"),
-        "password": _quoted("whatever"),
-        "phase2": _quoted(phase2),
-        "ca_cert": _quoted(tenant.authorities.root_file),
+        "eap": eap,
+        "identity": _quoted(identity),
+        "password": _quoted(password),
+        "phase1": _quoted(_FLAGS[version]),
+        "phase2": _quoted(inside),
+        "ca_cert": _quoted(trusts or tenant.authorities.root_file),
     }
-    return Eap(tenant, network)
+    if outer:
+        network["anonymous_identity"] = _quoted(outer)
+    if fragment_octets:
+        network["fragment_size"] = str(fragment_octets)
+    if version == TLS_1_1:
+        network["openssl_ciphers"] = _quoted("DEFAULT@SECLEVEL=0")
+    return Eap(tenant, network, **options)
 
 
 def _quoted(value: object) -> str:

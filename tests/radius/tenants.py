@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from nac.clock import utc_now
+from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.replica import keys
 from nac.replica.records import (
     AuthorityRecord,
@@ -20,10 +21,11 @@ from nac.replica.records import (
     SiteRecord,
     SlotRecord,
     UserRecord,
+    nt_hash_context,
 )
 from nac.replica.store import WriteBatch
 from nac.secrets import Sealer
-from nac.users.passwords import hash_password
+from nac.users.passwords import hash_password, nt_hash
 from pki.bundles import certificates_pem
 from pki.issuing import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key, key_pem
@@ -220,7 +222,15 @@ class Tenant:
     nas_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     user_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
-    def slot_record(self, *, status: str = "active", failure_limit: int = 200, window_seconds: int = 60) -> SlotRecord:
+    def slot_record(
+        self,
+        *,
+        status: str = "active",
+        failure_limit: int = 200,
+        window_seconds: int = 60,
+        methods: tuple[str, ...] = DEFAULT_METHODS,
+        tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS,
+    ) -> SlotRecord:
         return SlotRecord(
             self.number,
             self.tenant_id,
@@ -230,6 +240,8 @@ class Tenant:
             self.server.serial,
             failure_limit,
             window_seconds,
+            methods,
+            tls_versions,
         )
 
     def policy_record(self, document: object = POLICY, *, version: int = 7) -> PolicyRecord:
@@ -271,9 +283,11 @@ class Tenant:
     def _fill_users(self, batch: WriteBatch, sealer: Sealer) -> None:
         password_hash = hash_password(PASSWORD)
         sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}")
+        sealed_nt_hash = sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id))
         yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())
         for name, disabled, groups, sealed_password, valid_until in (
             ("anna", False, ("staff",), sealed, 0),
+            (f"{self.slug}-user", False, ("staff",), sealed, 0),
             ("pap-only", False, ("staff",), b"", 0),
             ("disabled", True, ("staff",), sealed, 0),
             ("lapsed", False, ("staff",), sealed, yesterday),
@@ -281,7 +295,16 @@ class Tenant:
         ):
             batch.put_user(
                 self.number,
-                UserRecord(self.user_id, name, disabled, groups, password_hash, sealed_password, valid_until),
+                UserRecord(
+                    self.user_id,
+                    name,
+                    disabled,
+                    groups,
+                    password_hash,
+                    sealed_password,
+                    valid_until,
+                    sealed_nt_hash if sealed_password else b"",
+                ),
             )
 
     def mac(self, of_alpha: str) -> str:

@@ -121,11 +121,6 @@ TABLE = [
         "method-not-offered",
         "eap_0: Peer NAK'd asking for bad type NONE (0)",
     ),
-    (
-        ("eap_md5: Cleartext-Password is required for EAP-MD5 authentication",),
-        "method-not-offered",
-        "eap_md5: Cleartext-Password is required for EAP-MD5 authentication",
-    ),
     (("eap_0: Malformed EAP Message: too short",), "eap-failed", "eap_0: Malformed EAP Message: too short"),
     (
         ("eap_0: Identity does not match User-Name, setting from EAP Identity",),
@@ -152,6 +147,13 @@ TABLE = [
         ("pap: No password configured for the user.  Cannot do authentication",),
         "eap-failed",
         "pap: No password configured for the user.  Cannot do authentication",
+    ),
+    (("mschap: MS-CHAP2-Response is incorrect",), "wrong-password", "mschap: MS-CHAP2-Response is incorrect"),
+    (("mschap: MS-CHAP-Response is incorrect",), "wrong-password", "mschap: MS-CHAP-Response is incorrect"),
+    (
+        ("mschap: MS-CHAP-Response has an invalid length",),
+        "eap-failed",
+        "mschap: MS-CHAP-Response has an invalid length",
     ),
     # Nothing to go by
     ((), "eap-failed", ""),

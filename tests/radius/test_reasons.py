@@ -16,7 +16,7 @@ FILES = sorted(
 _CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1}
 _METHODS = {"refused": 0, "unasked": 1}
 # Functions of the module that return a reason, or "" for none.
-_RETURNING = {"_refusal", "check_certificate"}
+_RETURNING = {"refusal", "check_certificate"}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
 _STATUSES = ("revoked", "suspended")
 
@@ -53,6 +53,8 @@ def _of_assignment(node: ast.Assign) -> Iterator[str]:
         yield from _texts(node.value)
     elif isinstance(target, ast.Tuple) and _named(target.elts[0], "reason") and isinstance(node.value, ast.Tuple):
         yield from _texts(node.value.elts[0])
+    elif _named(target, "refusal"):
+        yield from _texts(node.value)
     elif isinstance(target, ast.Name) and target.id.endswith("_REASONS") and isinstance(node.value, ast.Dict):
         for value in node.value.values:
             yield from _texts(value)

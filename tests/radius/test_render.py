@@ -172,10 +172,23 @@ def test_existing_directory_is_never_written_into(config, tmp_path):
         render(config, tmp_path / "1")
 
 
+@pytest.mark.parametrize(
+    ("versions", "least", "most"), [(("1.2", "1.3"), "1.2", "1.3"), (("1.3",), "1.3", "1.3"), (("1.2",), "1.2", "1.2")]
+)
+def test_slot_speaks_the_tls_versions_of_its_tenant(config, tmp_path, versions, least, most):
+    first, second = config.slots
+    files = rendered(replace(config, slots=[replace(first, tls_versions=versions), second]), tmp_path / "1")
+    of_first, of_second = files["slots/eap"].split("eap eap_1 {")
+    assert (f'tls_min_version = "{least}"' in of_first, f'tls_max_version = "{most}"' in of_first) == (True, True)
+    assert 'tls_min_version = "1.2"' in of_second
+    assert 'tls_max_version = "1.3"' in of_second
+    process.check(tmp_path / "1")
+
+
 def test_static_files_are_linked(config, tmp_path):
     render(config, tmp_path / "1")
     linked = {path.name for path in (tmp_path / "1").iterdir() if path.is_symlink()}
-    assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d"}
+    assert linked == {"dictionary", "mods-config", "mods-enabled", "openssl.cnf", "policy.d", "sites-enabled"}
 
 
 def test_version_of_radiusd_is_one_that_returns_what_python_says():

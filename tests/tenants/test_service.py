@@ -1,5 +1,5 @@
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
 from nac.cells import service as cells
 from nac.db import MspScope, PlatformScope, TenantScope, enter_tenant, session_scope
@@ -7,6 +7,7 @@ from nac.endpoints import service as endpoints
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NoFreeSlot, NotFound, ScopeViolation, TenantHasNoCell
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import MspId, TenantId
+from nac.methods import DEFAULT_METHODS, parse_offer
 from nac.models import AuditEntry, Endpoint, Site, Slot, Tenant
 from nac.msps import service as msps
 from nac.tenants import service as tenants
@@ -27,6 +28,40 @@ def test_new_tenant_holds_slot_and_default_site(app_engine: Engine, platform: Pl
     assert (site.slug, site.policy_id) == ("main", None)
     assert tenant.default_site_id == site.id
     assert tenant.status == "active"
+
+
+def test_new_tenant_offers_what_has_no_known_risk(app_engine: Engine, platform: Platform) -> None:
+    tenant = make_tenant(app_engine, platform, "alpha")
+    assert tenant.methods == list(DEFAULT_METHODS)
+    assert {"peap-mschapv2", "mschapv1"}.isdisjoint(tenant.methods)
+    assert tenant.tls_versions == ["1.2", "1.3"]
+
+
+def test_offer_is_changed_in_part_and_audited(app_engine: Engine, platform: Platform) -> None:
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+
+        def change(**asked: str | None) -> Tenant:
+            offer = parse_offer(**({"methods": None, "tls_versions": None} | asked))
+            return tenants.set_offer(session, actor=ACTOR, tenant_id=tenant_id, offer=offer)
+
+        assert change(methods="mab, EAP-TLS").methods == ["mab", "eap-tls"]
+        assert change(tls_versions="1.3").methods == ["mab", "eap-tls"]
+        assert change(tls_versions="1.3").tls_versions == ["1.3"]
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.set")).all()
+        assert len(entries) == 2
+        assert entries[0].before["methods"] == list(DEFAULT_METHODS)
+        assert entries[0].after["methods"] == ["mab", "eap-tls"]
+
+
+@pytest.mark.parametrize("column", ["methods", "tls_versions"])
+@pytest.mark.parametrize("value", [[], ["no-such"], [None], ["1.1"], ["mab", "no-such"]])
+def test_database_stores_no_offer_that_there_is_not(
+    app_engine: Engine, platform: Platform, column: str, value: list[str]
+) -> None:
+    tenant_id = make_tenant(app_engine, platform, "alpha").id
+    with pytest.raises(InvalidInput), session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(update(Tenant).values({column: value}))
 
 
 def test_tenants_are_spread_over_cells_with_most_free_slots(

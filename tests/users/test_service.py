@@ -12,6 +12,7 @@ from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.users import service as users
+from nac.users.passwords import nt_hash
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 
 PASSWORD = "correct horse"
@@ -47,6 +48,39 @@ def test_password_is_hashed_as_rlm_pap_reads_it(session: Session, who: dict[str,
 def test_password_for_chap_is_stored_sealed_for_that_user(session: Session, who: dict[str, object]) -> None:
     user = users.create_user(session, **who, name="ann", password=PASSWORD, seal_for_chap=seal)
     assert user.password_sealed == seal(PASSWORD.encode(), f"user:{user.id}")
+
+
+def test_nt_hash_is_stored_only_for_whom_it_is_asked_sealed_for_that_user(
+    session: Session, who: dict[str, object]
+) -> None:
+    plain = users.create_user(session, **who, name="ann", password="password")
+    assert plain.nt_hash_sealed is None
+    user = users.create_user(session, **who, name="ben", password="password", seal_for_mschap=seal)
+    # The hash of "password" as every list of known ones has it.
+    assert user.nt_hash_sealed == seal(b"8846f7eaee8fb117ad06bdd830b7586c", f"user-nt-hash:{user.id}")
+    assert [entry.after["mschap"] for entry in audit.list_entries(session) if entry.target == "ben"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("password", "digest"),
+    # RFC 2759 9.2; and what openssl dgst -md4 says of characters beyond ASCII in UTF-16.
+    [("clientPass", "44ebba8d5312b8d611474411f56989ae"), ("pässwörd ☕", "da9beb067c0e1a9f007f3247fb1830c2")],
+)
+def test_nt_hash_is_that_of_the_rfc(password: str, digest: str) -> None:
+    assert nt_hash(password) == digest
+
+
+def test_new_password_keeps_its_nt_hash_unless_said_otherwise(session: Session, who: dict[str, object]) -> None:
+    user = users.create_user(session, **who, name="ann", password=PASSWORD)
+
+    def change(password: str, **more: object) -> bytes | None:
+        return users.change_password(session, **who, name="ann", password=password, seal=seal, **more).nt_hash_sealed
+
+    assert change("battery staple") is None
+    first = change("battery staple", mschap=True)
+    assert first == seal(nt_hash("battery staple").encode(), f"user-nt-hash:{user.id}")
+    assert change("another staple") == seal(nt_hash("another staple").encode(), f"user-nt-hash:{user.id}")
+    assert change("battery staple", mschap=False) is None
 
 
 def test_name_is_one_user_in_any_case(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:

@@ -1,0 +1,80 @@
+"""Which EAP type a device is asked for, out of those that its tenant offers (RFC 3748 5.3).
+
+radiusd starts with the type in EAP-Type of its control list. A device that wants another answers with a NAK that lists
+what it would do; of that list radiusd may take nothing but the type in EAP-Type again, which is named here.
+"""
+
+from collections import OrderedDict
+from functools import lru_cache
+
+from radius.module.request import Attributes
+
+# rlm_eap's names by number (IANA, "Method Types" of EAP).
+_BY_NUMBER = {4: "MD5", 13: "TLS", 21: "TTLS", 25: "PEAP"}
+# What runs in each; a tenant's devices are asked for the first that is offered, unless they are known to want another.
+_METHODS = {"TLS": ("eap-tls",), "TTLS": ("eap-ttls-pap", "eap-ttls-mschapv2"), "PEAP": ("peap-mschapv2",)}
+TUNNELLED_METHODS = (*_METHODS["TTLS"], *_METHODS["PEAP"])
+# Of a conversation that ends before it is known what runs inside.
+METHOD_OF_TYPE = {"TLS": "eap-tls", "TTLS": "eap-ttls", "PEAP": "peap"}
+_TUNNELS = ("TTLS", "PEAP")
+UNFINISHED_TUNNELS = tuple(METHOD_OF_TYPE[name] for name in _TUNNELS)
+_NAK_TYPES_AT = 5
+
+# Devices that were asked for another type than they wanted; 200 bytes each.
+MAX_DEVICES = 20_000
+
+
+@lru_cache(maxsize=512)
+def offered_types(methods: tuple[str, ...], *, mab: bool) -> tuple[str, ...]:
+    """Best first; `mab`: the identity is a MAC address, for which alone EAP-MD5 is."""
+    types = tuple(name for name, inside in _METHODS.items() if any(method in methods for method in inside))
+    return ("MD5", *types) if mab and "mab" in methods else types
+
+
+def proposed_types(nak: str) -> tuple[str, ...]:
+    """The types that a NAK lists, in its order, those of no name here by number; `nak` is its EAP-Message in hex."""
+    return tuple(_BY_NUMBER.get(number, str(number)) for number in bytes.fromhex(nak[2:])[_NAK_TYPES_AT:] if number)
+
+
+class WantedTypes:
+    """What devices wanted last, where it was not what they would be asked for: it spares them two packets."""
+
+    def __init__(self, max_devices: int = MAX_DEVICES) -> None:
+        self._max_devices = max_devices
+        # (slot, MAC address) -> type
+        self._wanted: OrderedDict[tuple[int, str], str] = OrderedDict()
+
+    def first_of(self, offered: tuple[str, ...], slot: int, mac: str) -> str:
+        wanted = self._wanted.get((slot, mac))
+        return wanted if wanted in offered else offered[0]
+
+    def remember(self, slot: int, mac: str, wanted: str) -> None:
+        if not mac:
+            return
+        self._wanted[slot, mac] = wanted
+        self._wanted.move_to_end((slot, mac))
+        if len(self._wanted) > self._max_devices:
+            self._wanted.popitem(last=False)
+
+
+def eap_method(eap_type: str, state: Attributes) -> str:
+    """The method of a conversation, by the type of its last packet and what radiusd keeps of it."""
+    inside = state.get("Admit-Method")
+    if inside and eap_type in _TUNNELS:
+        return inside[0]
+    found = METHOD_OF_TYPE.get(eap_type)
+    return found or ("mab" if "Admit-MAB-Password" in state else "eap")
+
+
+def offer(methods: tuple[str, ...]) -> str:
+    """For the detail of a reject."""
+    return f"offered here: {', '.join(methods)}"
+
+
+def tls_version_inside(noted: str) -> str:
+    """Of a conversation whose tunnel stands, of what radiusd has noted ("TLS 1.2").
+
+    radiusd notes the version when a handshake ends with nothing but the handshake. With TLS 1.3 alone may a device's
+    data follow at once, and then it notes none (tls_handshake_recv in src/main/tls.c of 3.2.7).
+    """
+    return noted.removeprefix("TLS ") or "1.3"

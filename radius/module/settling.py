@@ -1,0 +1,126 @@
+"""The end of every request: is it heard at all, and once there is a verdict, count it, journal it, and answer."""
+
+import time
+
+from nac.journal.records import AuthRecord
+from nac.mac import normalise_mac
+from nac.packet_values import visible_pairs
+from nac.replica.records import SlotRecord
+from radius.module import mschap
+from radius.module import radiusd_api as radiusd
+from radius.module.cell import Cell, Journal, log_exception, say_not_ready
+from radius.module.decision import NOWHERE, Case
+from radius.module.passphrases import PassphraseOpener, complete
+from radius.module.policies import Outcome
+from radius.module.request import AccessRequest, collect, first
+from radius.module.settings import CANARY_MAC, CANARY_NAS
+
+# RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
+MAX_NAME = 253
+
+_DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
+# Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
+_PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"),)
+
+
+class Settler:
+    def __init__(self, cell: Cell, journal: Journal) -> None:
+        self._cell = cell
+        self._journal = journal
+        self._open_passphrase = PassphraseOpener(cell.settings.cell_key_file)
+
+    def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
+        """A reason not to hear the request at all, or ""; `identity` is who asks, inside the tunnel if there is one."""
+        if slot.status != "active":
+            return "tenant-suspended"
+        limited = self._cell.limiter.is_limited(
+            _limiter_key(request, identity), limit=slot.failure_limit, window_seconds=slot.failure_window_seconds, at=at
+        )
+        return "rate-limited" if limited else ""
+
+    def settle(self, case: Case, outcome: Outcome, started: int) -> radiusd.Answer:
+        """Count, journal and answer; `started` is of perf_counter_ns."""
+        slot = case.place.slot
+        if not outcome.permitted and _is_canary(case.request):
+            return radiusd.REJECT, {"config": _DECIDED}
+        if slot is None:
+            say_not_ready(case.request.slot, case.at)
+            return radiusd.REJECT, {"config": _DECIDED}
+        if outcome.needs_passphrase or outcome.passphrase:
+            outcome = complete(case, outcome, self._open_passphrase)
+        suppressed = self._limit(case, slot, outcome)
+        if suppressed is not None:
+            self._journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
+        if outcome.permitted:
+            return radiusd.UPDATED, {"reply": outcome.sent, "config": _PERMITTED}
+        return radiusd.REJECT, {"config": _DECIDED, "reply": mschap.error(case.request, case.method, outcome.reason)}
+
+    def _limit(self, case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
+        """Counts a failure. Rejects this record also stands for, or None where it is not to be logged."""
+        if outcome.permitted:
+            return 0
+        key = _limiter_key(case.request, case.identity)
+        if outcome.reason == "rate-limited":
+            return self._cell.limiter.suppressed_before(key, at=case.at)
+        self._cell.limiter.count_failure(key, window_seconds=slot.failure_window_seconds, at=case.at)
+        return 0
+
+    def record_internal_error(self, lists: radiusd.Lists) -> radiusd.Answer:
+        """The decision failed: say so in the log of decisions, as far as the request can still be read."""
+        try:
+            case = Case(AccessRequest(lists["request"]), "unknown", collect(lists["session-state"]))
+            with self._cell.replica.begin() as view:
+                # Nothing more than whose log it belongs to: what failed may be the way to the site.
+                case.place = NOWHERE._replace(slot=view.slot(case.request.slot))
+            if case.place.slot is not None:
+                self._journal.append(_record(case, Outcome(False, "internal-error"), 0, 0))
+        except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands
+            log_exception("record_internal_error")
+        return radiusd.REJECT, {"config": _DECIDED}
+
+
+def _limiter_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
+    # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
+    station = request.mac or normalise_mac(request.user_name)
+    return request.slot, request.nas_key(), station or identity[:MAX_NAME]
+
+
+def _is_canary(request: AccessRequest) -> bool:
+    """The agent's question whether we answer: it belongs in no tenant's log."""
+    return request.nas_identifier == CANARY_NAS and request.mac == CANARY_MAC
+
+
+def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: int) -> AuthRecord:
+    request = case.request
+    return AuthRecord(
+        case.at,
+        request.slot,
+        case.place.slot.tenant_id if case.place.slot else "",
+        case.place.site_id,
+        case.place.nas_id,
+        request.nas_address,
+        request.nas_identifier,
+        request.nas_port,
+        request.mac,
+        case.identity[:MAX_NAME],
+        case.method,
+        outcome.permitted,
+        outcome.reason,
+        outcome.detail,
+        outcome.rule_id,
+        outcome.rule_name,
+        outcome.policy_id,
+        outcome.policy_version,
+        outcome.vlan,
+        outcome.reply,
+        first(case.certificate, "TLS-Client-Cert-Serial"),
+        case.tls_version,
+        case.resumed,
+        first(case.state, "Admit-Conversation"),
+        visible_pairs(request.pairs),
+        case.facts,
+        spent_microseconds,
+        suppressed,
+        outcome.verdict,
+        outcome.monitored,
+    )

@@ -1,0 +1,269 @@
+"""What a tenant offers: no other method begins, at once and without a restart, and each device gets its own quickly."""
+
+import ssl
+
+import pytest
+
+from loadtest.packet import ACCESS_CHALLENGE, ACCESS_REJECT
+from nac.methods import DEFAULT_METHODS, METHODS
+from tests.radius.devices import Device
+from tests.radius.nas import radclient
+from tests.radius.supplicant import (
+    PEAP,
+    TLS_1_2,
+    TLS_1_3,
+    TTLS_EAP,
+    TTLS_MSCHAPV2,
+    TTLS_PAP,
+    eap_md5,
+    eap_password,
+    eap_tls,
+    new_mac,
+)
+from tests.radius.tenants import PASSWORD, PRINTER
+from tests.radius.tunnel import IDENTITY, NAK, RESPONSE, Tunnel, eap
+
+
+@pytest.fixture
+def offer(cell, replica):
+    def offer(*methods, tls_versions=("1.2", "1.3")):
+        with replica.begin() as batch:
+            record = cell.alpha.slot_record(methods=methods, tls_versions=tls_versions)
+            batch.put_slot(cell.alpha.slot, record)
+
+    return offer
+
+
+def without(method):
+    return tuple(name for name in METHODS if name != method)
+
+
+def assert_refused(cell, reason, method):
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (False, reason, method)
+    return record
+
+
+def log_in(cell, method):
+    """By that method, as a well-behaved device; whether it came in, and the method that the log names otherwise."""
+    tenant, mac = cell.alpha, new_mac()
+    station = f'Calling-Station-Id="{mac}"'
+    match method:
+        case "mab":
+            reply = radclient(tenant, f'User-Name="{PRINTER}"', f'User-Password="{PRINTER}"')
+            return reply.code == "Access-Accept", "mab"
+        case "eap-tls":
+            return eap_tls(tenant, tenant.clients["laptop"]).run().accepted, "eap"
+        case "eap-ttls-pap":
+            return eap_password(tenant, TTLS_PAP, "anna").run().accepted, "eap-ttls-pap"
+        case "eap-ttls-mschapv2":
+            return eap_password(tenant, TTLS_MSCHAPV2, "anna").run().accepted, "eap-ttls-mschapv2"
+        case "peap-mschapv2":
+            return eap_password(tenant, PEAP, "anna").run().accepted, "eap"
+        case "pap" | "chap":
+            attribute = {"pap": "User-Password", "chap": "CHAP-Password"}[method]
+            reply = radclient(tenant, 'User-Name="anna"', f'{attribute}="{PASSWORD}"', station)
+            return reply.code == "Access-Accept", method
+    return None
+
+
+LOGINS = ("mab", "eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2", "pap", "chap")
+
+
+@pytest.mark.parametrize("method", LOGINS)
+def test_method_is_refused_where_it_is_all_that_is_not_offered(cell, offer, method):
+    offer(*without(method))
+    accepted, known_as = log_in(cell, method)
+    assert not accepted
+    record = assert_refused(cell, "method-not-offered", known_as)
+    assert record.detail.endswith(f"offered here: {', '.join(without(method))}")
+
+
+@pytest.mark.parametrize("method", LOGINS)
+def test_method_comes_in_where_it_is_all_that_is_offered(cell, offer, method):
+    offer(method)
+    assert log_in(cell, method)[0]
+    assert cell.decision().method == method
+
+
+@pytest.mark.parametrize("method", LOGINS)
+def test_change_is_in_force_with_the_next_request(cell, offer, method):
+    offer(method)
+    assert log_in(cell, method)[0]
+    offer(*without(method))
+    assert not log_in(cell, method)[0]
+
+
+@pytest.mark.parametrize("way", [PEAP, TTLS_PAP, TTLS_MSCHAPV2, TTLS_EAP])
+def test_no_tunnel_begins_that_is_not_offered(cell, offer, way):
+    """The device is not even shown our certificate, so it cannot be asked for a password."""
+    offer("eap-tls", "mab", "pap")
+    seen = eap_password(cell.alpha, way, "anna").run()
+    assert seen.codes == ["Access-Challenge", "Access-Reject"]
+    assert seen.eap_failure
+    assert cell.certificates_sent() == []
+    record = assert_refused(cell, "method-not-offered", "eap")
+    assert record.detail == f"the device wants EAP-{way[0]}; offered here: eap-tls, mab, pap"
+
+
+def test_peap_is_off_by_default(cell):
+    assert not eap_password(cell.alpha, PEAP, "anna").run().accepted
+    assert_refused(cell, "method-not-offered", "eap")
+
+
+def test_tenant_offers_for_itself_alone(cell, offer):
+    offer(*METHODS)
+    assert eap_password(cell.alpha, PEAP, "anna").run().accepted
+    assert not eap_password(cell.bravo, PEAP, "anna").run().accepted
+
+
+def test_no_eap_at_all_is_refused_at_the_identity(cell, offer):
+    offer("pap", "chap")
+    tunnel = Tunnel(cell.alpha)
+    tunnel.ask(eap(RESPONSE, 0, IDENTITY, b"anonymous"))
+    assert tunnel.code == ACCESS_REJECT
+    assert assert_refused(cell, "method-not-offered", "eap").detail == "offered here: pap, chap"
+
+
+def test_eap_md5_is_for_mac_addresses_alone(cell, offer):
+    offer(*METHODS)
+    assert not eap_md5(cell.alpha, "anna", PASSWORD, mac=new_mac()).run().accepted
+    record = assert_refused(cell, "method-not-offered", "eap")
+    assert record.detail.startswith("the device wants EAP-MD5; ")
+
+
+def test_eap_md5_goes_with_mab(cell, offer):
+    offer(*without("mab"))
+    assert not eap_md5(cell.alpha, PRINTER, PRINTER, mac=PRINTER).run().accepted
+    assert_refused(cell, "method-not-offered", "eap")
+
+
+class TestNak:
+    """A NAK may list several types, in the order in which the device likes them (RFC 3748 5.3.1)."""
+
+    def begin(self, cell, proposed, *, outer="anonymous", mac=""):
+        tunnel = Tunnel(cell.alpha, outer=outer, mac=mac)
+        first = tunnel.ask(eap(RESPONSE, 0, IDENTITY, outer.encode()))
+        assert tunnel.code == ACCESS_CHALLENGE
+        return tunnel, first[4], tunnel.ask(eap(RESPONSE, first[1], NAK, bytes(proposed)))
+
+    @pytest.mark.parametrize(
+        ("offered", "proposed", "begun"),
+        [
+            (DEFAULT_METHODS, (21,), 21),
+            (DEFAULT_METHODS, (25, 21), 21),
+            (DEFAULT_METHODS, (43, 52, 21), 21),
+            (METHODS, (25, 21), 25),
+            (METHODS, (21, 25), 21),
+            (("eap-tls", "peap-mschapv2"), (21, 25), 25),
+            (("eap-ttls-pap",), (13, 21, 25), None),
+        ],
+    )
+    def test_first_that_is_offered_begins(self, cell, offer, offered, proposed, begun):
+        offer(*offered)
+        tunnel, _, answer = self.begin(cell, proposed)
+        if begun is None:
+            # It refused TTLS, which is all there is, and wants it.
+            assert tunnel.code == ACCESS_REJECT
+        else:
+            assert (tunnel.code, answer[4]) == (ACCESS_CHALLENGE, begun)
+
+    @pytest.mark.parametrize("proposed", [(), (0,), (1,), (3,), (25,), (4,), (6,), (255,), (254, 25), (25,) * 250])
+    def test_nothing_that_is_offered_is_refused(self, cell, proposed):
+        tunnel, _, _ = self.begin(cell, proposed)
+        assert tunnel.code == ACCESS_REJECT
+        assert_refused(cell, "method-not-offered", "eap")
+
+    def test_second_nak_begins_another_type_or_none(self, cell, offer):
+        offer(*METHODS)
+        tunnel, _, answer = self.begin(cell, (21,))
+        answer = tunnel.ask(eap(RESPONSE, answer[1], NAK, b"\x19"))
+        assert (tunnel.code, answer[4]) == (ACCESS_CHALLENGE, 25)
+
+    def test_type_that_nobody_asked_for_is_not_taken(self, cell, offer):
+        offer(*METHODS)
+        tunnel = Tunnel(cell.alpha)
+        first = tunnel.ask(eap(RESPONSE, 0, IDENTITY, b"anonymous"))
+        tunnel.ask(eap(RESPONSE, first[1], 25, bytes(20)))
+        assert tunnel.code == ACCESS_REJECT
+
+    @pytest.mark.parametrize(
+        ("offered", "first"),
+        [
+            (METHODS, 13),
+            (DEFAULT_METHODS, 13),
+            (("eap-ttls-pap", "peap-mschapv2"), 21),
+            (("eap-ttls-mschapv2",), 21),
+            (("peap-mschapv2", "pap"), 25),
+        ],
+    )
+    def test_best_that_is_offered_is_asked_for_first(self, cell, offer, offered, first):
+        offer(*offered)
+        assert self.begin(cell, (0,))[1] == first
+
+    def test_device_that_wanted_another_type_is_asked_for_it_at_its_next_visit(self, cell):
+        mac = new_mac()
+        assert self.begin(cell, (21,), mac=mac)[1] == 13
+        assert self.begin(cell, (13,), mac=mac)[1] == 21
+        assert self.begin(cell, (21,), mac=mac)[1] == 13
+        # Another device knows nothing of it.
+        assert self.begin(cell, (21,))[1] == 13
+
+    def test_type_that_is_offered_no_more_is_forgotten(self, cell, offer):
+        mac = new_mac()
+        self.begin(cell, (21,), mac=mac)
+        offer("eap-tls", "peap-mschapv2")
+        assert self.begin(cell, (0,), mac=mac)[1] == 13
+
+    def test_mac_address_is_asked_for_md5_first(self, cell):
+        mac = new_mac()
+        assert self.begin(cell, (21,), outer=mac, mac=mac)[1] == 4
+
+    def test_second_visit_takes_two_packets_less(self, cell):
+        mac = new_mac()
+        rounds = [len(eap_password(cell.alpha, TTLS_PAP, "anna", mac=mac).run().codes) for _ in range(2)]
+        assert rounds[0] - rounds[1] == 1
+
+
+@pytest.mark.parametrize("name", ["odd\xff", "office"])
+def test_nak_of_a_switch_that_sends_no_utf8_is_understood(cell, name):
+    attributes = (f"30:x:{name.encode('latin-1').hex()}", "32:s:switch-1")
+    seen = eap_password(cell.alpha, TTLS_PAP, "anna", attributes=attributes).run()
+    assert seen.accepted
+    assert cell.decision().nas_id == cell.alpha.nas_id
+
+
+class TestTlsVersions:
+    """radiusd settles on a version that is offered once it is exchanged; what it settles on before is refused."""
+
+    @pytest.mark.parametrize(("offered", "spoken"), [("1.3", TLS_1_2), ("1.2", TLS_1_3)])
+    @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2"])
+    def test_version_that_is_not_offered_is_refused(self, cell, offer, method, offered, spoken):
+        offer(*METHODS, tls_versions=(offered,))
+        assert not self.run(cell, method, spoken).accepted
+        # Inside, before anything is compared.
+        known_as = {"eap-tls": "eap-tls", "peap-mschapv2": "peap"}.get(method, "eap-ttls")
+        record = assert_refused(cell, "tls-version", known_as)
+        assert record.tls_version == spoken
+        assert record.detail.endswith(f"offered here: {offered}")
+
+    @pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+    @pytest.mark.parametrize("method", ["eap-tls", "eap-ttls-pap", "eap-ttls-mschapv2", "peap-mschapv2"])
+    def test_version_that_is_offered_alone_comes_in(self, cell, offer, method, version):
+        offer(*METHODS, tls_versions=(version,))
+        assert self.run(cell, method, version).accepted
+
+    def test_resumed_session_of_a_version_that_is_offered_no_more_is_refused(self, cell, offer):
+        device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_2)
+        device.visit(cell.alpha)
+        cell.forget_records()
+        offer(*METHODS, tls_versions=("1.3",))
+        device.visit(cell.alpha, expected=ACCESS_REJECT)
+        assert_refused(cell, "tls-version", "eap-tls")
+
+    @staticmethod
+    def run(cell, method, version):
+        if method == "eap-tls":
+            return eap_tls(cell.alpha, cell.alpha.clients["laptop"], version).run()
+        way = {"eap-ttls-pap": TTLS_PAP, "eap-ttls-mschapv2": TTLS_MSCHAPV2, "peap-mschapv2": PEAP}[method]
+        return eap_password(cell.alpha, way, "anna", version=version).run()

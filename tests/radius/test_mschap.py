@@ -1,0 +1,160 @@
+"""MS-CHAP outside of tunnels, as VPN gateways and consoles use it."""
+
+import os
+import re
+
+import pytest
+
+from nac.methods import METHODS
+from nac.replica.records import UserRecord, nt_hash_context
+from nac.users.passwords import hash_password, nt_hash
+from tests.radius import mschap
+from tests.radius.nas import radclient
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PASSWORD
+
+
+@pytest.fixture(autouse=True)
+def everything_offered(cell, replica):
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=METHODS))
+
+
+def v2(name, password, *, identifier=7, spoken=None):
+    """Name and attributes of MS-CHAPv2 (RFC 2548 2.3.2); `spoken` is the name that is computed with."""
+    challenge, peer = os.urandom(16), os.urandom(16)
+    answer = mschap.response_v2(challenge, peer, spoken or name, password)
+    value = bytes((identifier, 0)) + peer + bytes(8) + answer
+    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP2-Response=0x{value.hex()}"
+
+
+def v1(name, password, *, identifier=7):
+    """Name and attributes of MS-CHAPv1 (RFC 2548 2.1.3): the NT response counts."""
+    challenge = os.urandom(8)
+    value = bytes((identifier, 1)) + bytes(24) + mschap.response_v1(challenge, password)
+    return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
+
+
+def ask(cell, credentials):
+    name, *lines = credentials
+    return radclient(cell.alpha, f'User-Name="{name}"', *lines, f'Calling-Station-Id="{new_mac()}"')
+
+
+each_version = pytest.mark.parametrize(("version", "method"), [(v1, "mschapv1"), (v2, "mschapv2")])
+
+
+@each_version
+@pytest.mark.parametrize("name", ["anna", "ANNA"])
+def test_right_password_is_permitted_with_keys(cell, version, method, name):
+    reply = ask(cell, version(name, PASSWORD))
+    assert reply.code == "Access-Accept"
+    assert reply.attributes["Tunnel-Private-Group-Id:1"] == "30"
+    keys = ("MS-MPPE-Send-Key", "MS-MPPE-Recv-Key") if method == "mschapv2" else ("MS-CHAP-MPPE-Keys",)
+    assert all(re.fullmatch("0x[0-9a-f]{32,}", reply.attributes[key]) for key in keys)
+    assert "MS-MPPE-Encryption-Policy" in reply.attributes
+    record = cell.decision()
+    assert (record.permitted, record.rule_id, record.method) == (True, "staff", method)
+    assert record.request["user.name"] == ("anna",)
+    assert not [name for name in record.request if "CHAP" in name or "MPPE" in name]
+
+
+def test_device_is_shown_that_we_know_the_password_too(cell):
+    """RFC 2759 8.7: the authenticator response, after the identifier of what it answers."""
+    reply = ask(cell, v2("anna", PASSWORD, identifier=0x41))
+    assert re.fullmatch(rb"AS=[0-9A-F]{40}", bytes.fromhex(reply.attributes["MS-CHAP2-Success"][2:]))
+
+
+@each_version
+@pytest.mark.parametrize(
+    ("name", "password", "reason", "code"),
+    [
+        ("anna", "wrong password", "wrong-password", 691),
+        ("anna", PASSWORD + " ", "wrong-password", 691),
+        # As for a wrong password: nobody learns by it which names there are.
+        ("nobody", PASSWORD, "unknown-user", 691),
+        ("bravo-user", PASSWORD, "unknown-user", 691),
+        ("pap-only", PASSWORD, "mschap-not-allowed", 691),
+        ("disabled", PASSWORD, "user-disabled", 647),
+        ("lapsed", PASSWORD, "user-disabled", 647),
+        ("guest", PASSWORD, "rule-denied", 649),
+        ("guest", "wrong password", "wrong-password", 691),
+    ],
+)
+def test_who_may_not_come_in_is_told_why(cell, version, method, name, password, reason, code):
+    reply = ask(cell, version(name, password, identifier=0x42))
+    assert reply.code == "Access-Reject"
+    assert not [name for name in reply.attributes if "Success" in name or "Key" in name or "Tunnel" in name]
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (False, reason, method)
+    challenge = "[0-9a-f]{32} V=3 M=[A-Z].*" if method == "mschapv2" else "[0-9a-f]{16} V=2"
+    assert re.fullmatch(f"BE={code} R=0 C={challenge}", reply.attributes["MS-CHAP-Error"])
+
+
+@each_version
+def test_mac_address_has_no_password(cell, version, method):
+    reply = ask(cell, version("02a0c0000001", PASSWORD))
+    assert reply.code == "Access-Reject"
+    assert cell.decision().method == "mab"
+
+
+@pytest.mark.parametrize(("identifier", "shown"), [(0, r"\000"), (0x22, r"\""), (0x5C, r"\\"), (0xFF, r"\377")])
+def test_error_repeats_any_identifier(cell, identifier, shown):
+    for name in ("nobody", "anna"):
+        reply = ask(cell, v2(name, "wrong password", identifier=identifier))
+        assert reply.attributes["MS-CHAP-Error"].startswith(f"{shown}E=691")
+    assert [record.reason for record in cell.decisions()] == ["unknown-user", "wrong-password"]
+
+
+@pytest.mark.parametrize("method", ["mschapv1", "mschapv2"])
+def test_method_that_is_not_offered_is_refused(cell, replica, method):
+    others = tuple(name for name in METHODS if name != method)
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=others))
+    credentials = {"mschapv1": v1, "mschapv2": v2}
+    assert ask(cell, credentials[method]("anna", PASSWORD)).code == "Access-Reject"
+    assert (cell.decision().reason, cell.decision().method) == ("method-not-offered", method)
+    other = next(name for name in credentials if name != method)
+    assert ask(cell, credentials[other]("anna", PASSWORD)).code == "Access-Accept"
+
+
+def test_version_1_is_off_by_default(cell):
+    assert radclient(cell.bravo, 'User-Name="anna"', *v1("anna", PASSWORD)[1:]).code == "Access-Reject"
+    assert cell.decision().reason == "method-not-offered"
+
+
+@pytest.mark.parametrize(("name", "spoken"), [(r"OFFICE\anna", "anna"), ("anna@office.example", "anna@office.example")])
+def test_name_with_a_domain_is_a_name_of_its_own(cell, replica, name, spoken):
+    """Windows puts the domain before the name, and leaves it out of what it computes (RFC 2759 8.2)."""
+    with replica.begin() as batch:
+        sealed = cell.sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context("0"))
+        stored = UserRecord("0", name.lower(), False, ("staff",), hash_password(PASSWORD), b"", 0, sealed)
+        batch.put_user(cell.alpha.number, stored)
+    name_line, *lines = v2(name, PASSWORD, spoken=spoken)
+    assert ask(cell, (name_line.replace("\\", "\\\\"), *lines)).code == "Access-Accept"
+    assert cell.decision().request["user.name"] == (name.lower(),)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("MS-CHAP-Challenge=0x00",),
+        ("MS-CHAP2-Response=0x00",),
+        ("MS-CHAP2-Response=0x00", "MS-CHAP-Challenge=0x00"),
+        (f"MS-CHAP2-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 16}"),
+        (f"MS-CHAP2-Response=0x{'00' * 50}",),
+        (f"MS-CHAP-Response=0x{'00' * 50}", f"MS-CHAP-Challenge=0x{'00' * 8}"),
+        (f"MS-CHAP2-Response=0x{'ff' * 100}", f"MS-CHAP-Challenge=0x{'ff' * 100}"),
+        ("MS-CHAP2-CPW=0x00",),
+    ],
+    ids=range(8),
+)
+def test_noise_is_rejected(cell, lines):
+    assert ask(cell, ("anna", *lines)).code == "Access-Reject"
+    assert cell.decision().permitted is False
+
+
+def test_lan_manager_response_is_no_credential(cell):
+    challenge = os.urandom(8)
+    value = bytes((7, 0)) + mschap.response_v1(challenge, PASSWORD) + bytes(24)
+    lines = f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
+    assert ask(cell, ("anna", *lines)).code == "Access-Reject"

@@ -1,0 +1,441 @@
+"""What is said inside a tunnel by whoever means no good: nobody comes in, and the log tells who tried."""
+
+import os
+import ssl
+
+import pytest
+
+from loadtest.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REJECT,
+    CALLING_STATION_ID,
+    NAS_IDENTIFIER,
+    USER_NAME,
+)
+from nac.methods import DEFAULT_METHODS, METHODS
+from nac.replica.records import UserRecord
+from nac.users.passwords import hash_password
+from tests.radius import mschap
+from tests.radius.devices import Device
+from tests.radius.supplicant import TTLS_PAP, eap_password
+from tests.radius.tenants import PASSWORD, PRINTER
+from tests.radius.tunnel import (
+    CHAP_CHALLENGE,
+    CHAP_PASSWORD,
+    EAP_AVP,
+    GTC,
+    IDENTITY,
+    MD5,
+    MSCHAPV2,
+    NAK,
+    PEAP,
+    RESPONSE,
+    TLS,
+    TTLS,
+    USER_PASSWORD,
+    Tunnel,
+    avp,
+    eap,
+    login,
+)
+
+RIGHT = PASSWORD.encode()
+MICROSOFT = 311
+VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+both_versions = pytest.mark.parametrize("version", VERSIONS)
+
+
+@pytest.fixture(autouse=True)
+def everything_offered(cell, replica):
+    with replica.begin() as batch:
+        for tenant in cell.tenants.values():
+            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+
+
+def assert_rejected(cell, tunnel, reason, *, method, identity):
+    assert tunnel.code == ACCESS_REJECT
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method, record.identity) == (False, reason, method, identity)
+    assert record.mac == tunnel.mac
+
+
+@both_versions
+def test_well_behaved_one_is_permitted_so_the_tests_below_can_fail(cell, version):
+    tunnel = Tunnel(cell.alpha, version=version).open()
+    assert tunnel.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
+    assert cell.decision().rule_id == "staff"
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "reason", "identity"),
+        [
+            (b"nobody\xff\xfe", "unknown-user", "nobody=FF=FE"),
+            (b"\xff", "unknown-user", "=FF"),
+            ("nobödy".encode(), "unknown-user", "nobödy"),
+            (b"x" * 253, "unknown-user", "x" * 253),
+            # More than an attribute holds, so radiusd leaves it out.
+            (b"x" * 300, "unknown-user", "anonymous"),
+            (b"%{User-Name}", "unknown-user", "%{User-Name}"),
+            (b'back\\slash\n"quoted" `id`', "unknown-user", 'back\\slash\n"quoted" `id`'),
+            (b"anna ", "unknown-user", "anna "),
+            # Ends at the NUL, which is no part of any name: it is nobody's then, and not the user behind it.
+            (b"\0anna", "unknown-user", "anonymous"),
+        ],
+    )
+    def test_odd_name_is_nobodys(self, cell, name, reason, identity):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(login(name, RIGHT))
+        assert_rejected(cell, tunnel, reason, method="eap-ttls-pap", identity=identity)
+
+    @pytest.mark.parametrize(
+        ("name", "identity"),
+        [(b"nobody\xff\xfe", "nobody=FF=FE"), ("nobödy".encode(), "nobödy"), (b"x" * 300, "x" * 253)],
+    )
+    def test_odd_name_is_nobodys_with_eap_inside(self, cell, name, identity):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, name)))
+        assert_rejected(cell, tunnel, "unknown-user", method="eap-ttls-mschapv2", identity=identity)
+
+    @pytest.mark.parametrize(
+        "name", [b"nobody\xff\xfe", b"anna\0", b"anna\0x", b"\0anna", b"x" * 300, b""], ids=range(6)
+    )
+    def test_odd_name_comes_in_by_no_peap(self, cell, name):
+        tunnel = Tunnel(cell.alpha, PEAP).open_peap(name)
+        # A name that ends at its NUL may be asked for its password, as any user is; it has to be right.
+        for _ in range(3):
+            if tunnel.code != ACCESS_CHALLENGE:
+                break
+            tunnel.say(bytes((MSCHAPV2, 2, 1, 0, 60, 49)) + bytes(49) + b"anna\0")
+        assert tunnel.code == ACCESS_REJECT
+        assert cell.decision().permitted is False
+
+    def test_name_that_is_no_utf8_leaves_a_password_with_an_escape_in_it_wrong(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(login(b"anna", b"\xff\xfe=3D"))
+        assert_rejected(cell, tunnel, "wrong-password", method="eap-ttls-pap", identity="anna")
+
+    def test_name_beyond_ascii_comes_in(self, cell, replica):
+        with replica.begin() as batch:
+            known = UserRecord("0", "änna=2", False, ("staff",), hash_password(PASSWORD), b"", 0)
+            batch.put_user(cell.alpha.number, known)
+        tunnel = Tunnel(cell.alpha).open()
+        assert tunnel.say(login("Änna=2".encode(), RIGHT)) == ACCESS_ACCEPT
+        assert cell.decision().request["user.name"] == ("änna=2",)
+
+    @pytest.mark.parametrize("inside", [login(PRINTER.encode(), PRINTER.encode()), login(b"02-A0-C0-00-00-01", b"")])
+    def test_mac_address_inside_is_never_mab(self, cell, inside):
+        tunnel = Tunnel(cell.alpha, mac=PRINTER, outer=PRINTER).open()
+        tunnel.say(inside)
+        assert tunnel.code == ACCESS_REJECT
+        assert (cell.decision().reason, cell.decision().method) == ("unknown-user", "eap-ttls-pap")
+
+    def test_user_whose_name_is_a_mac_address_is_nobody(self, cell, replica):
+        with replica.begin() as batch:
+            named = UserRecord("0", PRINTER, False, ("staff",), hash_password(PASSWORD), b"", 0)
+            batch.put_user(cell.alpha.number, named)
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(login(PRINTER.encode(), RIGHT))
+        assert_rejected(cell, tunnel, "unknown-user", method="eap-ttls-pap", identity=PRINTER)
+
+
+class TestWaysRoundTheList:
+    @pytest.mark.parametrize("kind", [MD5, GTC, TLS, TTLS, PEAP])
+    def test_no_other_eap_type_begins_inside(self, cell, kind):
+        tunnel = Tunnel(cell.alpha).open()
+        assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, _identifier(tunnel), NAK, bytes((kind,)))))
+        assert_rejected(cell, tunnel, "method-not-offered", method="eap-ttls-mschapv2", identity="anna")
+
+    @pytest.mark.parametrize("kind", [MD5, TLS, TTLS])
+    def test_other_eap_type_is_not_taken_unasked(self, cell, kind):
+        tunnel = Tunnel(cell.alpha).open()
+        assert tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna"))) == ACCESS_CHALLENGE
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, _identifier(tunnel), kind, bytes(17))))
+        assert tunnel.code == ACCESS_REJECT
+        assert cell.decision().permitted is False
+
+    @pytest.mark.parametrize(
+        "credentials",
+        [
+            avp(CHAP_PASSWORD, b"\x07" + bytes(16)),
+            avp(CHAP_PASSWORD, b"\x07" + bytes(16)) + avp(CHAP_CHALLENGE, bytes(16)),
+            avp(1, bytes(50), vendor=MICROSOFT),
+            b"",
+        ],
+        ids=["chap", "chap-challenge", "mschapv1", "nothing"],
+    )
+    def test_what_is_offered_outside_alone_is_not_taken_inside(self, cell, credentials):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(USER_NAME, b"anna") + credentials)
+        assert tunnel.code == ACCESS_REJECT
+        record = cell.decision()
+        # A challenge that is none of ours (RFC 5281 11.2.2) is not even unpacked.
+        assert record.reason in ("method-not-offered", "eap-failed")
+        assert record.permitted is False
+
+    @both_versions
+    def test_tunnel_with_nothing_inside_is_rejected(self, cell, version):
+        tunnel = Tunnel(cell.alpha, version=version).open()
+        while tunnel.say() == ACCESS_CHALLENGE:
+            continue
+        assert cell.decision().permitted is False
+        assert cell.decision().method == "eap-ttls"
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"\0" * 9, b"\xff" * 40, avp(USER_NAME, b"anna")[:9], avp(USER_PASSWORD, RIGHT), os.urandom(400)],
+        ids=["zeros", "ones", "cut", "no-name", "noise"],
+    )
+    def test_noise_inside_is_rejected(self, cell, data):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(data)
+        assert tunnel.code == ACCESS_REJECT
+        assert cell.decision().permitted is False
+
+    @pytest.mark.parametrize("offered", ["eap-ttls-pap", "eap-ttls-mschapv2"])
+    def test_inner_method_that_is_not_offered_is_refused(self, cell, replica, offered):
+        with replica.begin() as batch:
+            batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=(offered,)))
+        pap, inner_eap = Tunnel(cell.alpha).open(), Tunnel(cell.alpha).open()
+        pap.say(login(b"anna", RIGHT))
+        inner_eap.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        codes = (ACCESS_ACCEPT, ACCESS_REJECT) if offered == "eap-ttls-pap" else (ACCESS_REJECT, ACCESS_CHALLENGE)
+        assert (pap.code, inner_eap.code) == codes
+        refused = cell.decision(permitted=False)
+        assert (refused.reason, refused.detail) == ("method-not-offered", f"offered here: {offered}")
+        assert refused.method == ("eap-ttls-mschapv2" if offered == "eap-ttls-pap" else "eap-ttls-pap")
+
+
+class TestWhoIsWho:
+    def test_name_and_eap_identity_inside_must_agree(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(USER_NAME, b"guest") + avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        assert tunnel.code == ACCESS_REJECT
+        assert cell.decision().permitted is False
+
+    def test_name_may_not_change_under_way(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"guest")))
+        answer = _answer(tunnel, "guest", PASSWORD)
+        tunnel.say(avp(USER_NAME, b"anna") + avp(EAP_AVP, answer))
+        assert tunnel.code == ACCESS_REJECT
+        assert (cell.decision().identity, cell.decision().permitted) == ("guest", False)
+
+    def test_second_identity_takes_nobodys_place(self, cell):
+        """Both may come in, and have the same password."""
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"alpha-user")))
+        tunnel.say(avp(USER_NAME, b"anna") + avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        assert tunnel.code == ACCESS_REJECT
+        assert (cell.decision().identity, cell.decision().permitted) == ("alpha-user", False)
+
+    def test_outer_name_may_not_change_under_way(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.outer = "another"
+        tunnel.say(login(b"anna", RIGHT))
+        assert tunnel.code == ACCESS_REJECT
+        assert cell.decision().permitted is False
+
+    def test_place_that_the_device_states_inside_counts_for_nothing(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        lies = (
+            avp(CALLING_STATION_ID, PRINTER.encode()) + avp(NAS_IDENTIFIER, b"switch-1") + avp(6, bytes((0, 0, 0, 10)))
+        )
+        assert tunnel.say(login(b"anna", RIGHT) + lies) == ACCESS_ACCEPT
+        record = cell.decision()
+        assert (record.mac, record.nas_id, record.nas_identifier) == (tunnel.mac, "", "")
+        assert "radius.Service-Type" not in record.request
+
+    def test_state_of_another_slot_continues_nothing(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.tenant = cell.bravo
+        tunnel.say(login(b"anna", RIGHT))
+        assert tunnel.code == ACCESS_REJECT
+        assert cell.decision().tenant_id == cell.bravo.tenant_id
+
+    def test_state_of_another_conversation_inside_continues_nothing(self, cell):
+        first = Tunnel(cell.alpha).open()
+        first.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        answer = _answer(first, "anna", PASSWORD)
+        second = Tunnel(cell.bravo).open()
+        second.say(avp(USER_NAME, b"anna") + avp(24, os.urandom(16)) + avp(EAP_AVP, answer))
+        assert second.code == ACCESS_REJECT
+        assert cell.decision().permitted is False
+
+
+class TestPasswords:
+    def test_password_ends_at_its_padding(self, cell):
+        tunnel = Tunnel(cell.alpha).open()
+        assert tunnel.say(login(b"anna", RIGHT + b"\0")) == ACCESS_ACCEPT
+
+    @pytest.mark.parametrize(
+        "password", [b"", b"\0", RIGHT[:-1], RIGHT + b"x", RIGHT.upper(), b"\xff" * 20, b"x" * 240]
+    )
+    def test_no_other_password_will_do(self, cell, password):
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(login(b"anna", password))
+        assert_rejected(cell, tunnel, "wrong-password", method="eap-ttls-pap", identity="anna")
+
+    @pytest.mark.parametrize("kind", [TTLS, PEAP])
+    def test_failure_is_told_of_whatever_the_answer_is_signed_with(self, cell, kind):
+        tunnel = _asked_by_mschap(cell.alpha, kind)
+        _say_eap(tunnel, kind, _answer(tunnel, "anna", "wrong password", written=b"\xff\xfe\0anna"))
+        while tunnel.code == ACCESS_CHALLENGE:
+            tunnel.say(_tlv_of(tunnel) or b"\x1a\x04" if kind == PEAP else b"")
+        assert tunnel.code == ACCESS_REJECT
+        assert (cell.decision().reason, cell.decision().identity) == ("wrong-password", "anna")
+
+    @pytest.mark.parametrize("kind", [TTLS, PEAP])
+    def test_second_attempt_in_one_conversation_is_not_heard(self, cell, kind):
+        """rlm_eap_mschapv2 would go on, and the limiter would count one failure for fifty guesses."""
+        tunnel = _asked_by_mschap(cell.alpha, kind)
+        _say_eap(tunnel, kind, _answer(tunnel, "anna", "wrong password"))
+        assert tunnel.code == ACCESS_CHALLENGE
+        _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+        assert b"S=" not in tunnel.heard
+        while tunnel.code == ACCESS_CHALLENGE:
+            tunnel.say(_tlv_of(tunnel))
+        assert_rejected(
+            cell,
+            tunnel,
+            "wrong-password",
+            method="peap-mschapv2" if kind == PEAP else "eap-ttls-mschapv2",
+            identity="anna",
+        )
+
+    @pytest.mark.parametrize("kind", [TTLS, PEAP])
+    def test_first_attempt_is_heard_so_the_test_above_can_fail(self, cell, kind):
+        tunnel = _asked_by_mschap(cell.alpha, kind)
+        _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+        assert tunnel.code == ACCESS_CHALLENGE
+        assert b"S=" in tunnel.heard
+
+
+def _identifier(tunnel):
+    """Of the EAP request inside TTLS that was heard last."""
+    return tunnel.heard[9]
+
+
+def _asked_by_mschap(tenant, kind):
+    if kind == PEAP:
+        tunnel = Tunnel(tenant, kind).open_peap(b"anna")
+    else:
+        tunnel = Tunnel(tenant, kind).open()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+    assert tunnel.code == ACCESS_CHALLENGE
+    return tunnel
+
+
+def _say_eap(tunnel, kind, packet):
+    # PEAP of version 0 leaves the header out.
+    tunnel.say(packet[4:] if kind == PEAP else avp(EAP_AVP, packet))
+
+
+def _answer(tunnel, name, password, *, written=None):
+    """To the challenge heard inside: an EAP-MSCHAPv2 Response (draft-kamath-pppext-eap-mschapv2 2.2)."""
+    heard = tunnel.heard
+    at = 12 if tunnel.kind == TTLS else 0
+    assert heard[at] == MSCHAPV2
+    if heard[at + 1] == 1:
+        identifier, challenge = heard[at + 2], heard[at + 6 : at + 22]
+    else:
+        # A failure names the challenge of what would be the next attempt.
+        identifier = heard[at + 2]
+        challenge = bytes.fromhex(heard[heard.index(b"C=") + 2 :][:32].decode())
+    peer = os.urandom(16)
+    value = peer + bytes(8) + mschap.response_v2(challenge, peer, name, password) + b"\0"
+    signed = name.encode() if written is None else written
+    length = (5 + len(value) + len(signed)).to_bytes(2, "big")
+    data = bytes((2, identifier)) + length + bytes((len(value),)) + value + signed
+    return eap(RESPONSE, heard[9] if tunnel.kind == TTLS else 0, MSCHAPV2, data)
+
+
+def _tlv_of(tunnel):
+    """PEAP's result (EAP-TLV 33) back as it came; nothing for TTLS."""
+    at = tunnel.heard.find(bytes((33, 0x80)))
+    return (
+        eap(RESPONSE, tunnel.heard[1] if len(tunnel.heard) > 1 else 0, 33, tunnel.heard[at + 1 :]) if at >= 0 else b""
+    )
+
+
+class TestResumption:
+    @both_versions
+    def test_session_of_a_tunnel_is_not_resumed_and_the_user_is_looked_up_again(self, cell, replica, version):
+        first = Tunnel(cell.alpha, version=version).open()
+        assert first.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
+        with replica.begin() as batch:
+            gone = UserRecord("0", "anna", True, ("staff",), hash_password(PASSWORD), b"", 0)
+            batch.put_user(cell.alpha.number, gone)
+        second = Tunnel(cell.alpha, context=first.context, session=first.tls.session).open()
+        assert second.tls.session_reused is False
+        assert second.say(login(b"anna", RIGHT)) == ACCESS_REJECT
+        assert cell.decision(permitted=False).reason == "user-disabled"
+
+    @both_versions
+    @pytest.mark.parametrize("end", ["wrong password", "nothing said"])
+    def test_session_in_which_no_password_held_lets_nobody_in(self, cell, version, end):
+        """The ticket of TLS 1.3 comes before the password is asked for."""
+        first = Tunnel(cell.alpha, version=version).open()
+        first.say(login(b"anna", b"wrong") if end == "wrong password" else b"")
+        _assert_not_resumed_into(cell, Tunnel(cell.alpha, context=first.context, session=first.tls.session))
+
+    @both_versions
+    @pytest.mark.parametrize("kind", [TTLS, PEAP])
+    def test_session_of_a_certificate_opens_no_tunnel(self, cell, version, kind):
+        """radiusd 3.2.7 says that the type has changed, and resumes it all the same (cbtls_get_session)."""
+        device = Device(cell.alpha.clients["laptop"], version)
+        device.visit(cell.alpha)
+        cell.forget_records()
+        session = device._supplicant.session
+        _assert_not_resumed_into(cell, Tunnel(cell.alpha, kind, context=device._context, session=session))
+
+    def test_name_said_in_a_resumed_session_is_not_believed_without_its_password(self, cell):
+        """radiusd calls a resumed conversation a success at the next acknowledgement, whatever was being asked."""
+        device = Device(cell.alpha.clients["laptop"], ssl.TLSVersion.TLSv1_3)
+        device.visit(cell.alpha)
+        cell.forget_records()
+        tunnel = Tunnel(cell.alpha, context=device._context, session=device._supplicant.session).open()
+        assert tunnel.tls.session_reused
+        tunnel.say()
+        tunnel.say(avp(EAP_AVP, eap(RESPONSE, 0, IDENTITY, b"anna")))
+        while tunnel.code == ACCESS_CHALLENGE:
+            tunnel.say()
+        record = cell.decision()
+        assert (record.permitted, record.reason, record.identity) == (False, "eap-failed", "anna")
+
+    @both_versions
+    def test_session_of_a_tunnel_is_no_certificate(self, cell, version):
+        first = Tunnel(cell.alpha, version=version).open()
+        assert first.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
+        cell.forget_records()
+        _assert_not_resumed_into(cell, Tunnel(cell.alpha, TLS, context=first.context, session=first.tls.session))
+
+
+def _assert_not_resumed_into(cell, tunnel):
+    """Either a full handshake, which asks for everything, or a reject."""
+    try:
+        tunnel.open()
+    except (AssertionError, ssl.SSLError):
+        assert tunnel.code == ACCESS_REJECT
+    else:
+        for _ in range(5):
+            if tunnel.say(_tlv_of(tunnel)) != ACCESS_CHALLENGE:
+                break
+        assert tunnel.code == ACCESS_REJECT or not tunnel.tls.session_reused
+    assert [record for record in cell.decisions(permitted=True) if record.mac == tunnel.mac] == []
+
+
+def test_user_removed_between_two_visits_is_out_at_the_second(cell, replica):
+    assert eap_password(cell.alpha, TTLS_PAP, "anna").run().accepted
+    with replica.begin() as batch:
+        batch.delete_user(cell.alpha.number, "anna")
+    cell.forget_records()
+    assert not eap_password(cell.alpha, TTLS_PAP, "anna").run().accepted
+    assert cell.decision().reason == "unknown-user"
+
+
+def test_peap_is_off_unless_the_tenant_asks_for_it():
+    assert "peap-mschapv2" not in DEFAULT_METHODS
+    assert set(METHODS) - set(DEFAULT_METHODS) == {"peap-mschapv2", "mschapv1"}

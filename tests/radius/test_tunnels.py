@@ -1,0 +1,169 @@
+"""Passwords inside EAP-TTLS and PEAP with eapol_test: each way in, each failure, both TLS versions."""
+
+import pytest
+
+from nac.methods import METHODS
+from tests.radius.supplicant import (
+    PEAP,
+    TLS_1_1,
+    TLS_1_2,
+    TLS_1_3,
+    TTLS_EAP,
+    TTLS_MSCHAPV2,
+    TTLS_PAP,
+    eap_password,
+    new_mac,
+)
+from tests.radius.tenants import PASSWORD, PRINTER
+
+both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+METHOD = {
+    TTLS_PAP: "eap-ttls-pap",
+    TTLS_MSCHAPV2: "eap-ttls-mschapv2",
+    TTLS_EAP: "eap-ttls-mschapv2",
+    PEAP: "peap-mschapv2",
+}
+each_way = pytest.mark.parametrize("way", METHOD, ids=["ttls-pap", "ttls-mschapv2", "ttls-eap-mschapv2", "peap"])
+
+
+@pytest.fixture(autouse=True)
+def everything_offered(cell, replica):
+    with replica.begin() as batch:
+        for tenant in cell.tenants.values():
+            batch.put_slot(tenant.slot, tenant.slot_record(methods=METHODS))
+
+
+def assert_refused(cell, seen, reason, method, *, identity="anna"):
+    assert not seen.accepted
+    assert seen.codes[-1] == "Access-Reject"
+    assert seen.eap_failure
+    assert seen.vlans == []
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method, record.identity) == (False, reason, method, identity)
+    assert record.mac == seen.mac
+    return record
+
+
+@both_versions
+@each_way
+@pytest.mark.parametrize("slug", ["alpha", "bravo"])
+def test_right_password_is_permitted_as_the_inner_user(cell, slug, way, version):
+    """alpha's server certificate is chosen for each session, bravo's is baked into radiusd's configuration."""
+    tenant = cell.tenants[slug]
+    seen = eap_password(tenant, way, "anna", version=version, attributes=("32:s:switch-1",)).run()
+    assert seen.accepted, seen.output[-2000:]
+    assert seen.vlans == ["30"]
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.rule_id) == (True, "rule-permitted", "staff")
+    assert (record.method, record.tls_version, record.resumed) == (METHOD[way], version, False)
+    assert (record.tenant_id, record.nas_id, record.mac) == (tenant.tenant_id, tenant.nas_id, seen.mac)
+    # The outer name decides nothing, but is kept.
+    assert record.identity == "anna"
+    assert record.request["identity"] == ("anna",)
+    assert record.request["user.name"] == ("anna",)
+    assert record.request["user.group"] == ("staff",)
+    assert record.request["radius.User-Name"] == ("anonymous@elsewhere.example",)
+    assert record.request["tls.version"] == (version,)
+    assert PASSWORD not in str(record)
+
+
+@both_versions
+@each_way
+@pytest.mark.parametrize(
+    ("name", "password", "reason"),
+    [
+        ("anna", "wrong password", "wrong-password"),
+        ("anna", PASSWORD + "!", "wrong-password"),
+        ("nobody", PASSWORD, "unknown-user"),
+        ("disabled", PASSWORD, "user-disabled"),
+        ("lapsed", PASSWORD, "user-disabled"),
+        ("guest", PASSWORD, "rule-denied"),
+        ("guest", "wrong password", "wrong-password"),
+        # Somebody else's user, and the near miss: our own of the same kind comes in below.
+        ("bravo-user", PASSWORD, "unknown-user"),
+    ],
+)
+def test_who_may_not_come_in_is_told_why(cell, way, version, name, password, reason):
+    seen = eap_password(cell.alpha, way, name, password, version).run()
+    assert_refused(cell, seen, reason, METHOD[way], identity=name)
+
+
+@each_way
+def test_user_of_each_tenant_comes_in_at_home_alone(cell, way):
+    assert eap_password(cell.bravo, way, "bravo-user").run().accepted
+    cell.forget_records()
+    assert_refused(
+        cell, eap_password(cell.bravo, way, "alpha-user").run(), "unknown-user", METHOD[way], identity="alpha-user"
+    )
+
+
+@pytest.mark.parametrize("outer", ["", "anonymous", "disabled", "anna@other.example", PRINTER, "x" * 200])
+@both_versions
+def test_outer_name_decides_nothing(cell, outer, version):
+    """Not even a MAC address: a device that says its own is asked for MD5 first, and is no MAB for it."""
+    mac = outer if outer == PRINTER else new_mac()
+    seen = eap_password(cell.alpha, TTLS_PAP, "anna", version=version, outer=outer, mac=mac).run()
+    assert seen.accepted
+    record = cell.decision()
+    assert (record.identity, record.method, record.rule_id) == ("anna", "eap-ttls-pap", "staff")
+
+
+@pytest.mark.parametrize("way", [TTLS_MSCHAPV2, TTLS_EAP, PEAP])
+def test_user_without_nt_hash_may_not_use_mschap(cell, way):
+    seen = eap_password(cell.alpha, way, "pap-only").run()
+    assert_refused(cell, seen, "mschap-not-allowed", METHOD[way], identity="pap-only")
+
+
+def test_user_without_nt_hash_may_use_pap(cell):
+    assert eap_password(cell.alpha, TTLS_PAP, "pap-only").run().accepted
+
+
+@pytest.mark.parametrize("way", [TTLS_EAP, PEAP])
+def test_device_is_told_that_the_password_was_wrong_and_not_to_try_again(cell, way):
+    seen = eap_password(cell.alpha, way, "anna", "wrong password").run()
+    assert "EAP-MSCHAPV2: error 691" in seen.output
+    assert "EAP-MSCHAPV2: retry is not allowed" in seen.output
+
+
+@both_versions
+@each_way
+def test_device_that_distrusts_us_says_why(cell, way, version):
+    seen = eap_password(cell.alpha, way, "anna", version=version, trusts=cell.bravo.authorities.root_file).run()
+    unfinished = {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
+    record = assert_refused(cell, seen, "supplicant-alert", unfinished, identity="anonymous@elsewhere.example")
+    assert record.detail == "fatal unknown CA"
+
+
+@each_way
+def test_device_that_speaks_only_tls_1_1_is_told_so(cell, way):
+    seen = eap_password(cell.alpha, way, "anna", version=TLS_1_1).run()
+    unfinished = {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
+    record = assert_refused(cell, seen, "tls-version", unfinished, identity="anonymous@elsewhere.example")
+    assert record.detail.endswith("offered here: 1.2, 1.3")
+
+
+@both_versions
+@each_way
+def test_small_fragments_make_no_difference(cell, way, version):
+    seen = eap_password(cell.alpha, way, "anna", version=version, fragment_octets=100, attributes=("12:d:600",)).run()
+    assert seen.accepted
+    assert cell.decision().method == METHOD[way]
+
+
+@both_versions
+@each_way
+def test_conversation_under_way_is_known_by_its_type(cell, way, version):
+    eap_password(cell.alpha, way, "anna", version=version).run()
+    (sent,) = cell.certificates_sent()
+    assert sent.method == {"TTLS": "eap-ttls", "PEAP": "peap"}[way[0]]
+    assert sent.conversation == cell.decision().conversation
+
+
+@each_way
+@both_versions
+def test_each_reconnection_asks_for_the_password_and_for_policy(cell, way, version):
+    """Nothing is resumed: radiusd would not know whose session it was."""
+    seen = eap_password(cell.alpha, way, "anna", version=version, reauthentications=2).run()
+    assert seen.accepted
+    assert seen.resumptions == 0
+    assert [record.rule_id for record in cell.decisions(permitted=True)] == ["staff"] * 3

@@ -1,0 +1,50 @@
+"""What a person may write as an offer."""
+
+import pytest
+
+from nac.errors import InvalidInput
+from nac.methods import DEFAULT_METHODS, METHODS, RISKS, parse_offer, risks_of
+
+
+def methods(text):
+    return parse_offer(methods=text, tls_versions=None).methods
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("eap-tls", ("eap-tls",)),
+        (" EAP-TLS , mab,", ("mab", "eap-tls")),
+        ("eap-ttls", ("eap-ttls-pap", "eap-ttls-mschapv2")),
+        ("eap-ttls,eap-ttls-pap,pap", ("eap-ttls-pap", "eap-ttls-mschapv2", "pap")),
+        (",".join(reversed(METHODS)), METHODS),
+    ],
+)
+def test_methods_are_read_in_any_order_and_kept_in_one(text, parsed):
+    assert methods(text) == parsed
+
+
+@pytest.mark.parametrize("text", ["", ",", " , "])
+def test_no_method_at_all_is_refused(text):
+    with pytest.raises(InvalidInput, match=r"^methods: At least one is needed\. Choose from: mab, eap-tls,"):
+        methods(text)
+
+
+def test_everything_unknown_is_named_at_once():
+    with pytest.raises(InvalidInput) as caught:
+        parse_offer(methods="eap-tls,peap,leap", tls_versions="1.1,1.3,ssl")
+    assert str(caught.value) == (
+        f"methods: There is no 'peap', 'leap'. Choose from: {', '.join(METHODS)}. "
+        "tls_versions: There is no '1.1', 'ssl'. Choose from: 1.2, 1.3."
+    )
+
+
+def test_what_is_not_given_stays_as_it_is():
+    assert parse_offer(methods=None, tls_versions="1.3") == (None, ("1.3",))
+    assert parse_offer(methods="mab", tls_versions=None) == (("mab",), None)
+
+
+def test_risks_are_told_of_what_is_off_by_default_alone():
+    assert risks_of(DEFAULT_METHODS) == []
+    assert risks_of(METHODS) == list(RISKS.values())
+    assert risks_of(("mab", "peap-mschapv2")) == [RISKS["peap-mschapv2"]]
