@@ -140,7 +140,7 @@ def test_groups_of_the_stored_user_are_added(ask, as_tenant):
 
 def test_mistakes_of_request_and_policy_are_told_at_once(ask):
     with pytest.raises(InvalidSimulation) as caught:
-        ask({"colour": "red", "mac": "zz", "method": ["mab", "pap"]}, document={"rules": [group_rule("printers")]})
+        ask({"colour": "red", "mac": "zz", "method": ["mab", "pap"]}, document={"rules": [group_rule("plotters")]})
     assert [(side, mistake.place) for side, mistake in caught.value.mistakes] == [
         ("request", "colour"),
         ("request", "mac[0]"),
