@@ -51,7 +51,8 @@ CATALOGUE = _catalogue(
     Attribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
     Attribute("endpoint.name", "text", "Name of the endpoint"),
     Attribute("endpoint.group", "text", "Groups of the endpoint", many=True),
-    Attribute("user.name", "text", "Name of the stored user", folded=True),
+    Attribute("user.name", "text", "Name of the user whose password held", folded=True),
+    Attribute("user.source", "text", "Identity source that knows the user; missing for the tenant's own"),
     Attribute("user.group", "text", "Groups of the user", many=True),
     Attribute("certificate.common_name", "text", "Common name of the client certificate"),
     Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
@@ -70,6 +71,7 @@ CATALOGUE = _catalogue(
 RADIUS_PREFIX = "radius."
 _OPEN_PREFIXES = {
     "endpoint.attribute.": "Attribute of the endpoint, by its name",
+    "user.attribute.": "Attribute of the user, as its identity source maps it",
     RADIUS_PREFIX: "Attribute of the request, as radiusd prints it",
 }
 
@@ -91,7 +93,7 @@ def open_attributes() -> list[Attribute]:
 
 
 def _open_attribute(prefix: str, name: str) -> Attribute:
-    return Attribute(prefix + name, "text", _OPEN_PREFIXES[prefix], many=prefix == RADIUS_PREFIX, numeric=True)
+    return Attribute(prefix + name, "text", _OPEN_PREFIXES[prefix], many=prefix != "endpoint.attribute.", numeric=True)
 
 
 def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:

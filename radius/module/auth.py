@@ -20,6 +20,7 @@ from radius.module.decision import NOWHERE, Case, Places, decide_case, eap_metho
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
 from radius.module.settings import CANARY_MAC, CANARY_NAS
+from radius.module.verified import verifier_answer
 
 _cell: Cell
 _journal: Journal
@@ -66,6 +67,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
             return _certificate_sent(request)
         state = collect(lists["session-state"])
         case = Case(request, first(control, "Admit-Method") or eap_method(request, state), state)
+        case.answer = verifier_answer(control)
         with _cell.replica.begin() as view:
             case.place = _places.find(request, view)
             outcome = _explain(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)

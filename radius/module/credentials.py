@@ -11,8 +11,10 @@ from nac.mac import normalise_mac
 from nac.replica.records import SlotRecord, UserRecord
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
+from nac.users.passwords import ARGON2ID
 from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
+from radius.module.settings import VERIFIER_REALM
 
 
 class Credentials(NamedTuple):
@@ -28,6 +30,8 @@ class Credentials(NamedTuple):
 
 _EAP = Credentials("eap")
 _MAB = Credentials("mab", verified=True)
+# Takes too long for a thread of radiusd: asked of the agent's verifier by proxying, which holds none (ADR 0006).
+_ASK_VERIFIER = Credentials("pap", control=(("Proxy-To-Realm", ":=", VERIFIER_REALM),))
 
 
 def method_asked(request: AccessRequest) -> str:
@@ -91,10 +95,14 @@ def _stored_user(
 ) -> Credentials:
     user = view.user(slot.tenant, request.user_name)
     if user is None:
+        if method == "pap" and view.has_identity_sources(slot.tenant):
+            return _ASK_VERIFIER
         return Credentials(method, reason="unknown-user")
     if user.disabled or (user.valid_until and user.valid_until <= now_seconds):
         return Credentials(method, reason="user-disabled")
     if method == "pap":
+        if user.password_hash.startswith(ARGON2ID):
+            return _ASK_VERIFIER
         return Credentials(method, control=(("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
     if not user.sealed_password:
         return Credentials(method, reason="chap-not-allowed")

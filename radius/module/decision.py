@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from nac import clock
 from nac.engine import Request, decide
+from nac.identities.answer import Answer
 from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
@@ -12,6 +13,7 @@ from radius.module.failure import explain_failure
 from radius.module.policies import Outcome, Policies
 from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.resumption import CertificateUnreadable, SessionUnreadable, keep_resumable, stored_certificate
+from radius.module.verified import user_facts
 
 # Engine attributes by name.
 Facts = dict[str, Values]
@@ -93,7 +95,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("_certificate", "at", "facts", "method", "place", "request", "state")
+    __slots__ = ("_certificate", "answer", "at", "facts", "method", "place", "request", "state")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -101,6 +103,8 @@ class Case:
         self.state: Attributes = {} if state is None else state
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
+        # Of the verifier, where it was asked.
+        self.answer: Answer | None = None
         self._certificate: Attributes | None = None
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
@@ -142,6 +146,8 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.request.user_name,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
+    if case.answer is not None and not case.answer.verified:
+        return Outcome(False, case.answer.reason, case.answer.detail)
     if case.method == "eap-tls":
         refused = _admit_certificate(case, view, slot)
         if refused is not None:
@@ -190,6 +196,8 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
+    if case.answer is not None and not case.answer.verified:
+        return Outcome(False, case.answer.reason, case.answer.detail)
     reason, detail = explain_failure(case.request.values("Module-Failure-Message"))
     if case.method in ("mab", "pap", "chap") and reason in ("eap-failed", "tls-failed"):
         reason = "wrong-password"
@@ -270,10 +278,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         for name, value in endpoint.attributes.items():
             facts["endpoint.attribute." + name] = (value,)
     if case.method in ("pap", "chap"):
-        user = view.user(slot.tenant, request.user_name)
-        if user is not None:
-            facts["user.name"] = (user.name,)
-            facts["user.group"] = user.groups
+        facts |= user_facts(request.user_name, case.answer, view, slot)
 
     site_policy = policies.for_site(site, record)
     for name in site_policy.packet_reads:

@@ -15,6 +15,7 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    IdentitySourceRecord,
     NasRecord,
     PolicyRecord,
     SiteRecord,
@@ -23,7 +24,6 @@ from nac.replica.records import (
 )
 from nac.replica.store import WriteBatch
 from nac.secrets import Sealer
-from nac.users.passwords import hash_password
 from pki.bundles import certificates_pem
 from pki.issuing import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key, key_pem
@@ -32,6 +32,7 @@ from pki.openssl_names import subject_line
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 from radius.agent.materials import ServerCertificate
+from tests.radius.earlier import earlier_hash
 
 PRINTER = "02a0c0000001"
 BLOCKED = "02a0c0000002"
@@ -269,7 +270,7 @@ class Tenant:
             batch.put_endpoint(self.number, mac, record)
 
     def _fill_users(self, batch: WriteBatch, sealer: Sealer) -> None:
-        password_hash = hash_password(PASSWORD)
+        password_hash = earlier_hash(PASSWORD)
         sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}")
         yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())
         for name, disabled, groups, sealed_password, valid_until in (
@@ -283,6 +284,12 @@ class Tenant:
                 self.number,
                 UserRecord(self.user_id, name, disabled, groups, password_hash, sealed_password, valid_until),
             )
+
+    def put_source(self, batch: WriteBatch) -> None:
+        """An identity source of which the cell knows no more than that there is one."""
+        batch.put_identity_source(
+            self.number, IdentitySourceRecord(str(uuid.uuid4()), "directory", "ldap", 1, 1, b"{}", b"")
+        )
 
     def mac(self, of_alpha: str) -> str:
         """The tenant's own device of that kind: the last tenant's differ from alpha's in the second octet."""
