@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-# RFC 2865 5: 253 octets of a value; 3: 4,096 of a packet; header, Message-Authenticator and Proxy-State take.
+# RFC 2865 5: 253 octets of a value; 3: 4,096 of a packet, whose header and signatures take some 80.
 _PIECE = 253
 MAX_OCTETS = 15 * _PIECE
 # What an answer may grow to when it is inflated: some thousands of groups.
