@@ -58,6 +58,7 @@ class Directory:
         self._user_filter = Filter(settings.user_filter, placeholders=USER_PLACEHOLDERS)
         group_filter = _IN_CHAIN if settings.groups == "nested" else settings.group_filter
         self._group_filter = Filter(group_filter, placeholders=GROUP_PLACEHOLDERS)
+        self._closed = False
         self._own: list[Connection] = []
         self._users: list[Connection] = []
         self._trusted_until = 0.0
@@ -68,7 +69,7 @@ class Directory:
         except _Stale as exc:
             # Connections that lay idle may be gone without a word: new ones then have to do.
             tell(f"again, with new connections: {exc}")
-            await self.close()
+            await self._let_go()
             return await self._verify(name, password, tell)
 
     async def _verify(self, name: UserName, password: bytes, tell: Tell) -> Answer:
@@ -89,6 +90,11 @@ class Directory:
             return await self._identity(own, name, entry, tell)
 
     async def close(self) -> None:
+        """Those in use end when they are given back."""
+        self._closed = True
+        await self._let_go()
+
+    async def _let_go(self) -> None:
         idle = [*self._own, *self._users]
         self._own.clear()
         self._users.clear()
@@ -130,7 +136,10 @@ class Directory:
         except BaseException:
             await connection.end()
             raise
-        idle.append(connection)
+        if self._closed:
+            await connection.end()
+        else:
+            idle.append(connection)
 
     async def _open(self, tell: Tell) -> Connection:
         troubles = []

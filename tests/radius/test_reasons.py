@@ -10,10 +10,13 @@ from nac.reasons import REASONS
 
 SOURCE = Path(__file__).resolve().parents[2]
 FILES = sorted(
-    path for folder in ("radius/module", "radius/agent", "nac/engine") for path in (SOURCE / folder).glob("*.py")
+    path
+    for folder in ("radius/module", "radius/agent", "radius/verifier", "nac/engine", "nac/identities")
+    for path in (SOURCE / folder).glob("*.py")
 )
 # Calls whose argument at that place is a reason.
-_CALLS = {"Outcome": 1, "Failure": 0}
+_CALLS = {"Outcome": 1, "Failure": 0, "Answer": 0}
+_TABLES = ("_VERIFY_REASONS", "_AD_REASONS", "_ENTRA_REASONS")
 # Functions of the module that return a reason, or "" for none.
 _RETURNING = {"_refusal", "check_certificate"}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
@@ -50,7 +53,7 @@ def _of_assignment(node: ast.Assign) -> Iterator[str]:
         yield from _texts(node.value)
     elif isinstance(target, ast.Tuple) and _named(target.elts[0], "reason") and isinstance(node.value, ast.Tuple):
         yield from _texts(node.value.elts[0])
-    elif _named(target, "_VERIFY_REASONS") and isinstance(node.value, ast.Dict):
+    elif any(_named(target, name) for name in _TABLES) and isinstance(node.value, ast.Dict):
         for value in node.value.values:
             yield from _texts(value)
     elif _named(target, "_PHRASES") and isinstance(node.value, ast.Tuple):
