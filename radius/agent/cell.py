@@ -250,7 +250,7 @@ class CellAgent:
             )
             for stream in streams
         }
-        verifier = VerifierProcess(self._settings, self._paths, self._alarms)
+        verifier = VerifierProcess(self._settings.verifier_port, self._paths, self._alarms)
         keeper = Keeper(
             self._settings,
             self._paths,

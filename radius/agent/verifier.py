@@ -2,6 +2,7 @@
 
 import logging
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -11,7 +12,6 @@ from contextlib import suppress
 
 import msgspec
 
-from nac.settings import Settings
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
@@ -21,6 +21,8 @@ from radius.verifier.report import Orders, Report
 
 log = logging.getLogger(__name__)
 
+LOOPBACK = "127.0.0.1"
+_BUFFER_BYTES = 4 << 20
 STOP_SECONDS = 3.0
 # It reports each second.
 HANGS_SECONDS = 15
@@ -31,9 +33,10 @@ _ALARM = "verifier"
 
 
 class VerifierProcess:
-    def __init__(self, settings: Settings, paths: CellPaths, alarms: Alarms) -> None:
+    def __init__(self, port: int, paths: CellPaths, alarms: Alarms) -> None:
         self.counters: Counter[str] = Counter()
-        self._settings = settings
+        self.pid = 0
+        self._port = port
         self._paths = paths
         self._alarms = alarms
         # Counted by processes that have ended.
@@ -41,10 +44,34 @@ class VerifierProcess:
         self._troubled: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
+        sock = self._take_port(stop)
+        if sock is not None:
+            with sock:
+                self._keep_running(sock, stop)
+
+    def _take_port(self, stop: threading.Event) -> socket.socket | None:
+        """Ours as long as we live, whatever becomes of the process; None where `stop` came first."""
+        while not stop.is_set():
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                sock.bind((LOOPBACK, self._port))
+            except OSError as exc:
+                sock.close()
+                self._alarms.tell(
+                    _ALARM, f"Passwords that directories or argon2id check are refused: UDP port {self._port}: {exc}"
+                )
+                stop.wait(1)
+            else:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+                sock.setblocking(False)
+                return sock
+        return None
+
+    def _keep_running(self, sock: socket.socket, stop: threading.Event) -> None:
         backoff = 0.0
         while not stop.is_set():
             started = time.monotonic()
-            process = self._start()
+            process = self._start(sock)
             try:
                 self._follow(process, stop)
             finally:
@@ -61,20 +88,22 @@ class VerifierProcess:
             )
             stop.wait(backoff)
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _start(self, sock: socket.socket) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "radius.verifier"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=RADDB.parent.parent,
             env=bare_environment(),
+            pass_fds=(sock.fileno(),),
         )
         orders = Orders(
-            self._settings.verifier_port,
+            sock.fileno(),
             verifier_secret(self._paths),
             str(self._paths.replica),
             str(self._paths.key),
         )
+        self.pid = process.pid
         assert process.stdin is not None
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(orders) + b"\n")

@@ -6,6 +6,7 @@ It ends when its standard input does, so it never outlives the agent that owns i
 import asyncio
 import logging
 import os
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,21 +20,19 @@ from radius.verifier.server import Server, listen
 from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import Verifier
 
-log = logging.getLogger(__name__)
-
 REPORT_SECONDS = 1.0
 # Look-ups of host names, which may hang, have threads of their own.
 _RESOLVERS = 32
 
 
 async def serve(orders: Orders) -> None:
-    """Until standard input ends. Raises OSError where the port is taken."""
+    """Until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
     sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))))
     verifier = Verifier(ReplicaReader(orders.replica_directory), sources)
     server = Server(orders.secret.encode(), verifier.verify)
-    transport = await listen(server, orders.port)
+    transport = await listen(server, socket.socket(fileno=orders.socket))
     ended = loop.create_task(_end_of_input(loop))
     try:
         while not ended.done():
@@ -57,16 +56,11 @@ def _tell(report: Report) -> None:
     sys.stdout.buffer.flush()
 
 
-def main() -> int:
+def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     # One line; what follows is only its end.
     orders = msgspec.json.decode(_first_line(), type=Orders)
-    try:
-        asyncio.run(serve(orders))
-    except OSError as exc:
-        log.error("the verifier cannot serve port %d: %s", orders.port, exc)
-        return 1
-    return 0
+    asyncio.run(serve(orders))
 
 
 def _first_line() -> bytes:
@@ -81,4 +75,4 @@ def _first_line() -> bytes:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -4,7 +4,8 @@ import msgspec
 
 
 class Orders(msgspec.Struct, frozen=True):
-    port: int
+    # File descriptor of the socket, which outlives the process: what comes while it is started again waits there.
+    socket: int
     # Shared with radiusd.
     secret: str
     replica_directory: str

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 from collections import Counter, OrderedDict
 from typing import Protocol, cast
 
@@ -10,12 +11,10 @@ from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused,
 
 log = logging.getLogger(__name__)
 
-LOOPBACK = "127.0.0.1"
 # Logins under way at once, all tenants together; each tenant's own share is bounded before (gate.py).
 MOST_UNDER_WAY = 2048
 # Answers kept for repeated questions: radiusd repeats what a NAS repeats.
 KEPT_ANSWERS = 4096
-_BUFFER_BYTES = 4 << 20
 
 Address = tuple[str, int]
 # radiusd's socket, the packet's number and its authenticator: a repeated question has the same.
@@ -91,9 +90,6 @@ class Server(asyncio.DatagramProtocol):
         self.counters["unsent"] += 1
 
 
-async def listen(server: Server, port: int) -> asyncio.DatagramTransport:
-    """Raises OSError where the port is taken."""
-    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-        lambda: server, local_addr=(LOOPBACK, port)
-    )
+async def listen(server: Server, sock: socket.socket) -> asyncio.DatagramTransport:
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: server, sock=sock)
     return transport

@@ -17,6 +17,7 @@ from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, Certifi
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.agent import probe, process
+from radius.agent.generation import verifier_secret
 from radius.agent.materials import Materials, TenantMaterial
 from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, NasClient, Slot, Verifier, python_path, render
@@ -29,7 +30,6 @@ OLD_NAS = "127.0.0.66"
 OWN_SECRET_NAS = "127.0.0.77"
 OWN_SECRET = "secret-of-this-nas-alone"
 STATUS_SECRET = "status-secret-of-the-tests"
-VERIFIER_SECRET = "verifier-secret-of-the-tests"
 FREE_SLOT, FREE_SLOT_SECRET = 2, "secret-of-a-free-slot"
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
@@ -150,8 +150,9 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
             slug: _tenant(root, slug, number, ports[2 * number], ports[2 * number + 1])
             for number, slug in enumerate(plan.slugs)
         }
-        config = _config(plan, paths, tenants, Verifier(verifier_port, VERIFIER_SECRET), status_port, ports)
         sealer = Sealer(MasterKeyFile.create(paths.key))
+        verifier = Verifier(verifier_port, verifier_secret(paths))
+        config = _config(plan, paths, tenants, verifier, status_port, ports)
         replica = ReplicaWriter(paths.replica, fresh=True)
         at_end.callback(replica.close)
         tails = [JournalTail(paths.journal / stream) for stream in ("auth", "acct")]

@@ -10,7 +10,6 @@ from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from nac.identities.answer import Answer
 from tests.radius.nas import Nas, joined, mab, radclient
-from tests.radius.standalone import VERIFIER_SECRET
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.users import put_argon2_user
@@ -39,7 +38,7 @@ def source(cell, replica):
 @pytest.fixture
 def verifier(cell):
     def start(verify):
-        return running_verifier(cell.config.verifier.port, VERIFIER_SECRET, verify)
+        return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify)
 
     return start
 

@@ -1,6 +1,7 @@
 """A verifier in a thread of this process, which answers as the test says."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +39,9 @@ def running_verifier(port: int, secret: str, verify: Verify) -> Iterator[Running
         return await verify(slot, name, password)
 
     running = Running(loop, Server(secret.encode(), recorded))
-    transport = loop.run_until_complete(listen(running.server, port))
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", port))
+    transport = loop.run_until_complete(listen(running.server, sock))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
