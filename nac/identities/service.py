@@ -18,6 +18,7 @@ from nac.sealing import Seal
 from nac.validation import require_slug
 
 MOST_SOURCES = 20
+USUAL_POSITION = 100
 _MAX_SECRET_OCTETS = 1_024
 _audit: audit.Recorder[IdentitySource] = audit.Recorder("identity-source", lambda source: source.name)
 
@@ -40,7 +41,7 @@ def add_source(
     settings: Mapping[str, Any],
     secret: str | None,
     seal: Seal,
-    position: int = 100,
+    position: int = USUAL_POSITION,
     enabled: bool = True,
 ) -> IdentitySource:
     """`secret` is the password of bind_dn or the client's. Raises InvalidIdentitySource with every mistake."""
