@@ -48,7 +48,7 @@ def parse_login(datagram: bytes, secret: bytes) -> Login:
         if number in values and number != _PROXY_STATE:
             raise Refused(f"attribute {number} comes twice")
         values[number] = value
-    if values.keys() < {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
+    if not values.keys() >= {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
         raise Refused("name, password or slot is missing")
     return Login(
         identifier,

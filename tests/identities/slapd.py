@@ -56,7 +56,7 @@ class Slapd:
         self.folder = Path(tempfile.mkdtemp(prefix="admit-ldap-"))
         (self.folder / "data").mkdir()
         self.base = base
-        self.ca_certificate = _certificates(self.folder)
+        self.ca_certificate = make_certificates(self.folder)
         self.ldap_port, self.ldaps_port = _free_ports(2)
         configuration = _CONFIGURATION.format(folder=self.folder, base=base, service=f"cn=admit,{base}")
         (self.folder / "slapd.conf").write_text(configuration)
@@ -171,7 +171,7 @@ def _entry(dn: str, kind: str, *attributes: tuple[str, str]) -> str:
     return "\n" + "".join(f"{name}:: {b64encode(value.encode()).decode()}\n" for name, value in lines)
 
 
-def _certificates(folder: Path) -> str:
+def make_certificates(folder: Path) -> str:
     """ca.pem, server.pem and server.key; returns the authority in PEM."""
     now = utc_now()
 

@@ -13,11 +13,11 @@ from tests.identities.conftest import ANNA, ANNAS_PASSWORD
 from tests.identities.slapd import BASE, SERVICE_PASSWORD
 
 
-def asked(document, name, password, *, secret=SERVICE_PASSWORD, times=1) -> list[Answer]:
-    """Answers of one source that is asked one time after the other, and what it told."""
+def asked_of(make, name, password, *, times=1) -> list[Answer]:
+    """Answers of one source that is asked one time after the other."""
 
     async def run():
-        source = make_source("corp", "ldap", document, secret.encode())
+        source = make()
         try:
             addressed = addressed_to(name, source.settings.realms)
             assert addressed is not None
@@ -29,8 +29,8 @@ def asked(document, name, password, *, secret=SERVICE_PASSWORD, times=1) -> list
     return asyncio.run(run())
 
 
-def answered(document, name, password, **options) -> Answer:
-    return asked(document, name, password, **options)[0]
+def answered(document, name, password, *, secret=SERVICE_PASSWORD) -> Answer:
+    return asked_of(lambda: make_source("corp", "ldap", document, secret.encode()), name, password)[0]
 
 
 def reason(document, name, password, **options) -> str:
