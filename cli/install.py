@@ -2,7 +2,7 @@
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from cli.apt_sources import derive_backports, read_sources
 from cli.fail import Refused
 from cli.packages import (
     FREERADIUS_COMPANIONS,
+    NEEDED,
     SUPPORTED_FREERADIUS,
     Package,
     freeradius_objection,
@@ -28,14 +29,16 @@ _POLICY_TEXT = "#!/bin/sh\n# Made by admit for the time of one installation.\nex
 # Read by postgresql-15's maintainer script before it makes the cluster "main" (pg_createcluster(1)).
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/admit.conf")
 
+_POSTGRESQL = tuple(package for package in NEEDED if package.name == "postgresql-15")
+
 # Another apt (unattended-upgrades, say) may hold the lock for a while.
 _APT_OPTIONS = ("--option", "DPkg::Lock::Timeout=300")
 
 
-def ensure_packages(progress: Progress, *, install: bool, log: Path) -> None:
+def ensure_packages(progress: Progress, *, install: bool, log: Path, packages: Sequence[Package] = NEEDED) -> None:
     """Return when everything is there; `install` False, or no way to become root: name what is missing and refuse."""
-    versions = installed_versions()
-    wanted = missing(versions)
+    versions = installed_versions(packages)
+    wanted = missing(versions, packages)
     if wanted:
         if not install:
             raise Refused(
@@ -45,8 +48,8 @@ def ensure_packages(progress: Progress, *, install: bool, log: Path) -> None:
             raise Refused(f"These packages are missing: {_names(wanted)}.", remedy="Run ./admit up as root.")
         _announce(progress, wanted)
         _install(progress, wanted, log)
-        versions = installed_versions()
-        still = missing(versions)
+        versions = installed_versions(packages)
+        still = missing(versions, packages)
         if still:
             raise Refused(f"apt did not install {_names(still)}.", remedy=f"See {log}.")
     objection = freeradius_objection(versions["freeradius"])
@@ -138,7 +141,7 @@ def _no_services() -> Iterator[None]:
 @contextmanager
 def _no_system_cluster() -> Iterator[None]:
     """Keep postgresql-15, where it is new here, from making and starting a cluster of its own."""
-    if "postgresql-15" in installed_versions(("postgresql-15",)):
+    if "postgresql-15" in installed_versions(_POSTGRESQL):
         yield
         return
     _write_as_root(_NO_CLUSTER, "create_main_cluster = false\n", "0644")

@@ -29,3 +29,19 @@ def list_mistakes(mistakes: Iterable[Mistake], *, as_json: bool, what: str = "Th
     click.echo(f"{what} has {len(found)} mistake{'s' if len(found) > 1 else ''}:", err=True)
     for mistake in found:
         click.echo(f"  {printable(str(mistake))}", err=True)
+
+
+@contextmanager
+def rows_listed(error: type[Exception], *, as_json: bool) -> Iterator[None]:
+    """The same for an `error` over the rows of a file, whose `mistakes` are named tuples and texts at once."""
+    try:
+        yield
+    except error as exc:
+        mistakes = exc.mistakes  # type: ignore[attr-defined]
+        if as_json:
+            show_json({"valid": False, "mistakes": [each._asdict() for each in mistakes]})
+        else:
+            click.echo(f"The file has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}:", err=True)
+            for mistake in mistakes:
+                click.echo(f"  {printable(str(mistake))}", err=True)
+        raise click.exceptions.Exit(1) from exc

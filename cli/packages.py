@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Debian 12 itself has 3.2.1. 3.2.5 is the first that is safe from BlastRADIUS, 3.2.7 the first with a `tls` section for
@@ -30,15 +31,19 @@ NEEDED = (
     Package("libjemalloc2", "the memory allocator that radiusd is run with"),
     Package("python3-venv", "makes the Python environment"),
 )
+# What the tests need beside: `up` does without.
+NEEDED_BY_TESTS = (
+    *NEEDED,
+    Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
+    Package("ldap-utils", "fills it"),
+)
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
 
 
-NEEDED_NAMES = tuple(package.name for package in NEEDED)
-
-
-def installed_versions(names: tuple[str, ...] = NEEDED_NAMES) -> dict[str, str]:
-    """Debian versions of those of `names` that are installed."""
+def installed_versions(packages: Sequence[Package] = NEEDED) -> dict[str, str]:
+    """Debian versions of those of `packages` that are installed, by name."""
+    names = [package.name for package in packages]
     asked = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${binary:Package} ${db:Status-Status} ${Version}\n", *names],
         capture_output=True,
@@ -76,10 +81,10 @@ def replaceable(debian_version: str) -> bool:
     return tuple(int(part) for part in upstream(debian_version).split(".")) < (3, 2, 7)
 
 
-def missing(versions: dict[str, str]) -> list[Package]:
+def missing(versions: dict[str, str], packages: Sequence[Package] = NEEDED) -> list[Package]:
     """Packages to install: absent, or of a FreeRADIUS that is too old."""
     return [
         package
-        for package in NEEDED
+        for package in packages
         if package.name not in versions or (package.freeradius and replaceable(versions[package.name]))
     ]

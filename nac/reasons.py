@@ -196,6 +196,75 @@ REASONS = _catalogue(
         "This user was blocked or has expired. Unblock it if it should come in; add one that has expired anew.",
     ),
     Reason(
+        "directory-unavailable",
+        "Directory does not answer",
+        "The directory or provider that knows this user cannot be reached; the detail says why. Only "
+        "passwords that are still remembered hold until it can. Check the server and the way to it: "
+        "./admit identity-source test.",
+    ),
+    Reason(
+        "directory-slow",
+        "Directory is too slow",
+        "The directory or provider did not answer within the time limit of its identity source. Check its load and the "
+        "network; the limit can be raised (time_limit_seconds).",
+    ),
+    Reason(
+        "directory-refused",
+        "Directory refuses us",
+        "The directory or provider answers, but not so that it can be used; the detail says what it said. Usually the "
+        "password of our account or a setting is wrong: ./admit identity-source test shows each step.",
+    ),
+    Reason(
+        "password-expired",
+        "Password has expired",
+        "The password has run out. The user must set a new one where it is kept.",
+    ),
+    Reason(
+        "password-must-change",
+        "Password must be changed",
+        "The user must set a new password before the first login. Let the user sign in to a computer or the "
+        "organisation's portal once.",
+    ),
+    Reason(
+        "account-locked",
+        "Account is locked",
+        "The directory has locked this account, usually after many wrong passwords: look for a device with an old one. "
+        "Unlock the account there.",
+    ),
+    Reason(
+        "account-disabled", "Account is switched off", "The account is switched off in the directory. Enable it there."
+    ),
+    Reason("account-expired", "Account has ended", "The account has run out in the directory. Extend it there."),
+    Reason(
+        "login-not-permitted",
+        "Login is not permitted now",
+        "The directory does not let this user log in at this time or from here. Change that there.",
+    ),
+    Reason(
+        "second-factor-needed",
+        "Provider asks for a second factor",
+        "The provider wants more than a password, which RADIUS with a password cannot give. Exempt this client there, "
+        "or use certificates.",
+    ),
+    Reason(
+        "too-many-groups",
+        "User is in too many groups",
+        "More groups than one answer can carry. Keep only those that policies ask for (only_groups of the identity "
+        "source).",
+    ),
+    Reason(
+        "verifier-busy",
+        "Too many logins at once",
+        "More logins wait for a verdict than may. If it stays so, a device or an attacker floods; else the directory "
+        "is slower than logins arrive.",
+    ),
+    Reason(
+        "verifier-unavailable",
+        "Password could not be checked",
+        "The part of the cell that checks such passwords did not answer; the agent starts it again by itself. Tell the "
+        "operator if it lasts longer than a minute.",
+    ),
+    Reason(
         "chap-not-allowed",
         "CHAP is not allowed for this user",
         "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it.",

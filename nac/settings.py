@@ -45,6 +45,11 @@ class Settings:
         """UDP ports of the cell: slot n authenticates on the 2n-th and accounts on the one after it."""
         return range(self.cell_first_port, self.cell_first_port + 2 * self.cell_slots)
 
+    @property
+    def verifier_port(self) -> int:
+        """UDP on loopback, where radiusd asks about passwords; the one before it is for its status."""
+        return self.cell_ports.stop + 1
+
 
 class SettingsError(Exception):
     """The environment does not make valid settings; `mistakes` names each variable and what it must be."""
@@ -152,9 +157,9 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         api_port=reader.number("API_PORT", 8460, 1, 65535),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
-    if settings.cell_ports.stop > 65536:
+    if settings.verifier_port > 65535:
         reader.mistakes.append(
-            f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.cell_ports.stop - 1},"
+            f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
     if reader.mistakes:

@@ -9,6 +9,7 @@ import click
 
 from cli.install import ensure_packages
 from cli.layout import CHECKOUT, var_dir
+from cli.packages import NEEDED_BY_TESTS
 from cli.progress import Progress
 
 _PYTHON = (sys.executable, "-P", "-m")
@@ -38,7 +39,7 @@ def command(
 ) -> None:
     """Run the linters, then the tests; with --faults or PYTEST_ARGUMENTS the tests alone."""
     started = time.monotonic()
-    ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log")
+    ensure_packages(Progress(), install=not no_install, log=var_dir() / "log" / "install.log", packages=NEEDED_BY_TESTS)
     failed = []
     if not faults and not pytest_arguments:
         failed = [name for name, check in _CHECKS.items() if not _passes(name, check)]

@@ -2,20 +2,28 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TextIO
 
 import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
+from cli.mistakes import rows_listed
 from cli.moments import valid_until_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import User
+from nac.sealing import Seal
+from nac.users import importing
 from nac.users import service as users
 
 _NT_HASH = "Store an NT hash too, sealed; who has it can log in as the user, and finds most passwords by trying."
+password_option = click.option("--password", help="Asked for where neither this nor --password-file is given.")
+password_file_option = click.option(
+    "--password-file", type=click.File(encoding="utf-8"), help='First line of FILE; "-" reads standard input.'
+)
 
 
 @click.group()
@@ -42,38 +50,133 @@ def _row(session: Session, tenant_id: TenantId, user: User) -> Row:
     return _rows(session, tenant_id, [user])[0]
 
 
+def first_line(file: TextIO | None) -> str | None:
+    """Of a file that holds a secret."""
+    return None if file is None else file.readline().rstrip("\r\n")
+
+
+def _password(given: str | None, file: TextIO | None) -> str:
+    read = first_line(file)
+    if read is not None:
+        return read
+    if given is not None:
+        return given
+    asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return asked
+
+
 @command.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @tenant_option
-@click.password_option(help="Asked for where not given.")
+@password_option
+@password_file_option
 @click.option("--group", "groups", multiple=True, help="A group the user is in; may be repeated.")
-@click.option("--chap", is_flag=True, help="Store the password itself too, sealed: CHAP cannot do without it.")
+@click.option(
+    "--allow-chap", "--chap", "chap", is_flag=True, help="Store the password itself too, sealed: CHAP needs it."
+)
 @click.option("--allow-mschap", "mschap", is_flag=True, help=f"{_NT_HASH} MS-CHAP and PEAP cannot do without it.")
 @valid_until_option("When the user ends (UTC).")
+@click.option(
+    "--import",
+    "import_file",
+    type=click.File(encoding="utf-8"),
+    help="Add the users of a CSV file instead: name, password, groups, valid_until, disabled. All of them or none.",
+)
 @json_option
 def add(
-    name: str,
+    name: str | None,
     tenant: str,
-    password: str,
+    password: str | None,
+    password_file: TextIO | None,
     groups: tuple[str, ...],
     chap: bool,
     mschap: bool,
     valid_until: datetime | None,
+    import_file: TextIO | None,
     as_json: bool,
 ) -> None:
-    """Add the user NAME."""
+    """Add the user NAME, or with --import many at once."""
+    if (name is None) == (import_file is None):
+        raise click.UsageError("Give either NAME or --import FILE.")
     domain = Domain()
+    seal_for_chap = domain.sealer.seal if chap else None
+    seal_for_mschap = domain.sealer.seal if mschap else None
+    if import_file is not None:
+        if password or password_file or groups or valid_until:
+            raise click.UsageError("With --import, passwords, groups and ends come from the file.")
+        _import(domain, tenant, import_file.read(), seal_for_chap, seal_for_mschap, as_json=as_json)
+        return
+    chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):
         user = users.create_user(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
-            name=name,
-            password=password,
+            name=str(name),
+            password=chosen,
             groups=groups,
             valid_until=valid_until,
-            seal_for_chap=domain.sealer.seal if chap else None,
-            seal_for_mschap=domain.sealer.seal if mschap else None,
+            seal_for_chap=seal_for_chap,
+            seal_for_mschap=seal_for_mschap,
+        )
+        row = _row(session, tenant_id, user)
+    show_one(row, as_json=as_json)
+
+
+def _import(
+    domain: Domain,
+    tenant: str,
+    content: str,
+    seal_for_chap: Seal | None,
+    seal_for_mschap: Seal | None,
+    *,
+    as_json: bool,
+) -> None:
+    refused = rows_listed(importing.InvalidUserFile, as_json=as_json)
+    with refused, domain.change(tenant) as (session, tenant_id):
+        count = importing.import_users(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            content=content,
+            seal_for_chap=seal_for_chap,
+            seal_for_mschap=seal_for_mschap,
+        )
+    show_one({"added": count}, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("name")
+@tenant_option
+@click.option("--group", "groups", multiple=True, help="A group the user is to be in; may be repeated.")
+@click.option("--no-groups", is_flag=True, help="Take the user out of all groups.")
+@valid_until_option("When the user ends (UTC).")
+@click.option("--no-end", is_flag=True, help="The user does not end.")
+@click.option("--disable/--enable", "disabled", default=None, help="Whether it is rejected whatever the rules say.")
+@json_option
+def set_(
+    name: str,
+    tenant: str,
+    groups: tuple[str, ...],
+    no_groups: bool,
+    valid_until: datetime | None,
+    no_end: bool,
+    disabled: bool | None,
+    as_json: bool,
+) -> None:
+    """Change the user NAME: groups in place of those it is in, end, enabled or not."""
+    if (groups and no_groups) or (valid_until and no_end):
+        raise click.UsageError("Say one or the other.")
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        user = users.change_user(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            groups=groups if groups or no_groups else None,
+            valid_until=valid_until if valid_until or no_end else users.Keep.AS_IT_IS,
+            disabled=disabled,
         )
         row = _row(session, tenant_id, user)
     show_one(row, as_json=as_json)
@@ -96,25 +199,58 @@ add_verb(
 @command.command()
 @click.argument("name")
 @tenant_option
-@click.password_option(help="The new one; asked for where not given.")
-@click.option("--chap/--no-chap", default=None, help="Whether CHAP can use it; as it was where not given.")
-@click.option("--mschap/--no-mschap", default=None, help="Whether MS-CHAP and PEAP can; as it was where not given.")
+@password_option
+@password_file_option
+@click.option(
+    "--allow-chap/--no-allow-chap",
+    "--chap/--no-chap",
+    "chap",
+    default=None,
+    help="Whether CHAP can use it; as it was where not given.",
+)
+@click.option(
+    "--allow-mschap/--no-allow-mschap",
+    "--mschap/--no-mschap",
+    "mschap",
+    default=None,
+    help="Whether MS-CHAP and PEAP can; as it was where not given.",
+)
 @json_option
-def password(name: str, tenant: str, password: str, chap: bool | None, mschap: bool | None, as_json: bool) -> None:
+def password(
+    name: str,
+    tenant: str,
+    password: str | None,
+    password_file: TextIO | None,
+    chap: bool | None,
+    mschap: bool | None,
+    as_json: bool,
+) -> None:
     """Change the password of the user NAME."""
     domain = Domain()
+    chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):
         user = users.change_password(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
             name=name,
-            password=password,
+            password=chosen,
             seal=domain.sealer.seal,
             chap=chap,
             mschap=mschap,
         )
         row = _row(session, tenant_id, user)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@json_option
+def show(name: str, tenant: str, as_json: bool) -> None:
+    """Show the user NAME."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        row = _row(session, tenant_id, users.require_by_name(session, tenant_id=tenant_id, name=name))
     show_one(row, as_json=as_json)
 
 

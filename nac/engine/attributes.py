@@ -97,7 +97,8 @@ CATALOGUE = _catalogue(
     Attribute("endpoint.profile", "text", "What kind of device it was found to be"),
     Attribute("endpoint.profile.confidence", "number", "How sure that is, 0 to 100"),
     Attribute("endpoint.first_seen_age", "number", "Days since the device was first seen"),
-    Attribute("user.name", "text", "Name of the stored user", folded=True),
+    Attribute("user.name", "text", "Name of the user whose password held", folded=True),
+    Attribute("user.source", "text", "Identity source that knows the user; missing for the tenant's own"),
     Attribute("user.group", "text", "Groups of the user", many=True),
     Attribute("certificate.common_name", "text", "Common name of the client certificate"),
     Attribute("certificate.subject", "text", "Subject in OpenSSL's one-line form"),
@@ -128,6 +129,7 @@ _OPEN_PREFIXES = {
     "endpoint.attribute.": "Attribute of the endpoint, by its name",
     "posture.": "What another system said of the device, by its name",
     "mdm.": "What device management said of the device, by its name",
+    "user.attribute.": "Attribute of the user, as its identity source maps it",
     RADIUS_PREFIX: "Attribute of the request, as radiusd prints it",
 }
 
@@ -149,7 +151,8 @@ def open_attributes() -> list[Attribute]:
 
 
 def _open_attribute(prefix: str, name: str) -> Attribute:
-    return Attribute(prefix + name, "open", _OPEN_PREFIXES[prefix], many=prefix == RADIUS_PREFIX)
+    many = prefix in (RADIUS_PREFIX, "user.attribute.")
+    return Attribute(prefix + name, "open", _OPEN_PREFIXES[prefix], many=many)
 
 
 def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:

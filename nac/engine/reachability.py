@@ -45,8 +45,8 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding
         why: list[str] = []
         key = analysis.canonical(condition, why)
         if key == NEVER:
-            because = f": {why[0]}" if why else ""
-            yield Finding(number, True, f"can never match{because}; remove it or correct the condition")
+            cause = f": {why[0]}" if why else ""
+            yield Finding(number, True, f"can never match{cause}; remove it or correct the condition")
             continue
         rule = analysis.rule(place, key)
         for before in earlier:

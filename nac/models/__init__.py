@@ -4,6 +4,7 @@ from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import Certificate, CertificateAuthority
 from nac.models.endpoint import Endpoint, EndpointGroup, EndpointGroupMember, EndpointSighting
+from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
@@ -26,6 +27,7 @@ __all__ = [
     "EndpointGroup",
     "EndpointGroupMember",
     "EndpointSighting",
+    "IdentitySource",
     "JournalPosition",
     "Msp",
     "Nas",

@@ -21,6 +21,7 @@ _TYPES: dict[str, type[records.Record]] = {
     "endpoints": records.EndpointRecord,
     "users": records.UserRecord,
     "certificates": records.CertificateRecord,
+    "sources": records.IdentitySourceRecord,
     "authorities": records.AuthorityRecord,
 }
 _TIMEOUT_SECONDS = 120

@@ -10,6 +10,7 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    IdentitySourceRecord,
     NasRecord,
     PolicyRecord,
     SiteRecord,
@@ -82,6 +83,14 @@ def user_record(
     resealed = b"" if sealed is None else reseal(sealed, f"user:{user_id}")
     nt_hash = b"" if sealed_nt_hash is None else reseal(sealed_nt_hash, nt_hash_context(user_id))
     return UserRecord(user_id, name, disabled, tuple(groups), password_hash, resealed, valid_until, nt_hash)
+
+
+def identity_source_record(
+    row: tuple[str, str, str, int, int, str, bytes | None], reseal: Reseal
+) -> IdentitySourceRecord:
+    source_id, name, kind, position, changed_at, document, sealed = row
+    resealed = b"" if sealed is None else reseal(sealed, f"identity-source:{source_id}")
+    return IdentitySourceRecord(source_id, name, kind, position, changed_at, document.encode(), resealed)
 
 
 def certificate_record(row: tuple[str, str, str, str, str]) -> CertificateRecord:

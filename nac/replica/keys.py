@@ -12,7 +12,7 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """Key of a site or policy by its UUID as text."""
+    """Key of a site, policy or identity source by its UUID as text."""
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
 

@@ -17,6 +17,7 @@ nases          u32 tenant, b"i" identifier                NasRecord
 endpoints      u32 tenant, 6 bytes MAC                    EndpointRecord
 users          u32 tenant, case-folded name               UserRecord
 certificates   u32 tenant, serial without leading zeros   CertificateRecord
+sources        u32 tenant, 16 bytes source id             IdentitySourceRecord
 authorities    16 bytes: `authority_key` of the name      AuthorityRecord
 =============  =========================================  ======================
 """
@@ -27,8 +28,21 @@ import msgspec
 
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
-FORMAT = 1
-DATABASES = ("meta", "slots", "sites", "policies", "nases", "endpoints", "users", "certificates", "authorities")
+FORMAT = 2
+DATABASES = (
+    "meta",
+    "slots",
+    "sites",
+    "policies",
+    "nases",
+    "endpoints",
+    "users",
+    "certificates",
+    "sources",
+    "authorities",
+)
+# How the hash of a password in PHC form begins: $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> (RFC 9106).
+ARGON2ID = "$argon2id$"
 # LMDB refuses keys beyond 511 bytes; names longer than this are no key, so they are looked up as unknown.
 MAX_NAME_BYTES = 480
 
@@ -101,7 +115,8 @@ class UserRecord(Record, frozen=True, array_like=True):
     name: str
     disabled: bool
     groups: tuple[str, ...]
-    # rlm_pap's PBKDF2-Password: "HMACSHA2+512:<b64 u32 iterations>:<b64 salt>:<b64 hash>".
+    # Argon2id in PHC form ("$argon2id$..."), which the verifier checks; of earlier versions rlm_pap's PBKDF2-Password,
+    # "HMACSHA2+512:<b64 u32 iterations>:<b64 salt>:<b64 hash>".
     password_hash: str
     # For CHAP alone: the password sealed with the cell's key, b"" where the user may not use CHAP.
     sealed_password: bytes
@@ -123,6 +138,23 @@ class CertificateRecord(Record, frozen=True, array_like=True):
     common_name: str
     # RFC 5280 5.3.1 reason, "" while valid.
     revocation_reason: str
+
+
+class IdentitySourceRecord(Record, frozen=True, array_like=True):
+    """A directory or provider that knows users; only those that are switched on are here."""
+
+    source_id: str
+    name: str
+    # ldap | oidc
+    kind: str
+    # Sources are asked by position, then name.
+    position: int
+    # Epoch microseconds of the last change: what was remembered of it before is forgotten.
+    changed_at: int
+    # JSON, as nac.identities.settings reads it.
+    document: bytes
+    # Its bind password or client secret under the cell's key, b"" where it has none.
+    sealed_secret: bytes
 
 
 class AuthorityRecord(Record, frozen=True, array_like=True):

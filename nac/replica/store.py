@@ -19,6 +19,7 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    IdentitySourceRecord,
     NasRecord,
     PolicyRecord,
     SiteRecord,
@@ -48,6 +49,7 @@ _decode_nas = msgspec.msgpack.Decoder(NasRecord).decode
 _decode_endpoint = msgspec.msgpack.Decoder(EndpointRecord).decode
 _decode_user = msgspec.msgpack.Decoder(UserRecord).decode
 _decode_certificate = msgspec.msgpack.Decoder(CertificateRecord).decode
+_decode_source = msgspec.msgpack.Decoder(IdentitySourceRecord).decode
 _decode_authority = msgspec.msgpack.Decoder(AuthorityRecord).decode
 
 
@@ -124,6 +126,7 @@ class _Generation:
         self.endpoints = databases["endpoints"]
         self.users = databases["users"]
         self.certificates = databases["certificates"]
+        self.sources = databases["sources"]
         self.authorities = databases["authorities"]
 
 
@@ -188,6 +191,22 @@ class ReplicaView:
     def certificate(self, tenant: int, serial_hex: str) -> CertificateRecord | None:
         value = self._get(keys.certificate(tenant, serial_hex), db=self._from.certificates)
         return None if value is None else _decode_certificate(value)
+
+    def has_identity_sources(self, tenant: int) -> bool:
+        prefix = keys.pack_tenant(tenant)
+        with self._transaction.cursor(db=self._from.sources) as cursor:
+            return cursor.set_range(prefix) and bytes(cursor.key()[:4]) == prefix
+
+    def identity_sources(self, tenant: int) -> list[IdentitySourceRecord]:
+        """In the order in which they are asked."""
+        prefix = keys.pack_tenant(tenant)
+        found = []
+        with self._transaction.cursor(db=self._from.sources) as cursor:
+            more = cursor.set_range(prefix)
+            while more and bytes(cursor.key()[:4]) == prefix:
+                found.append(_decode_source(cursor.value()))
+                more = cursor.next()
+        return sorted(found, key=lambda source: (source.position, source.name))
 
     def authority(self, issuer_oneline: str) -> AuthorityRecord | None:
         value = self._get(keys.authority_key(issuer_oneline), db=self._from.authorities)

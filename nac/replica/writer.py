@@ -17,6 +17,7 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    IdentitySourceRecord,
     NasRecord,
     PolicyRecord,
     Record,
@@ -25,7 +26,7 @@ from nac.replica.records import (
     UserRecord,
 )
 
-_TENANT_DATABASES = ("sites", "policies", "nases", "endpoints", "users", "certificates")
+_TENANT_DATABASES = ("sites", "policies", "nases", "endpoints", "users", "certificates", "sources")
 
 
 class ReplicaFull(files.ReplicaError):
@@ -173,6 +174,12 @@ class WriteBatch:
 
     def delete_certificate(self, tenant: int, serial_hex: str) -> None:
         self._delete("certificates", keys.certificate(tenant, serial_hex))
+
+    def put_identity_source(self, tenant: int, record: IdentitySourceRecord) -> None:
+        self._put("sources", keys.by_id(tenant, record.source_id), record)
+
+    def delete_identity_source(self, tenant: int, source_id: str) -> None:
+        self._delete("sources", keys.by_id(tenant, source_id))
 
     def put_authority(self, issuer: str, record: AuthorityRecord) -> None:
         self._put("authorities", keys.authority_key(issuer), record)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from enum import Enum
 from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
@@ -44,19 +45,49 @@ def create_user(
 ) -> User:
     """`seal_for_chap` stores the password itself, sealed, too: CHAP cannot do without it (RFC 1994 2.2);
     `seal_for_mschap` the NT hash that MS-CHAP needs, with which alone one can sign in (RFC 2759 8.3)."""
-    name = _require_user_name(name)
-    _require_password(password)
+    name = require_user_name(name)
+    require_password(password)
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"There is a user {name!r} already.", place="name")
+    return store_user(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        name=name,
+        password=password,
+        password_hash=hash_password(password),
+        groups=groups,
+        valid_until=require_future(valid_until),
+        seal_for_chap=seal_for_chap,
+        seal_for_mschap=seal_for_mschap,
+    )
+
+
+def store_user(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    password: str,
+    password_hash: str,
+    groups: Iterable[str],
+    valid_until: datetime | None,
+    seal_for_chap: Seal | None,
+    seal_for_mschap: Seal | None,
+    disabled: bool = False,
+) -> User:
+    """For values that have been checked."""
     user_id = uuid4()
     user = User(
         id=user_id,
         tenant_id=tenant_id,
         name=name,
-        password_hash=hash_password(password),
+        disabled=disabled,
+        password_hash=password_hash,
         password_sealed=None if seal_for_chap is None else _sealed(user_id, password, seal_for_chap),
         nt_hash_sealed=None if seal_for_mschap is None else _sealed_nt_hash(user_id, password, seal_for_mschap),
-        valid_until=require_future(valid_until),
+        valid_until=valid_until,
     )
     session.add(user)
     session.flush()
@@ -66,10 +97,52 @@ def create_user(
         "groups": groups,
         "chap": seal_for_chap is not None,
         "mschap": seal_for_mschap is not None,
+        "disabled": disabled,
         "valid_until": valid_until and valid_until.isoformat(),
     }
     _audit(session, actor, user, "create", after=after)
     return user
+
+
+class Keep(Enum):
+    """Of an argument that may be None: leave what is stored."""
+
+    AS_IT_IS = 0
+
+
+def change_user(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    groups: Iterable[str] | None = None,
+    valid_until: datetime | Keep | None = Keep.AS_IT_IS,
+    disabled: bool | None = None,
+) -> User:
+    """None leaves groups and `disabled` as they are; `valid_until` None takes the end away."""
+    user = require_by_name(session, tenant_id=tenant_id, name=name)
+    before = _describe(session, user)
+    if groups is not None:
+        USER_GROUPS.assign(session, tenant_id=tenant_id, member_id=user.id, names=groups)
+    if not isinstance(valid_until, Keep):
+        user.valid_until = require_future(valid_until)
+    if disabled is not None:
+        user.disabled = disabled
+    session.flush()
+    after = _describe(session, user)
+    if after != before:
+        _audit(session, actor, user, "change", before=before, after=after)
+    return user
+
+
+def _describe(session: Session, user: User) -> dict[str, object]:
+    groups = USER_GROUPS.names_of(session, tenant_id=user.tenant_id, member_ids=[user.id])
+    return {
+        "groups": list(groups.get(user.id, ())),
+        "valid_until": user.valid_until and user.valid_until.isoformat(),
+        "disabled": user.disabled,
+    }
 
 
 def remove_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
@@ -109,7 +182,7 @@ def change_password(
     mschap: bool | None = None,
 ) -> User:
     """`chap` and `mschap` say whether these methods can use the new one; None: as they could the old one."""
-    _require_password(password)
+    require_password(password)
     user = require_by_name(session, tenant_id=tenant_id, name=name)
     before = {"chap": user.password_sealed is not None, "mschap": user.nt_hash_sealed is not None}
     after = {
@@ -149,7 +222,7 @@ def _sealed_nt_hash(user_id: UUID, password: str, seal: Seal) -> bytes:
     return seal(nt_hash(password).encode(), nt_hash_context(user_id))
 
 
-def _require_user_name(text: str) -> str:
+def require_user_name(text: str) -> str:
     name = fold_name(require_radius_text(text, place="name"))
     if normalise_mac(name):
         raise InvalidInput(
@@ -160,7 +233,7 @@ def _require_user_name(text: str) -> str:
     return name
 
 
-def _require_password(password: str) -> None:
+def require_password(password: str) -> None:
     if len(password) < _MINIMUM_PASSWORD_CHARACTERS or len(password.encode()) > _PASSWORD_OCTETS or "\0" in password:
         raise InvalidInput(
             "The password is too short, or RADIUS cannot carry it.",

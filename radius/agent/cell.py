@@ -34,6 +34,7 @@ from radius.agent.render import RenderError
 from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream, AuthStream, Stream
 from radius.agent.sync import ReplicaSync, open_replica
+from radius.agent.verifier import VerifierProcess
 
 log = logging.getLogger(__name__)
 
@@ -249,6 +250,7 @@ class CellAgent:
             )
             for stream in streams
         }
+        verifier = VerifierProcess(self._settings.verifier_port, self._paths, self._alarms)
         keeper = Keeper(
             self._settings,
             self._paths,
@@ -260,7 +262,10 @@ class CellAgent:
             alarms=self._alarms,
             serials=lambda: self._serials,
             position_at=lambda: sync.caught_up_at,
-            shipped={name: shipper.counters for name, shipper in shippers.items()},
+            counted={
+                "verifier": verifier.counters,
+                **{name: shipper.counters for name, shipper in shippers.items()},
+            },
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
             rebuild_replica=sync.rebuild_wanted.set,
         )
@@ -271,6 +276,7 @@ class CellAgent:
             "journal-sync": keeper.sync_journal,
             "database": keeper.follow_database,
             "memory": keeper.watch_memory,
+            "verifier": verifier.run,
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)

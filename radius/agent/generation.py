@@ -1,6 +1,7 @@
 """Generations of radiusd's configuration: rendered, tried, kept for a step back, removed when two newer ones exist."""
 
 import hashlib
+import hmac
 import os
 import secrets
 import shutil
@@ -16,7 +17,7 @@ from nac.settings import Settings
 from radius.agent import memory, process
 from radius.agent.directory import SlotRow
 from radius.agent.paths import CellPaths
-from radius.agent.render import CellConfig, RenderError, Slot, python_path, render
+from radius.agent.render import CellConfig, RenderError, Slot, Verifier, python_path, render
 from radius.agent.sources import running_version
 from radius.module.settings import ModuleSettings
 
@@ -123,6 +124,7 @@ class Generations:
             cache_directory=self._paths.sessions,
             module=self._module(baked, self._paths.journal),
             slots=rendered,
+            verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),
             max_sessions=self._max_sessions,
         )
         facts = Facts(
@@ -229,6 +231,11 @@ class _Shadow(Generations):
         self._shadow.state.mkdir(mode=0o700)
         render(replace(config, state_directory=self._shadow.state), directory)
         return Generation(directory, facts)
+
+
+def verifier_secret(paths: CellPaths) -> str:
+    """What radiusd and the verifier sign with. The same for the life of the cell, since radiusd outlives agents."""
+    return hmac.digest(paths.key.read_bytes().strip(), b"admit verifier 1", "sha256").hex()
 
 
 def _free_loopback_ports(count: int) -> list[int]:

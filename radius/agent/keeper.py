@@ -65,7 +65,7 @@ class Keeper:
         alarms: Alarms,
         serials: Callable[[], Mapping[int, str]],
         position_at: Callable[[], float | None],
-        shipped: Mapping[str, Counter[str]],
+        counted: Mapping[str, Counter[str]],
         backlog: Mapping[str, Callable[[], int]],
         rebuild_replica: Callable[[], None],
     ) -> None:
@@ -79,7 +79,8 @@ class Keeper:
         self._alarms = alarms
         self._serials = serials
         self._position_at = position_at
-        self._shipped = shipped
+        # By whom, which comes before the counters' names.
+        self._counted = counted
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
         self._materials = Materials(paths)
@@ -268,8 +269,8 @@ class Keeper:
         counters = Counter({f"radiusd_log_{name}": count for name, count in self._log_counts.items()})
         counters["radiusd_restarts"] = self._radiusd.restarts
         counters["radiusd_renewals"] = self._radiusd.renewals
-        for stream, counts in self._shipped.items():
-            counters.update({f"{stream}_{name}": count for name, count in counts.items()})
+        for part, counts in self._counted.items():
+            counters.update({f"{part}_{name}": count for name, count in counts.items()})
         if serving and generation is not None:
             status = generation.facts.status
             counted = statistics("127.0.0.1", status.port, status.secret, seconds=0.5)

@@ -70,6 +70,10 @@ CASE WHEN isfinite(u.valid_until) THEN floor(extract(epoch FROM u.valid_until)):
 u.nt_hash_sealed
 FROM users u WHERE u.tenant_id = %(tenant)s
 """
+_SOURCES = """
+SELECT id::text, name, kind, position, (extract(epoch FROM updated_at) * 1000000)::bigint, settings::text, secret_sealed
+FROM identity_sources WHERE tenant_id = %(tenant)s AND enabled
+"""
 _CERTIFICATES = """
 SELECT encode(serial, 'hex'), id::text, status, profile, common_name, revocation_reason
 FROM certificates WHERE tenant_id = %(tenant)s AND status <> 'intended'
@@ -108,6 +112,9 @@ class Mirror:
                 _ENDPOINTS, " AND e.mac = ANY (%(keys)s::macaddr[])", _put_endpoint, WriteBatch.delete_endpoint
             ),
             "user": _Noun(_USERS, " AND u.name = ANY (%(keys)s)", self._put_user, self._delete_user),
+            "identity-source": _Noun(
+                _SOURCES, " AND id = ANY (%(keys)s::uuid[])", self._put_source, self._delete_source
+            ),
             "certificate": _Noun(
                 _CERTIFICATES,
                 " AND serial = ANY (SELECT decode(hex, 'hex') FROM unnest(%(keys)s::text[]) hex)",
@@ -230,6 +237,24 @@ class Mirror:
     def _delete_user(self, batch: WriteBatch, tenant: int, name: str) -> None:
         batch.delete_user(tenant, name)
         self._calm(tenant, "user", name)
+
+    def _put_source(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        source_id: str = row[0]
+        try:
+            record = compiling.identity_source_record(row, self._reseal)
+        except SecretsError as exc:
+            # Without its secret it refuses every login, and says so: those of its users must not go elsewhere.
+            record = compiling.identity_source_record((*row[:-1], None), self._reseal)
+            why = f"Identity source {row[1]} cannot be used: {exc}"
+            self._alarm(tenant, "identity-source", source_id, f"identity-source-unsealed-{source_id}", why)
+        else:
+            self._calm(tenant, "identity-source", source_id)
+        batch.put_identity_source(tenant, record)
+        return source_id
+
+    def _delete_source(self, batch: WriteBatch, tenant: int, source_id: str) -> None:
+        batch.delete_identity_source(tenant, source_id)
+        self._calm(tenant, "identity-source", source_id)
 
 
 class _Noun(NamedTuple):

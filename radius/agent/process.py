@@ -51,8 +51,7 @@ def start(config_directory: Path, log: Path) -> Running:
 
 def environment(config_directory: Path) -> dict[str, str]:
     """What radiusd needs and no more, and the marks by which `./admit down` knows a process of ours."""
-    marks = ("ADMIT_VAR_DIR", "SUPERVISOR_PROCESS_NAME")
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ", *marks) if name in os.environ}
+    kept = bare_environment()
     kept["ADMIT_MODULE_SETTINGS"] = str(config_directory / "module.json")
     # Source trees may belong to another user; radiusd writes no byte code.
     kept["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -61,6 +60,12 @@ def environment(config_directory: Path) -> dict[str, str]:
         kept["MALLOC_CONF"] = MALLOC
     kept["OPENSSL_CONF"] = str(config_directory / "openssl.cnf")
     return kept
+
+
+def bare_environment() -> dict[str, str]:
+    """Of ours, what a process needs that is to hold none of our secrets."""
+    marks = ("ADMIT_VAR_DIR", "SUPERVISOR_PROCESS_NAME")
+    return {name: os.environ[name] for name in ("PATH", "LANG", "TZ", *marks) if name in os.environ}
 
 
 def _schedule(pid: int) -> None:

@@ -19,6 +19,8 @@ from radius.module.settings import ModuleSettings
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
 # Rendered at the top; what stands in templates/ is rendered once for each slot.
 _RENDERED = ("radiusd.conf",)
+# radiusd gives up waiting for the verifier then. Its own limit (nac.identities.LOGIN_SECONDS) comes first.
+VERIFIER_WINDOW_SECONDS = 10
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
 
 
@@ -52,6 +54,14 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class Verifier:
+    """Where radiusd asks for what the module cannot verify at once: a process of the agent on loopback."""
+
+    port: int
+    secret: str
+
+
+@dataclass(frozen=True)
 class CellConfig:
     listen_address: str
     # Where the agent asks for status, on loopback.
@@ -65,6 +75,7 @@ class CellConfig:
     cache_directory: Path
     module: ModuleSettings
     slots: Sequence[Slot]
+    verifier: Verifier
     # EAP conversations of one slot at a time.
     max_sessions: int = MOST_SESSIONS
 
@@ -84,6 +95,9 @@ def render(config: CellConfig, target: Path) -> None:
         "threads": str(config.threads),
         "status_port": str(config.status_port),
         "status_secret": config.status_secret,
+        "verifier_port": str(config.verifier.port),
+        "verifier_secret": _checked_secret(config.verifier.secret, "the verifier"),
+        "verifier_window_seconds": str(VERIFIER_WINDOW_SECONDS),
     }
     for name in _RENDERED:
         _write(target / name, fill((RADDB / name).read_text(), values))

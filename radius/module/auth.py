@@ -29,6 +29,7 @@ from radius.module.eap_types import (
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, Attributes, collect, first
 from radius.module.settling import MAX_NAME, Settler
+from radius.module.verified import verifier_answer
 
 _cell: Cell
 _journal: Journal
@@ -81,6 +82,7 @@ def post_auth(lists: radiusd.Lists) -> radiusd.Answer:
         state = collect(lists["session-state"])
         method = first(control, "Admit-Method") or eap_method(request.attributes.get("EAP-Type", ""), state)
         case = Case(request, method, state)
+        case.answer = verifier_answer(control)
         with _cell.replica.begin() as view:
             case.place = _places.find(request, view)
             outcome = _explain(case, view) if stage == "reject" else decide_case(case, view, _cell.policies)

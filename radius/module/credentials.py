@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nac.mac import normalise_mac
-from nac.replica.records import SlotRecord, UserRecord, nt_hash_context
+from nac.replica.records import ARGON2ID, SlotRecord, UserRecord, nt_hash_context
 from nac.replica.store import ReplicaView
 from nac.secrets import MasterKeyFile, Sealer
 from radius.module.radiusd_api import Update
 from radius.module.request import AccessRequest
+from radius.module.settings import VERIFIER_REALM
 
 
 class Credentials(NamedTuple):
@@ -41,6 +42,8 @@ _IN_TTLS = (
 )
 _IN_PEAP = (("EAP-Message", "peap-mschapv2", "eap-mschap"),)
 _INSIDE = {"TTLS": (_IN_TTLS, "eap-ttls"), "PEAP": (_IN_PEAP, "peap")}
+# Takes too long for a thread of radiusd: asked of the agent's verifier by proxying, which holds none (ADR 0006).
+_ASK_VERIFIER = (("Proxy-To-Realm", ":=", VERIFIER_REALM),)
 
 
 def method_asked(request: AccessRequest) -> str:
@@ -112,10 +115,14 @@ def _stored_user(
     # A MAC address is a device, whose name is no secret.
     user = None if normalise_mac(request.user_name) else view.user(slot.tenant, request.user_name)
     if user is None:
+        if scheme == "pap" and view.has_identity_sources(slot.tenant):
+            return Credentials(method, _ASK_VERIFIER)
         return Credentials(method, reason="unknown-user")
     if user.disabled or (user.valid_until and user.valid_until <= now_seconds):
         return Credentials(method, reason="user-disabled")
     if scheme == "pap":
+        if user.password_hash.startswith(ARGON2ID):
+            return Credentials(method, _ASK_VERIFIER)
         return Credentials(method, (("PBKDF2-Password", ":=", user.password_hash), ("Auth-Type", ":=", "PAP")))
     if scheme == "chap":
         if not user.sealed_password:

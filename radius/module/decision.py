@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from nac import clock
 from nac.engine import Request, decide
+from nac.identities.answer import Answer
 from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
@@ -20,6 +21,7 @@ from radius.module.resumption import (
     keep_resumable,
     stored_certificate,
 )
+from radius.module.verified import user_facts
 
 _USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
 # What fails of these without a word of why is a wrong password.
@@ -105,7 +107,18 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("_certificate", "at", "certificate_der", "endpoint", "facts", "method", "place", "request", "state")
+    __slots__ = (
+        "_certificate",
+        "answer",
+        "at",
+        "certificate_der",
+        "endpoint",
+        "facts",
+        "method",
+        "place",
+        "request",
+        "state",
+    )
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -113,6 +126,8 @@ class Case:
         self.state: Attributes = {} if state is None else state
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
+        # Of the verifier, where it was asked.
+        self.answer: Answer | None = None
         self._certificate: Attributes | None = None
         # As the tenant knows it, None where it does not, or where its approval has ended.
         self.endpoint: EndpointRecord | None = None
@@ -167,6 +182,8 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
+    if case.answer is not None and not case.answer.verified:
+        return Outcome(False, case.answer.reason, case.answer.detail)
     if case.is_tunnelled and (refused := _admit_tunnelled(case)):
         return refused
     if case.method not in slot.methods:
@@ -234,6 +251,8 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     slot = case.place.slot
     if slot is None:
         return Outcome(False, "not-ready")
+    if case.answer is not None and not case.answer.verified:
+        return Outcome(False, case.answer.reason, case.answer.detail)
     # What was said inside a tunnel came first.
     said = (*case.state.get("Module-Failure-Message", ()), *case.request.values("Module-Failure-Message"))
     reason, detail = explain_failure(said)
@@ -323,10 +342,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         for name, value in endpoint.attributes.items():
             facts["endpoint.attribute." + name] = (value,)
     if case.method in _USER_METHODS:
-        user = view.user(slot.tenant, case.identity)
-        if user is not None:
-            facts["user.name"] = (user.name,)
-            facts["user.group"] = user.groups
+        facts |= user_facts(case.identity, case.answer, view, slot)
 
     site_policy = policies.for_site(site, record)
     for name in site_policy.packet_reads:

@@ -8,6 +8,8 @@ import msgspec
 
 # What the agent asks a fresh radiusd: a NAS that nobody has, a MAC address for documentation (RFC 7042 2.1.2).
 CANARY_NAS, CANARY_MAC = "admit-canary", "00005e005300"
+# Of radiusd.conf: the realm whose home server is the agent's verifier.
+VERIFIER_REALM = "admit_verifier"
 
 
 class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ import pytest
 
 from cli.fail import Refused
 from cli.install import ensure_packages
-from cli.packages import NEEDED
+from cli.packages import NEEDED, NEEDED_BY_TESTS
 from cli.progress import Progress
 
 
@@ -37,6 +37,14 @@ def test_no_install_names_all_that_is_missing(machine, tmp_path: Path):
     machine(eapoltest=None, freeradius_utils=None)
     with pytest.raises(Refused, match=r"missing: freeradius-utils, eapoltest\..*without --no-install"):
         ensure_packages(Progress(), install=False, log=tmp_path / "log")
+
+
+def test_tests_need_a_directory_server_and_up_does_not(machine, tmp_path: Path):
+    machine()
+    with pytest.raises(Refused, match=r"missing: slapd, ldap-utils\."):
+        ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=NEEDED_BY_TESTS)
+    machine(slapd="2.5.13+dfsg-5", ldap_utils="2.5.13+dfsg-5")
+    ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=NEEDED_BY_TESTS)
 
 
 def test_old_freeradius_counts_as_missing(machine, tmp_path: Path):

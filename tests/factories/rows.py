@@ -16,6 +16,8 @@ _BY_NAME: dict[str, Any] = {
     "certificates.status": "intended",
     "endpoints.status": "active",
     "policy_versions.status": "draft",
+    "identity_sources.name": "corp",
+    "identity_sources.kind": "ldap",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

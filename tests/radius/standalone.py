@@ -17,9 +17,10 @@ from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, Certifi
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.agent import probe, process
+from radius.agent.generation import verifier_secret
 from radius.agent.materials import Materials, TenantMaterial
 from radius.agent.paths import CellPaths
-from radius.agent.render import CellConfig, NasClient, Slot, python_path, render
+from radius.agent.render import CellConfig, NasClient, Slot, Verifier, python_path, render
 from radius.module.settings import ModuleSettings
 from tests.radius.tenants import Authorities, Tenant, der
 
@@ -144,13 +145,14 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         paths = CellPaths(root / "cell")
         paths.prepare()
         at_end.callback(shutil.rmtree, paths.sessions, ignore_errors=True)
-        status_port, *ports = free_ports(1 + 2 * (FREE_SLOT + 1))
+        verifier_port, status_port, *ports = free_ports(2 + 2 * (FREE_SLOT + 1))
         tenants = {
             slug: _tenant(root, slug, number, ports[2 * number], ports[2 * number + 1])
             for number, slug in enumerate(plan.slugs)
         }
-        config = _config(plan, paths, tenants, status_port, ports)
         sealer = Sealer(MasterKeyFile.create(paths.key))
+        verifier = Verifier(verifier_port, verifier_secret(paths))
+        config = _config(plan, paths, tenants, verifier, status_port, ports)
         replica = ReplicaWriter(paths.replica, fresh=True)
         at_end.callback(replica.close)
         tails = [JournalTail(paths.journal / stream) for stream in ("auth", "acct")]
@@ -183,7 +185,14 @@ def _tenant(root: Path, slug: str, slot: int, auth_port: int, acct_port: int) ->
     )
 
 
-def _config(plan: Plan, paths: CellPaths, tenants: dict[str, Tenant], status_port: int, ports: list[int]) -> CellConfig:
+def _config(
+    plan: Plan,
+    paths: CellPaths,
+    tenants: dict[str, Tenant],
+    verifier: Verifier,
+    status_port: int,
+    ports: list[int],
+) -> CellConfig:
     materials = Materials(paths)
     placeholder = materials.ensure_placeholder()
     slots = []
@@ -223,6 +232,7 @@ def _config(plan: Plan, paths: CellPaths, tenants: dict[str, Tenant], status_por
             str(paths.key),
         ),
         slots,
+        verifier,
     )
 
 

@@ -16,6 +16,7 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    IdentitySourceRecord,
     NasRecord,
     PolicyRecord,
     SiteRecord,
@@ -25,7 +26,7 @@ from nac.replica.records import (
 )
 from nac.replica.store import WriteBatch
 from nac.secrets import Sealer
-from nac.users.passwords import hash_password, nt_hash
+from nac.users.passwords import nt_hash
 from pki.bundles import certificates_pem
 from pki.issuing import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key, key_pem
@@ -34,6 +35,7 @@ from pki.openssl_names import subject_line
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 from radius.agent.materials import ServerCertificate
+from tests.radius.earlier import earlier_hash
 
 PRINTER = "02a0c0000001"
 BLOCKED = "02a0c0000002"
@@ -281,7 +283,7 @@ class Tenant:
             batch.put_endpoint(self.number, mac, record)
 
     def _fill_users(self, batch: WriteBatch, sealer: Sealer) -> None:
-        password_hash = hash_password(PASSWORD)
+        password_hash = earlier_hash(PASSWORD)
         sealed = sealer.seal(PASSWORD.encode(), f"user:{self.user_id}")
         sealed_nt_hash = sealer.seal(nt_hash(PASSWORD).encode(), nt_hash_context(self.user_id))
         yesterday = int((self.authorities.now - timedelta(days=1)).timestamp())
@@ -306,6 +308,12 @@ class Tenant:
                     sealed_nt_hash if sealed_password else b"",
                 ),
             )
+
+    def put_source(self, batch: WriteBatch) -> None:
+        """An identity source of which the cell knows no more than that there is one."""
+        batch.put_identity_source(
+            self.number, IdentitySourceRecord(str(uuid.uuid4()), "directory", "ldap", 1, 1, b"{}", b"")
+        )
 
     def mac(self, of_alpha: str) -> str:
         """The tenant's own device of that kind: the last tenant's differ from alpha's in the second octet."""

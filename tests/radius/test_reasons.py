@@ -10,10 +10,12 @@ from nac.reasons import REASONS
 
 SOURCE = Path(__file__).resolve().parents[2]
 FILES = sorted(
-    path for folder in ("radius/module", "radius/agent", "nac/engine") for path in (SOURCE / folder).glob("*.py")
+    path
+    for folder in ("radius/module", "radius/agent", "radius/verifier", "nac/engine", "nac/identities")
+    for path in (SOURCE / folder).glob("*.py")
 )
 # Calls whose argument at that place is a reason.
-_CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1}
+_CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1, "Answer": 0}
 _METHODS = {"refused": 0, "unasked": 1}
 # Functions of the module that return a reason, or "" for none.
 _RETURNING = {"refusal", "check_certificate"}

@@ -10,7 +10,18 @@ from radius.agent import process
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
 from radius.agent.process import RadiusdError
-from radius.agent.render import RADDB, CellConfig, NasClient, RenderError, Slot, fill, python_path, remove, render
+from radius.agent.render import (
+    RADDB,
+    CellConfig,
+    NasClient,
+    RenderError,
+    Slot,
+    Verifier,
+    fill,
+    python_path,
+    remove,
+    render,
+)
 from radius.module.settings import ModuleSettings, load_settings
 
 SECRET = "a.b_c:d/e+f=g@h!i#j*k,l;m?n~o^p-q"
@@ -45,6 +56,7 @@ def config(tmp_path):
         cache_directory=paths.sessions,
         module=module,
         slots=slots,
+        verifier=Verifier(18201, "verifier-secret-of-a-render"),
         max_sessions=300,
     )
     remove(paths.sessions)

@@ -3,10 +3,15 @@
 from nac.replica.records import UserRecord
 from nac.replica.store import WriteBatch
 from nac.users.passwords import hash_password
+from tests.radius.earlier import earlier_hash
 from tests.radius.standalone import StandaloneCell
 
 
 def put_user(batch: WriteBatch, cell: StandaloneCell, name: str, password: str) -> None:
-    """One of alpha's staff, who may use CHAP."""
+    """One of alpha's staff, who may use CHAP; of an earlier version."""
     sealed = cell.sealer.seal(password.encode(), "user:0")
-    batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), hash_password(password), sealed, 0))
+    batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), earlier_hash(password), sealed, 0))
+
+
+def put_argon2_user(batch: WriteBatch, cell: StandaloneCell, name: str, password: str) -> None:
+    batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), hash_password(password), b"", 0))

@@ -13,6 +13,7 @@ from nac.replica import keys
 from nac.replica.check import check_replica
 from nac.replica.files import CURRENT
 from nac.replica.records import (
+    FORMAT,
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
@@ -230,7 +231,7 @@ def test_overwritten_pages_are_found_by_the_check(directory):
 def test_replica_of_another_format_is_not_read(directory, monkeypatch):
     with ReplicaWriter(directory) as writer:
         fill(writer)
-    monkeypatch.setattr("nac.replica.files.FORMAT", 2)
+    monkeypatch.setattr("nac.replica.files.FORMAT", FORMAT + 1)
     with pytest.raises(ReplicaMissing, match="format"):
         ReplicaWriter(directory)
 

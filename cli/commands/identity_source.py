@@ -1,0 +1,235 @@
+"""`./admit identity-source`."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.commands.user import first_line
+from cli.domain import Domain
+from cli.fail import Refused
+from cli.output import Row, json_option, printable, show_list, show_one, tenant_option
+from cli.verbs import add_verb
+from nac.identities import service as sources
+from nac.identities.answer import Answer
+from nac.identities.asking import ask, make_source
+from nac.identities.names import addressed_to
+from nac.identities.settings import KINDS
+from nac.ids import TenantId
+from nac.models import IdentitySource
+from nac.reasons import reason_of
+
+settings_file_option = click.option(
+    "--file", "settings_file", type=click.File(encoding="utf-8"), help='Settings as a JSON object; "-": standard input.'
+)
+settings_option = click.option(
+    "--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A setting; VALUE is JSON, else text. May be repeated."
+)
+secret_file_option = click.option(
+    "--secret-file",
+    type=click.File(encoding="utf-8"),
+    help='Password of bind_dn, or the client secret: first line of FILE; "-": standard input.',
+)
+ca_file_option = click.option(
+    "--ca-file", type=click.File(encoding="utf-8"), help="PEM of the authority of the server's certificate."
+)
+position_option = click.option("--position", type=int, help="Sources are asked by position, 1 to 1000; 100 at first.")
+
+
+@click.group()
+def command() -> None:
+    """Identity sources of a tenant: directories (ldap) and providers (oidc) that know users.
+
+    A tenant's own users come first; docs/identities.md lists the settings.
+    """
+
+
+def _row(session: Session, tenant_id: TenantId, source: IdentitySource) -> Row:
+    row = sources.describe(source)
+    settings = {name: "(PEM)" if name == "ca_certificate" else value for name, value in row.pop("settings").items()}
+    return {**row, "settings": settings}
+
+
+def _settings(file: TextIO | None, pairs: Iterable[str], ca_file: TextIO | None) -> dict[str, Any]:
+    """Of the file, with single ones laid over it."""
+    settings: dict[str, Any] = {}
+    if file is not None:
+        try:
+            settings = json.load(file)
+        except ValueError as exc:
+            raise Refused(f"{file.name} is no JSON: {exc}.") from exc
+        if not isinstance(settings, dict):
+            raise Refused(f"{file.name} must hold a JSON object.")
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {pair}: write NAME=VALUE.")
+        settings[name] = _value(value)
+    if ca_file is not None:
+        settings["ca_certificate"] = ca_file.read()
+    return settings
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@click.option("--kind", type=click.Choice(sorted(KINDS)), required=True)
+@settings_file_option
+@settings_option
+@secret_file_option
+@ca_file_option
+@position_option
+@json_option
+def add(
+    name: str,
+    tenant: str,
+    kind: str,
+    settings_file: TextIO | None,
+    pairs: tuple[str, ...],
+    secret_file: TextIO | None,
+    ca_file: TextIO | None,
+    position: int | None,
+    as_json: bool,
+) -> None:
+    """Add the identity source NAME."""
+    settings = _settings(settings_file, pairs, ca_file)
+    secret = first_line(secret_file)
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        source = sources.add_source(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            kind=kind,
+            settings=settings,
+            secret=secret,
+            seal=domain.sealer.seal,
+            position=sources.USUAL_POSITION if position is None else position,
+        )
+        row = _row(session, tenant_id, source)
+    show_one(row, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("name")
+@tenant_option
+@settings_file_option
+@settings_option
+@secret_file_option
+@ca_file_option
+@position_option
+@click.option("--enable/--disable", "enabled", default=None, help="Whether it is asked at all.")
+@json_option
+def set_(
+    name: str,
+    tenant: str,
+    settings_file: TextIO | None,
+    pairs: tuple[str, ...],
+    secret_file: TextIO | None,
+    ca_file: TextIO | None,
+    position: int | None,
+    enabled: bool | None,
+    as_json: bool,
+) -> None:
+    """Change the identity source NAME; --set NAME=null brings a setting's default back."""
+    settings = _settings(settings_file, pairs, ca_file)
+    secret = first_line(secret_file)
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        source = sources.change_source(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            seal=domain.sealer.seal,
+            settings=settings,
+            secret=secret,
+            position=position,
+            enabled=enabled,
+        )
+        row = _row(session, tenant_id, source)
+    show_one(row, as_json=as_json)
+
+
+add_verb(command, "remove", sources.remove_source, key="name", help="Remove the identity source NAME.")
+
+
+@command.command("list")
+@tenant_option
+@json_option
+def list_(tenant: str, as_json: bool) -> None:
+    """List the identity sources in the order in which they are asked."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        rows = [_row(session, tenant_id, source) for source in sources.list_sources(session, tenant_id=tenant_id)]
+    if not as_json:
+        rows = [{name: value for name, value in row.items() if name != "settings"} for row in rows]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@click.option("--user", required=True, help="A user that it should know.")
+@click.option("--password-file", type=click.File(encoding="utf-8"), help='First line of FILE; "-": standard input.')
+@json_option
+def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_json: bool) -> None:
+    """Ask the identity source NAME about a user from here, and tell each step. Exit status 1 where it does not hold.
+
+    Asked from this machine, which may have another way to the directory than the cell has.
+    """
+    password = first_line(password_file)
+    if password is None:
+        password = str(click.prompt("Password", hide_input=True))
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        stored = sources.require_by_name(session, tenant_id=tenant_id, name=name)
+    secret = b""
+    if stored.secret_sealed is not None:
+        secret = domain.sealer.open(stored.secret_sealed, sources.secret_context(stored.id))
+    steps: list[str] = []
+    answer = asyncio.run(_ask(stored, secret, user, password.encode(), steps))
+    _show_answer(answer, steps, as_json=as_json)
+    if not answer.verified:
+        raise click.exceptions.Exit(1)
+
+
+async def _ask(stored: IdentitySource, secret: bytes, user: str, password: bytes, steps: list[str]) -> Answer:
+    source = make_source(stored.name, stored.kind, stored.settings, secret)
+    try:
+        addressed = addressed_to(user, source.settings.realms)
+        if addressed is None:
+            steps.append(f"{user} is none of its realms: it is not asked")
+            return Answer("unknown-user", source=stored.name)
+        return await ask(source, addressed, password, source_name=stored.name, tell=steps.append)
+    finally:
+        await source.close()
+
+
+def _show_answer(answer: Answer, steps: list[str], *, as_json: bool) -> None:
+    reason = reason_of(answer.reason) if answer.reason else None
+    row: Row = {
+        "verified": answer.verified,
+        "reason": answer.reason,
+        "detail": answer.detail,
+        "name": answer.name,
+        "groups": answer.groups,
+        "attributes": answer.attributes,
+        "advice": reason.advice if reason else "",
+    }
+    if as_json:
+        show_one({**row, "steps": steps}, as_json=True)
+        return
+    for step in steps:
+        click.echo(f"  {printable(step)}")
+    show_one(row, as_json=False)

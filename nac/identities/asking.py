@@ -1,0 +1,36 @@
+"""Asks a source within its time limit, and puts what goes wrong into an answer."""
+
+import asyncio
+
+from nac.identities.answer import Answer
+from nac.identities.directory import Directory
+from nac.identities.faults import SourceFault
+from nac.identities.names import UserName
+from nac.identities.provider import Provider
+from nac.identities.settings import LdapSettings, read_settings
+from nac.identities.source import Source, Tell, tell_nobody
+
+# Of nac.reasons: the source is to blame, not the user.
+FAULTS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})
+
+
+def make_source(name: str, kind: str, document: dict[str, object], secret: bytes) -> Source:
+    """Raises SettingsRefused or ValueError where the document is none."""
+    settings = read_settings(kind, document)
+    if isinstance(settings, LdapSettings):
+        return Directory(name, settings, secret)
+    return Provider(name, settings, secret)
+
+
+async def ask(source: Source, name: UserName, password: bytes, *, source_name: str, tell: Tell = tell_nobody) -> Answer:
+    """What the source says, within its time limit; never raises for what a server does."""
+    limit = source.settings.time_limit_seconds
+    try:
+        async with asyncio.timeout(limit):
+            return await source.verify(name, password, tell)
+    except TimeoutError:
+        tell(f"no answer within {limit:g} s")
+        return Answer("directory-slow", f"no answer within {limit:g} s", source_name)
+    except SourceFault as exc:
+        tell(str(exc))
+        return Answer(exc.reason, str(exc), source_name)

@@ -1,0 +1,299 @@
+"""An LDAP directory or Active Directory as an identity source."""
+
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from nac.identities.answer import Answer
+from nac.identities.faults import DirectoryRefused, DirectoryUnavailable, SourceFault
+from nac.identities.ldap import messages
+from nac.identities.ldap.connection import Connection, Server
+from nac.identities.ldap.filters import Filter
+from nac.identities.ldap.messages import Entry, Result
+from nac.identities.names import UserName, fill
+from nac.identities.settings import GROUP_PLACEHOLDERS, USER_PLACEHOLDERS, LdapSettings, tls_context
+from nac.identities.source import Tell, kept_groups, tell_nobody
+
+# Of a user, the directory's own limit included.
+MOST_GROUPS = 2_000
+# How long a directory counts as one that refuses wrong passwords.
+_TRUSTED_SECONDS = 600.0
+# LDAP_MATCHING_RULE_IN_CHAIN of Active Directory.
+_IN_CHAIN = "(member:1.2.840.113556.1.4.1941:={dn})"
+# The hexadecimal Win32 error in the diagnostic message with which Active Directory refuses a bind.
+_AD_CODE = re.compile(r"\bdata ([0-9a-f]{2,8})\b", re.IGNORECASE)
+_AD_REASONS = {
+    "525": "unknown-user",
+    "52e": "wrong-password",
+    "530": "login-not-permitted",
+    "531": "login-not-permitted",
+    "532": "password-expired",
+    "533": "account-disabled",
+    "701": "account-expired",
+    "773": "password-must-change",
+    "775": "account-locked",
+}
+_NO_SUCH_OBJECT, _INVALID_CREDENTIALS, _CONSTRAINT, _UNWILLING = 32, 49, 19, 53
+_OUT_OF_SERVICE = (51, 52)
+_FIRST_VALUE = re.compile(rb"[^=]*=((?:\\.|[^,+\\])*)", re.DOTALL)
+_ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+class _Stale(DirectoryUnavailable):
+    """A connection that had been used before broke: that says nothing of the server yet."""
+
+
+class Directory:
+    def __init__(self, name: str, settings: LdapSettings, secret: bytes) -> None:
+        self.settings = settings
+        self._name = name
+        self._secret = secret
+        tls = tls_context(settings)
+        self._servers = [
+            Server(url, tls if url.startswith("ldaps:") or settings.start_tls else None, settings.start_tls)
+            for url in settings.urls
+        ]
+        self._user_filter = Filter(settings.user_filter, placeholders=USER_PLACEHOLDERS)
+        group_filter = _IN_CHAIN if settings.groups == "nested" else settings.group_filter
+        self._group_filter = Filter(group_filter, placeholders=GROUP_PLACEHOLDERS)
+        self._closed = False
+        self._own: list[Connection] = []
+        self._users: list[Connection] = []
+        self._trusted_until = 0.0
+
+    async def verify(self, name: UserName, password: bytes, tell: Tell = tell_nobody) -> Answer:
+        try:
+            return await self._verify(name, password, tell)
+        except _Stale as exc:
+            # Connections that lay idle may be gone without a word: new ones then have to do.
+            tell(f"again, with new connections: {exc}")
+            await self._let_go()
+            return await self._verify(name, password, tell)
+
+    async def _verify(self, name: UserName, password: bytes, tell: Tell) -> Answer:
+        if not password or b"\0" in password:
+            # RFC 4513 5.1.2: a bind without a password succeeds and proves nothing.
+            return Answer("wrong-password", "empty, or with a NUL in it")
+        if self.settings.direct_bind:
+            return await self._verify_directly(name, password, tell)
+        async with self._own_connection(tell) as own:
+            entry = await self._search_user(own, name, tell)
+        if entry is None:
+            return Answer("unknown-user", source=self._name)
+        async with self._connection(self._users, tell) as connection:
+            refused = await self._bind_user(connection, entry.dn, password, tell)
+            if refused is not None:
+                return refused
+        async with self._own_connection(tell) as own:
+            return await self._identity(own, name, entry, tell)
+
+    async def close(self) -> None:
+        """Those in use end when they are given back."""
+        self._closed = True
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        idle = [*self._own, *self._users]
+        self._own.clear()
+        self._users.clear()
+        for connection in idle:
+            await connection.end()
+
+    async def _verify_directly(self, name: UserName, password: bytes, tell: Tell) -> Answer:
+        """Bind first, then look for the user's own entry with the user's own rights."""
+        async with self._connection(self._users, tell) as connection:
+            bind_name = fill(self.settings.direct_bind, name.placeholders)
+            refused = await self._bind_user(connection, bind_name, password, tell)
+            if refused is not None:
+                return refused
+            # The question whether it refuses wrong passwords may have come between.
+            if connection.bound_as != bind_name:
+                await connection.bind(bind_name, password)
+            entry = await self._search_user(connection, name, tell)
+            if entry is None:
+                raise DirectoryRefused("the password held, but the user's entry is not found below base_dn")
+            return await self._identity(connection, name, entry, tell)
+
+    @asynccontextmanager
+    async def _connection(self, idle: list[Connection], tell: Tell) -> AsyncIterator[Connection]:
+        """One that nobody uses meanwhile; kept for the next where nothing went wrong with it."""
+        reused = None
+        while idle and reused is None:
+            reused = idle.pop()
+            if not reused.usable:
+                await reused.end()
+                reused = None
+        connection = reused or await self._open(tell)
+        try:
+            yield connection
+        except DirectoryUnavailable as exc:
+            await connection.end()
+            if reused is None:
+                raise
+            raise _Stale(str(exc)) from exc
+        except BaseException:
+            await connection.end()
+            raise
+        if self._closed:
+            await connection.end()
+        else:
+            idle.append(connection)
+
+    async def _open(self, tell: Tell) -> Connection:
+        troubles = []
+        for server in self._servers:
+            try:
+                connection = await Connection.open(server)
+            except SourceFault as exc:
+                tell(f"no connection: {exc}")
+                troubles.append(exc)
+            else:
+                tell(f"connected to {server.url}{' with StartTLS' if server.start_tls else ''}")
+                return connection
+        if all(isinstance(trouble, DirectoryUnavailable) for trouble in troubles):
+            raise DirectoryUnavailable("; ".join(map(str, troubles)))
+        raise DirectoryRefused("; ".join(map(str, troubles)))
+
+    @asynccontextmanager
+    async def _own_connection(self, tell: Tell) -> AsyncIterator[Connection]:
+        """Bound as our own account, where we have one."""
+        async with self._connection(self._own, tell) as connection:
+            bind_dn = self.settings.bind_dn
+            if bind_dn and connection.bound_as != bind_dn:
+                if not self._secret:
+                    raise DirectoryRefused("the source has a bind_dn but no password for it")
+                result = await connection.bind(bind_dn, self._secret)
+                if result.code != messages.SUCCESS:
+                    raise _fault(f"our account {bind_dn} is refused", result)
+                tell(f"bound as {bind_dn}")
+            yield connection
+
+    async def _search_user(self, connection: Connection, name: UserName, tell: Tell) -> Entry | None:
+        settings = self.settings
+        wanted = [settings.name_attribute, *settings.attributes.values()]
+        if settings.groups == "memberof":
+            wanted.append("memberOf")
+        entries = await self._search(connection, settings.base_dn, self._user_filter, name.placeholders, wanted, most=2)
+        if len(entries) > 1:
+            raise DirectoryRefused(f"more than one entry below {settings.base_dn} fits {settings.user_filter}")
+        if not entries:
+            tell(f"no entry below {settings.base_dn} fits {settings.user_filter}")
+            return None
+        entry = entries[0]
+        if not _is_below(entry.dn, settings.base_dn):
+            raise DirectoryRefused(f"it answers with {entry.dn!r}, which is not below {settings.base_dn}")
+        tell(f"found {entry.dn}")
+        return entry
+
+    async def _search(
+        self,
+        connection: Connection,
+        base: str,
+        filter_: Filter,
+        values: dict[str, str],
+        attributes: Sequence[str],
+        *,
+        most: int,
+    ) -> list[Entry]:
+        seconds = max(1, int(self.settings.time_limit_seconds))
+        entries, result = await connection.search(
+            base, filter_.encode(values), attributes, size_limit=most, seconds=seconds
+        )
+        if result.code == messages.SIZE_LIMIT_EXCEEDED and len(entries) == most:
+            return entries
+        if result.code != messages.SUCCESS:
+            raise _fault(f"the search below {base} fails", result)
+        return entries
+
+    async def _bind_user(self, connection: Connection, bind_name: str, password: bytes, tell: Tell) -> Answer | None:
+        """None where the password is right."""
+        result = await connection.bind(bind_name, password)
+        if result.code == messages.SUCCESS:
+            tell(f"the password of {bind_name} is right")
+            await self._require_honesty(connection, tell)
+            return None
+        tell(f"bind as {bind_name}: {result}")
+        if result.code in _OUT_OF_SERVICE:
+            raise DirectoryUnavailable(str(result))
+        found = _AD_CODE.search(result.text)
+        if result.code == _INVALID_CREDENTIALS:
+            return Answer(_AD_REASONS.get(found[1].lower() if found else "", "wrong-password"), result.text, self._name)
+        if result.code == _NO_SUCH_OBJECT:
+            return Answer("unknown-user", source=self._name)
+        if result.code in (_CONSTRAINT, _UNWILLING):
+            # So directories refuse accounts that are locked or switched off.
+            return Answer("account-locked", str(result), self._name)
+        raise _fault("it does not let users bind", result)
+
+    async def _require_honesty(self, connection: Connection, tell: Tell) -> None:
+        """A server that takes any password must admit nobody: it is asked about a user that nobody has."""
+        if time.monotonic() < self._trusted_until:
+            return
+        nobody = f"admit-{secrets.token_hex(8)}"
+        settings = self.settings
+        name = (
+            fill(settings.direct_bind, {"user": nobody, "name": nobody})
+            if settings.direct_bind
+            else f"cn={nobody},{settings.base_dn}"
+        )
+        result = await connection.bind(name, secrets.token_urlsafe(24).encode())
+        if result.code == messages.SUCCESS:
+            raise DirectoryRefused("it takes a password that nobody has for a user that there is not: it takes any")
+        tell("it refuses a user that there is not")
+        self._trusted_until = time.monotonic() + _TRUSTED_SECONDS
+
+    async def _identity(self, connection: Connection, name: UserName, entry: Entry, tell: Tell) -> Answer:
+        settings = self.settings
+        groups = kept_groups(await self._groups(connection, name, entry), settings.only_groups)
+        tell(f"groups: {', '.join(groups) or 'none'}")
+        spelled = entry.texts(settings.name_attribute)
+        return Answer(
+            source=self._name,
+            name=spelled[0] if spelled else name.user,
+            groups=groups,
+            attributes={
+                ours: values for ours, theirs in settings.attributes.items() if (values := entry.texts(theirs))
+            },
+        )
+
+    async def _groups(self, connection: Connection, name: UserName, entry: Entry) -> list[str]:
+        settings = self.settings
+        if settings.groups == "none":
+            return []
+        if settings.groups == "memberof":
+            return [first_value(dn) for dn in entry.texts("memberOf")]
+        entries = await self._search(
+            connection,
+            settings.group_base_dn or settings.base_dn,
+            self._group_filter,
+            name.placeholders | {"dn": entry.dn},
+            [settings.group_name],
+            most=MOST_GROUPS,
+        )
+        return [text for group in entries for text in group.texts(settings.group_name)]
+
+
+def first_value(dn: str) -> str:
+    """Of a distinguished name in the form of RFC 4514: "staff" of "cn=staff,ou=groups,dc=example"."""
+    first = _FIRST_VALUE.match(dn.encode())
+    if first is None:
+        return ""
+    return _ESCAPED.sub(lambda found: _unescaped(found[1]), first[1]).decode("utf-8", "replace")
+
+
+def _unescaped(pair: bytes) -> bytes:
+    return bytes.fromhex(pair.decode()) if len(pair) == 2 else pair
+
+
+def _is_below(dn: str, base: str) -> bool:
+    def folded(name: str) -> str:
+        return re.sub(r"\s*([,=+])\s*", r"\1", name.strip()).casefold()
+
+    return folded(dn).endswith("," + folded(base))
+
+
+def _fault(what: str, result: Result) -> SourceFault:
+    kind = DirectoryUnavailable if result.code in _OUT_OF_SERVICE else DirectoryRefused
+    return kind(f"{what}: {result}")

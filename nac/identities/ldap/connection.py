@@ -1,0 +1,203 @@
+"""One connection to a directory server. Every coroutine is to be run under a time limit of the caller's.
+
+Raises DirectoryUnavailable where there is no connection to be had or it breaks, DirectoryRefused where what the server
+says is not to be worked with. After either, and after a cancellation, the connection is of no more use: `end` it.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
+from nac.identities.ldap import ber, messages
+from nac.identities.ldap.messages import Entry, Message, Result
+
+T = TypeVar("T")
+
+# Of one message, and of all that answer one request.
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_ANSWER_BYTES = 4 << 20
+_PORTS = {"ldap": 389, "ldaps": 636}
+
+
+@dataclass(frozen=True)
+class Server:
+    url: str
+    # None: in the clear.
+    tls: ssl.SSLContext | None
+    start_tls: bool
+
+    @property
+    def place(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or _PORTS[parts.scheme]
+
+
+class Connection:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._number = 1
+        # Whom it is bound as; "" for nobody.
+        self.bound_as = ""
+
+    @classmethod
+    async def open(cls, server: Server) -> "Connection":
+        host, port = server.place
+        try:
+            sock = await _connected(host, port)
+            try:
+                if server.start_tls:
+                    await _ask_for_tls(sock)
+                named = None if server.tls is None else host
+                streams = await asyncio.open_connection(
+                    sock=sock, ssl=server.tls, server_hostname=named, limit=MAX_MESSAGE_BYTES
+                )
+            except BaseException:
+                sock.close()
+                raise
+        except ssl.SSLCertVerificationError as exc:
+            raise DirectoryUnavailable(f"{server.url}: its certificate does not hold: {exc.verify_message}") from exc
+        except (OSError, UnicodeError) as exc:
+            raise DirectoryUnavailable(f"{server.url}: {_words(exc)}") from exc
+        return cls(*streams)
+
+    @property
+    def usable(self) -> bool:
+        return not self._reader.at_eof() and not self._writer.is_closing()
+
+    async def bind(self, name: str, password: bytes) -> Result:
+        """ValueError without a password, as messages.bind_request."""
+        number = self._next()
+        self.bound_as = ""
+        await self._send(messages.bind_request(number, name, password))
+        message = await self._answer(number, messages.BIND_RESPONSE)
+        result = self._parsed(messages.parse_result, message)
+        if result.code == messages.SUCCESS:
+            self.bound_as = name
+        return result
+
+    async def search(
+        self, base: str, filter_: bytes, attributes: Sequence[str], *, size_limit: int, seconds: int
+    ) -> tuple[list[Entry], Result]:
+        """At most `size_limit` entries; more of them are refused whatever the server was asked. Referrals are left."""
+        number = self._next()
+        await self._send(
+            messages.search_request(number, base, filter_, attributes, size_limit=size_limit, seconds=seconds)
+        )
+        entries: list[Entry] = []
+        taken = 0
+        while True:
+            message = await self._answer(number, messages.SEARCH_ENTRY, messages.SEARCH_DONE, messages.SEARCH_REFERENCE)
+            taken += len(message.content)
+            if taken > MAX_ANSWER_BYTES:
+                raise DirectoryRefused("it answers with more than a login needs")
+            if message.kind == messages.SEARCH_DONE:
+                return entries, self._parsed(messages.parse_result, message)
+            if message.kind == messages.SEARCH_ENTRY:
+                entries.append(self._parsed(messages.parse_entry, message))
+                if len(entries) > size_limit:
+                    raise DirectoryRefused(f"it sends more than the {size_limit} entries it was asked for")
+
+    async def end(self) -> None:
+        """At once: nobody waits for the server to agree."""
+        if not self._writer.is_closing():
+            self._writer.write(messages.unbind_request(self._next()))
+        self._writer.transport.abort()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _send(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except OSError as exc:
+            raise DirectoryUnavailable(f"the connection broke: {_words(exc)}") from exc
+
+    async def _answer(self, number: int, *kinds: int) -> Message:
+        try:
+            head = await self._reader.readexactly(2)
+            while (lengths := ber.head_length(head)) is None:
+                head += await self._reader.readexactly(1)
+            if lengths[1] > MAX_MESSAGE_BYTES:
+                raise DirectoryRefused("it sends a message larger than a login needs")
+            content = await self._reader.readexactly(lengths[1])
+            message = messages.parse_message(head + content)
+        except (OSError, asyncio.IncompleteReadError) as exc:
+            raise DirectoryUnavailable(f"the connection broke: {_words(exc)}") from exc
+        except ber.Malformed as exc:
+            raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
+        if message.number != number or message.kind not in kinds:
+            raise DirectoryRefused("it answers something that was not asked")
+        return message
+
+    @staticmethod
+    def _parsed(parse: Callable[[bytes], T], message: Message) -> T:
+        try:
+            return parse(message.content)
+        except ber.Malformed as exc:
+            raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
+
+
+async def _connected(host: str, port: int) -> socket.socket:
+    """To the first address of the host that takes the connection."""
+    loop = asyncio.get_running_loop()
+    last: OSError | None = None
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind, protocol)
+        sock.setblocking(False)
+        try:
+            await loop.sock_connect(sock, address)
+        except OSError as exc:
+            sock.close()
+            last = exc
+        except asyncio.CancelledError:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise last or OSError("the name has no address")
+
+
+async def _ask_for_tls(sock: socket.socket) -> None:
+    """StartTLS on the bare socket: what a man in the middle sends along in the clear then breaks the handshake."""
+    loop = asyncio.get_running_loop()
+    try:
+        await loop.sock_sendall(sock, messages.start_tls_request(1))
+        head = b""
+        while (lengths := ber.head_length(head)) is None:
+            head += await _received(sock, 1)
+        if lengths[1] > MAX_MESSAGE_BYTES:
+            raise ber.Malformed("too long")
+        content = b""
+        while len(content) < lengths[1]:
+            content += await _received(sock, lengths[1] - len(content))
+        message = messages.parse_message(head + content)
+        result = messages.parse_result(message.content)
+    except ber.Malformed as exc:
+        raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
+    if (message.number, message.kind, result.code) != (1, messages.EXTENDED_RESPONSE, messages.SUCCESS):
+        raise DirectoryRefused(f"it takes no StartTLS: {result}")
+
+
+async def _received(sock: socket.socket, most: int) -> bytes:
+    data = await asyncio.get_running_loop().sock_recv(sock, most)
+    if not data:
+        raise ConnectionResetError("it closed the connection")
+    return data
+
+
+def _words(exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.errno:
+        return os.strerror(exc.errno)
+    return str(exc) or type(exc).__name__

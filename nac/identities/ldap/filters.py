@@ -1,0 +1,118 @@
+"""Search filters (RFC 4515), read once; names enter the encoded form (RFC 4511 4.5.1.7) as values.
+
+A template may hold placeholders in its values: `(&(objectClass=person)(uid={user}))`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nac.identities.ldap import ber
+
+_AND, _OR, _NOT, _EQUAL, _SUBSTRINGS, _PRESENT, _EXTENSIBLE = 0xA0, 0xA1, 0xA2, 0xA3, 0xA4, 0x87, 0xA9
+_INITIAL, _ANY, _FINAL = 0x80, 0x81, 0x82
+_RULE, _TYPE, _VALUE = 0x81, 0x82, 0x83
+_ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9-]*(?:;[A-Za-z0-9-]+)*|\d+(?:\.\d+)+")
+_ITEM = re.compile(r"(?P<attribute>[^=:()*]+)(?::(?P<rule>\d+(?:\.\d+)+):)?=(?P<value>[^()]*)")
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2})")
+_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
+_MAX_DEPTH = 16
+
+
+class FilterError(ValueError):
+    """The text is no filter; the message says where."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    attribute: str
+    # Of an extensible match (RFC 4511 4.5.1.7.7), "" for equality.
+    rule: str
+    # Text between the asterisks, with placeholders in it.
+    parts: tuple[str, ...]
+
+    def encode(self, values: Mapping[str, str]) -> bytes:
+        parts = [_value(part, values) for part in self.parts]
+        if self.rule:
+            return ber.sequence(
+                (
+                    ber.octets(self.rule, _RULE),
+                    ber.octets(self.attribute, _TYPE),
+                    ber.octets(parts[0], _VALUE),
+                ),
+                _EXTENSIBLE,
+            )
+        if self.parts == ("", ""):
+            return ber.octets(self.attribute, _PRESENT)
+        if len(parts) == 1:
+            return ber.sequence((ber.octets(self.attribute), ber.octets(parts[0])), _EQUAL)
+        pieces = [ber.octets(parts[0], _INITIAL)] if parts[0] else []
+        pieces += [ber.octets(part, _ANY) for part in parts[1:-1] if part]
+        pieces += [ber.octets(parts[-1], _FINAL)] if parts[-1] else []
+        return ber.sequence((ber.octets(self.attribute), ber.sequence(pieces)), _SUBSTRINGS)
+
+
+@dataclass(frozen=True)
+class _Set:
+    tag: int
+    members: "tuple[_Item | _Set, ...]"
+
+    def encode(self, values: Mapping[str, str]) -> bytes:
+        return ber.sequence((member.encode(values) for member in self.members), self.tag)
+
+
+class Filter:
+    """Raises FilterError where `text` is none, or holds another placeholder than `placeholders`."""
+
+    def __init__(self, text: str, *, placeholders: frozenset[str]) -> None:
+        self._text = text
+        self._at = 0
+        self._root = self._read(0)
+        if self._at != len(text):
+            raise FilterError(f"something follows at character {self._at + 1}")
+        unknown = set(_PLACEHOLDER.findall(text)) - placeholders
+        if unknown:
+            allowed = ", ".join(f"{{{name}}}" for name in sorted(placeholders))
+            raise FilterError(f"{{{min(unknown)}}} is no placeholder here; there are: {allowed}")
+
+    def encode(self, values: Mapping[str, str]) -> bytes:
+        """As a search request carries it, `values` in place of the placeholders, whatever characters they hold."""
+        return self._root.encode(values)
+
+    def _read(self, depth: int) -> _Item | _Set:
+        if depth > _MAX_DEPTH:
+            raise FilterError("nested too deeply")
+        self._expect("(")
+        sign = self._text[self._at : self._at + 1]
+        if sign in ("&", "|", "!"):
+            self._at += 1
+            members = [self._read(depth + 1)]
+            while sign != "!" and self._text[self._at : self._at + 1] == "(":
+                members.append(self._read(depth + 1))
+            self._expect(")")
+            return _Set({"&": _AND, "|": _OR, "!": _NOT}[sign], tuple(members))
+        found = _ITEM.match(self._text, self._at)
+        if found is None or not _ATTRIBUTE.fullmatch(found["attribute"]):
+            raise FilterError(f"no comparison such as uid={{user}} at character {self._at + 1}")
+        self._at = found.end()
+        self._expect(")")
+        parts = tuple(found["value"].split("*"))
+        if found["rule"] and len(parts) > 1:
+            raise FilterError(f"an asterisk after the matching rule {found['rule']}")
+        return _Item(found["attribute"], found["rule"] or "", parts)
+
+    def _expect(self, character: str) -> None:
+        if self._text[self._at : self._at + 1] != character:
+            raise FilterError(f"{character!r} is missing at character {self._at + 1}")
+        self._at += 1
+
+
+def _value(part: str, values: Mapping[str, str]) -> bytes:
+    """Escapes are the template's own; what comes in for a placeholder is taken as it is."""
+    encoded = b""
+    for place, text in enumerate(_PLACEHOLDER.split(part)):
+        raw = text.encode()
+        encoded += (
+            values[text].encode() if place % 2 else _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), raw)
+        )
+    return encoded

@@ -1,0 +1,41 @@
+"""Names as people type them: anna, anna@corp.example, CORP\\anna."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+_PLACEHOLDER = re.compile(r"\{(name|user)\}")
+
+
+class UserName(NamedTuple):
+    # As typed.
+    name: str
+    # Without the realm, where the source answers for that realm; else as typed.
+    user: str
+
+    @property
+    def placeholders(self) -> dict[str, str]:
+        return {"name": self.name, "user": self.user}
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """User and realm, "" where there is none."""
+    realm, backslash, user = name.partition("\\")
+    if backslash:
+        return user, realm
+    user, at, realm = name.rpartition("@")
+    return (user, realm) if at else (name, "")
+
+
+def addressed_to(name: str, realms: Collection[str]) -> UserName | None:
+    """The name as a source that answers for `realms` is asked about it, None where it is none of its affair."""
+    if not realms:
+        return UserName(name, name)
+    user, realm = split_name(name)
+    folded = {known.casefold() for known in realms}
+    return UserName(name, user) if user and realm.casefold() in folded else None
+
+
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """With the values in place of {name} and {user}; nothing of a value is read as a placeholder."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)

@@ -1,0 +1,194 @@
+"""An OpenID Connect provider as an identity source, by the password grant (RFC 6749 4.3).
+
+What counts is the id_token: signed by the provider, for us, for the user that was asked about, and not expired.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import jwt
+import msgspec
+
+from nac.identities.answer import Answer
+from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
+from nac.identities.names import UserName, fill
+from nac.identities.settings import OidcSettings, tls_context
+from nac.identities.source import Tell, kept_groups, tell_nobody
+
+MAX_ANSWER_BYTES = 1 << 20
+# Asymmetric ones alone: a public key must never do as a shared secret (RFC 8725 2.1, 3.1).
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_LEEWAY_SECONDS = 60
+_KEYS_SECONDS = 3600.0
+# A token signed by an unknown key makes us look for new ones; not more often than this.
+_NEW_KEYS_SECONDS = 30.0
+_MAX_TEXT = 300
+# Entra ID tells these apart in error_description; others say invalid_grant and no more.
+_ENTRA_REASONS = {
+    "AADSTS50034": "unknown-user",
+    "AADSTS50053": "account-locked",
+    "AADSTS50055": "password-expired",
+    "AADSTS50056": "password-must-change",
+    "AADSTS50057": "account-disabled",
+    "AADSTS50076": "second-factor-needed",
+    "AADSTS50079": "second-factor-needed",
+    "AADSTS50126": "wrong-password",
+    "AADSTS50144": "password-expired",
+    "AADSTS53003": "login-not-permitted",
+}
+
+
+class Provider:
+    def __init__(self, name: str, settings: OidcSettings, secret: bytes) -> None:
+        self.settings = settings
+        self._name = name
+        self._secret = secret.decode()
+        self._client = httpx.AsyncClient(
+            verify=tls_context(settings),
+            follow_redirects=False,
+            trust_env=False,
+            timeout=settings.time_limit_seconds,
+            limits=httpx.Limits(max_connections=settings.connections),
+        )
+        self._endpoints: tuple[str, str] | None = None
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._keys_at = float("-inf")
+
+    async def verify(self, name: UserName, password: bytes, tell: Tell = tell_nobody) -> Answer:
+        try:
+            text = password.decode()
+        except UnicodeDecodeError:
+            return Answer("wrong-password", "no text", self._name)
+        if not text:
+            return Answer("wrong-password", "empty", self._name)
+        token_endpoint, _ = await self._find_endpoints(tell)
+        sent = fill(self.settings.username, name.placeholders)
+        status, document = await self._ask_for_token(token_endpoint, sent, text)
+        if status == 200:
+            tell(f"the password of {sent} is right")
+            return await self._identity(name, sent, document, tell)
+        error, said = (str(document.get(key, ""))[:_MAX_TEXT] for key in ("error", "error_description"))
+        tell(f"the provider refuses: {status} {error} {said}".rstrip())
+        if error == "invalid_grant":
+            code = said.partition(":")[0]
+            return Answer(_ENTRA_REASONS.get(code, "wrong-password"), said, self._name)
+        raise DirectoryRefused(f"it answers {status} {error}: {said}".rstrip(": "))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def _ask_for_token(self, endpoint: str, username: str, password: str) -> tuple[int, Mapping[str, Any]]:
+        form = {"grant_type": "password", "username": username, "password": password, "scope": self.settings.scope}
+        if self._secret:
+            return await self._ask("POST", endpoint, data=form, auth=(self.settings.client_id, self._secret))
+        return await self._ask("POST", endpoint, data=form | {"client_id": self.settings.client_id})
+
+    async def _identity(self, name: UserName, sent: str, document: Mapping[str, Any], tell: Tell) -> Answer:
+        token = document.get("id_token")
+        if not isinstance(token, str):
+            raise DirectoryRefused("it answers without an id_token")
+        claims = await self._claims(token, tell)
+        settings = self.settings
+        called = claims.get(settings.name_claim)
+        if settings.name_claim:
+            wanted = {text.casefold() for text in (sent, name.name, name.user)}
+            if not isinstance(called, str) or called.casefold() not in wanted:
+                raise DirectoryRefused(f"asked about {sent!r}, it vouches for {called!r} ({settings.name_claim})")
+        groups = kept_groups(_texts(claims.get(settings.groups_claim)), settings.only_groups)
+        tell(f"groups: {', '.join(groups) or 'none'}")
+        return Answer(
+            source=self._name,
+            name=called if isinstance(called, str) else name.user,
+            groups=groups,
+            attributes={
+                ours: values for ours, theirs in settings.attributes.items() if (values := _texts(claims.get(theirs)))
+            },
+        )
+
+    async def _claims(self, token: str, tell: Tell) -> Mapping[str, Any]:
+        settings = self.settings
+        try:
+            key = await self._key(jwt.get_unverified_header(token).get("kid"), tell)
+            claims: Mapping[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=list(ALGORITHMS),
+                audience=settings.client_id,
+                issuer=settings.issuer,
+                leeway=_LEEWAY_SECONDS,
+                options={"require": ["iss", "aud", "exp", "iat", "sub"]},
+            )
+        except jwt.PyJWTError as exc:
+            raise DirectoryRefused(f"its id_token does not hold: {exc}") from exc
+        # OpenID Connect Core 3.1.3.7: of a token for several, ours is the one that names us as its user.
+        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != settings.client_id:
+            raise DirectoryRefused("its id_token is meant for others, too")
+        tell("the id_token holds: signature, issuer, audience, time")
+        return claims
+
+    async def _key(self, kid: str | None, tell: Tell) -> jwt.PyJWK:
+        age = time.monotonic() - self._keys_at
+        if age > _KEYS_SECONDS or (kid not in self._keys and age > _NEW_KEYS_SECONDS):
+            _, jwks_uri = await self._find_endpoints(tell)
+            document = await self._document(jwks_uri)
+            self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(dict(document)).keys}
+            self._keys_at = time.monotonic()
+            tell(f"{len(self._keys)} signing keys from {jwks_uri}")
+        if kid not in self._keys:
+            raise DirectoryRefused(f"its id_token is signed with a key that it does not publish: {kid!r}")
+        return self._keys[kid]
+
+    async def _find_endpoints(self, tell: Tell) -> tuple[str, str]:
+        """Of tokens and keys; as set, else as the provider says (OpenID Connect Discovery 4)."""
+        settings = self.settings
+        if settings.token_endpoint and settings.jwks_uri:
+            return settings.token_endpoint, settings.jwks_uri
+        if self._endpoints is None:
+            address = settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
+            document = await self._document(address)
+            if document.get("issuer") != settings.issuer:
+                raise DirectoryRefused(f"{address} is about another issuer: {document.get('issuer')!r}")
+            found = (
+                settings.token_endpoint or document.get("token_endpoint"),
+                settings.jwks_uri or document.get("jwks_uri"),
+            )
+            for endpoint in found:
+                if not isinstance(endpoint, str) or not endpoint.startswith("https://"):
+                    raise DirectoryRefused(f"{address} names no https endpoint: {endpoint!r}")
+            self._endpoints = (str(found[0]), str(found[1]))
+            tell(f"endpoints from {address}")
+        return self._endpoints
+
+    async def _document(self, address: str) -> Mapping[str, Any]:
+        status, document = await self._ask("GET", address)
+        if status != 200:
+            raise DirectoryRefused(f"{address} answers {status}")
+        return document
+
+    async def _ask(self, method: str, address: str, **given: Any) -> tuple[int, Mapping[str, Any]]:  # noqa: ANN401 -- httpx's
+        try:
+            async with self._client.stream(method, address, **given) as response:
+                body = b""
+                async for piece in response.aiter_bytes():
+                    body += piece
+                    if len(body) > MAX_ANSWER_BYTES:
+                        raise DirectoryRefused(f"{address} answers with more than a login needs")
+        except httpx.TimeoutException as exc:
+            raise TimeoutError from exc
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
+        if response.status_code >= 500:
+            raise DirectoryUnavailable(f"{address} answers {response.status_code}")
+        try:
+            document = msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            raise DirectoryRefused(f"{address} answers {response.status_code} with what is no JSON object") from exc
+        return response.status_code, document
+
+
+def _texts(claim: object) -> tuple[str, ...]:
+    if isinstance(claim, str):
+        return (claim,)
+    return tuple(value for value in claim if isinstance(value, str)) if isinstance(claim, list) else ()

@@ -1,0 +1,182 @@
+"""Identity sources of a tenant: directories and providers that know users. Asked in order of position, then name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.identities import repository
+from nac.identities.settings import KINDS, LdapSettings, OidcSettings, SettingsRefused, read_settings
+from nac.ids import TenantId
+from nac.models import IdentitySource
+from nac.sealing import Seal
+from nac.validation import require_slug
+
+MOST_SOURCES = 20
+USUAL_POSITION = 100
+_MAX_SECRET_OCTETS = 1_024
+_audit: audit.Recorder[IdentitySource] = audit.Recorder("identity-source", lambda source: source.name)
+
+
+class IdentitySourceNotFound(NotFound):
+    """There is no such identity source."""
+
+
+class InvalidIdentitySource(InvalidInput):
+    """The settings of the identity source are not valid."""
+
+
+def add_source(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    kind: str,
+    settings: Mapping[str, Any],
+    secret: str | None,
+    seal: Seal,
+    position: int = USUAL_POSITION,
+    enabled: bool = True,
+) -> IdentitySource:
+    """`secret` is the password of bind_dn or the client's. Raises InvalidIdentitySource with every mistake."""
+    if kind not in KINDS:
+        raise InvalidIdentitySource(
+            f"{kind!r} is no kind of source.", place="kind", remedy=f"Use {' or '.join(KINDS)}."
+        )
+    name = require_slug(name, place="name")
+    if repository.get_by_name(session, tenant_id, name):
+        raise AlreadyExists(f"There is an identity source {name!r} already.", place="name")
+    if len(repository.list_all(session, tenant_id)) >= MOST_SOURCES:
+        raise Conflict(f"A tenant has at most {MOST_SOURCES} identity sources.")
+    source_id = uuid4()
+    source = IdentitySource(
+        id=source_id,
+        tenant_id=tenant_id,
+        name=name,
+        kind=kind,
+        position=_require_position(position),
+        enabled=enabled,
+        settings=_stored(kind, settings),
+        secret_sealed=None if secret is None else _sealed(source_id, secret, seal),
+    )
+    _require_secret(source)
+    session.add(source)
+    session.flush()
+    _audit(session, actor, source, "add", after=describe(source))
+    return source
+
+
+def change_source(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    seal: Seal,
+    settings: Mapping[str, Any] | None = None,
+    secret: str | None = None,
+    position: int | None = None,
+    enabled: bool | None = None,
+) -> IdentitySource:
+    """`settings` are laid over those that it has; None in one of them brings back its default."""
+    source = require_by_name(session, tenant_id=tenant_id, name=name)
+    before = describe(source)
+    if settings:
+        merged = {key: value for key, value in ({**source.settings, **settings}).items() if value is not None}
+        source.settings = _stored(source.kind, merged)
+    if secret is not None:
+        source.secret_sealed = _sealed(source.id, secret, seal)
+    if position is not None:
+        source.position = _require_position(position)
+    if enabled is not None:
+        source.enabled = enabled
+    _require_secret(source)
+    # What cells remember of it is void even where only the secret is another.
+    source.updated_at = utc_now()
+    session.flush()
+    after = describe(source) | ({"secret": "changed"} if secret is not None else {})
+    _audit(session, actor, source, "change", before=before, after=after)
+    return source
+
+
+def remove_source(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+    source = require_by_name(session, tenant_id=tenant_id, name=name)
+    session.delete(source)
+    session.flush()
+    _audit(session, actor, source, "remove", before=describe(source))
+
+
+def list_sources(session: Session, *, tenant_id: TenantId) -> Sequence[IdentitySource]:
+    """In the order in which they are asked."""
+    return repository.list_all(session, tenant_id)
+
+
+def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> IdentitySource:
+    source = repository.get_by_name(session, tenant_id, name)
+    if source is None:
+        raise IdentitySourceNotFound(
+            f"There is no identity source {name!r}.",
+            place="name",
+            remedy="They are listed by: ./admit identity-source list",
+        )
+    return source
+
+
+def describe(source: IdentitySource) -> dict[str, Any]:
+    """What may be shown and logged of it."""
+    return {
+        "name": source.name,
+        "kind": source.kind,
+        "position": source.position,
+        "enabled": source.enabled,
+        "secret": "set" if source.secret_sealed else "none",
+        "settings": source.settings,
+    }
+
+
+def secret_context(source_id: UUID) -> str:
+    return f"identity-source:{source_id}"
+
+
+def _stored(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set, as it was understood."""
+    read = _read(kind, settings)
+    understood: dict[str, Any] = msgspec.to_builtins(read)
+    return {name: understood[name] for name in settings}
+
+
+def _read(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
+    try:
+        return read_settings(kind, settings)
+    except SettingsRefused as exc:
+        listed = "; ".join(f"{place}: {what}" for place, what in exc.mistakes)
+        raise InvalidIdentitySource(
+            listed + ".", place="settings", remedy="docs/identities.md lists all settings."
+        ) from exc
+
+
+def _require_secret(source: IdentitySource) -> None:
+    if source.settings.get("bind_dn") and source.secret_sealed is None:
+        raise InvalidIdentitySource(
+            "An account to bind as (bind_dn) needs its password.", place="secret", remedy="Give it: --secret-file FILE."
+        )
+
+
+def _require_position(position: int) -> int:
+    if not 1 <= position <= 1000:
+        raise InvalidIdentitySource(f"{position} is no position.", place="position", remedy="Use 1 to 1000.")
+    return position
+
+
+def _sealed(source_id: UUID, secret: str, seal: Seal) -> bytes:
+    if not secret or "\0" in secret or len(secret.encode()) > _MAX_SECRET_OCTETS:
+        raise InvalidIdentitySource(
+            "The secret is empty or cannot be sent.", place="secret", remedy=f"Use 1 to {_MAX_SECRET_OCTETS} octets."
+        )
+    return seal(secret.encode(), secret_context(source_id))

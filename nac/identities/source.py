@@ -1,0 +1,38 @@
+"""What every kind of identity source can do, and what is common to their answers."""
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from nac.identities.answer import Answer
+from nac.identities.names import UserName
+from nac.identities.settings import LdapSettings, OidcSettings
+
+# Told each step on the way, in words for an administrator.
+Tell = Callable[[str], None]
+
+
+def tell_nobody(step: str) -> None:
+    """The steps of a login interest nobody."""
+
+
+class Source(Protocol):
+    """A source that is ready to be asked; it holds connections."""
+
+    @property
+    def settings(self) -> LdapSettings | OidcSettings: ...
+
+    async def verify(self, name: UserName, password: bytes, tell: Tell = tell_nobody) -> Answer:
+        """Whether the password is right, and who that is. Raises SourceFault where the source cannot say.
+
+        To be run under a time limit; a cancellation closes what was in use.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+def kept_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ...]:
+    """In order, each once, those that the source is to keep."""
+    found = dict.fromkeys(group for group in groups if group)
+    return tuple(group for group in found if not only or any(fnmatchcase(group, pattern) for pattern in only))

@@ -1,0 +1,151 @@
+"""Keeps the verifier's process running, and hears what it tells."""
+
+import logging
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+
+import msgspec
+
+from radius.agent.alarms import Alarms
+from radius.agent.generation import verifier_secret
+from radius.agent.paths import CellPaths
+from radius.agent.process import bare_environment
+from radius.agent.render import RADDB
+from radius.verifier.report import Orders, Report
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+_BUFFER_BYTES = 4 << 20
+STOP_SECONDS = 3.0
+# It reports each second.
+HANGS_SECONDS = 15
+_TICK_SECONDS = 0.5
+_MAX_BACKOFF_SECONDS = 10.0
+_STAYED_UP_SECONDS = 30.0
+_ALARM = "verifier"
+
+
+class VerifierProcess:
+    def __init__(self, port: int, paths: CellPaths, alarms: Alarms) -> None:
+        self.counters: Counter[str] = Counter()
+        self.pid = 0
+        self._port = port
+        self._paths = paths
+        self._alarms = alarms
+        # Counted by processes that have ended.
+        self._before: Counter[str] = Counter()
+        self._troubled: set[str] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        sock = self._take_port(stop)
+        if sock is not None:
+            with sock:
+                self._keep_running(sock, stop)
+
+    def _take_port(self, stop: threading.Event) -> socket.socket | None:
+        """Ours as long as we live, whatever becomes of the process; None where `stop` came first."""
+        while not stop.is_set():
+            sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            try:
+                sock.bind((LOOPBACK, self._port))
+            except OSError as exc:
+                sock.close()
+                self._alarms.tell(
+                    _ALARM, f"Passwords that directories or argon2id check are refused: UDP port {self._port}: {exc}"
+                )
+                stop.wait(1)
+            else:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+                sock.setblocking(False)
+                return sock
+        return None
+
+    def _keep_running(self, sock: socket.socket, stop: threading.Event) -> None:
+        backoff = 0.0
+        while not stop.is_set():
+            started = time.monotonic()
+            process = self._start(sock)
+            try:
+                self._follow(process, stop)
+            finally:
+                self._end(process)
+            if stop.is_set():
+                return
+            stayed_up = time.monotonic() - started > _STAYED_UP_SECONDS
+            backoff = 0.2 if stayed_up else min(max(0.2, backoff * 2), _MAX_BACKOFF_SECONDS)
+            self.counters["restarts"] += 1
+            self._before = self.counters.copy()
+            log.error("the verifier has ended with status %s; starting it again", process.returncode)
+            self._alarms.tell(
+                _ALARM, "Passwords that directories or argon2id check are refused: the verifier does not stay up."
+            )
+            stop.wait(backoff)
+
+    def _start(self, sock: socket.socket) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "radius.verifier"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=RADDB.parent.parent,
+            env=bare_environment(),
+            pass_fds=(sock.fileno(),),
+        )
+        orders = Orders(
+            sock.fileno(),
+            verifier_secret(self._paths),
+            str(self._paths.replica),
+            str(self._paths.key),
+        )
+        self.pid = process.pid
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(msgspec.json.encode(orders) + b"\n")
+            process.stdin.flush()
+        return process
+
+    def _follow(self, process: "subprocess.Popen[bytes]", stop: threading.Event) -> None:
+        """Until it ends or falls silent, or `stop`."""
+        assert process.stdout is not None
+        heard = time.monotonic()
+        while not stop.is_set():
+            if not select.select([process.stdout], [], [], _TICK_SECONDS)[0]:
+                if time.monotonic() - heard > HANGS_SECONDS:
+                    log.error("the verifier says nothing for %d s", HANGS_SECONDS)
+                    return
+                continue
+            heard = time.monotonic()
+            line = process.stdout.readline()
+            if not line:
+                process.wait()
+                return
+            self._hear(msgspec.json.decode(line, type=Report))
+
+    def _hear(self, report: Report) -> None:
+        self._alarms.clear(_ALARM)
+        for name, count in report.counters.items():
+            self.counters[name] = self._before[name] + count
+        for source_id, what in report.trouble.items():
+            self._alarms.tell(f"identity-source-{source_id}", what)
+        for source_id in self._troubled - report.trouble.keys():
+            self._alarms.clear(f"identity-source-{source_id}")
+        self._troubled = set(report.trouble)
+
+    @staticmethod
+    def _end(process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()

@@ -1,0 +1,35 @@
+"""What the verifier has said of a name and its password, as radiusd hands it on."""
+
+from nac.identities.answer import Answer, AnswerUnreadable, decode_answer
+from nac.packet_values import Values
+from nac.replica.records import SlotRecord
+from nac.replica.store import ReplicaView
+from radius.module.request import Attributes
+
+_SILENT = Answer("verifier-unavailable")
+
+
+def verifier_answer(control: Attributes) -> Answer | None:
+    """None where the verifier was not asked."""
+    if "Proxy-To-Realm" not in control:
+        return None
+    pieces = control.get("Admit-Answer")
+    if not pieces:
+        return _SILENT
+    try:
+        return decode_answer(pieces)
+    except AnswerUnreadable as error:
+        return Answer("verifier-unavailable", str(error))
+
+
+def user_facts(name: str, answer: Answer | None, view: ReplicaView, slot: SlotRecord) -> dict[str, Values]:
+    """What rules may ask about a user whose password held: of the source that knows it, else of the tenant's own."""
+    if answer is not None and answer.source:
+        return {
+            "user.name": (answer.name,),
+            "user.source": (answer.source,),
+            "user.group": answer.groups,
+            **{f"user.attribute.{name}": values for name, values in answer.attributes.items()},
+        }
+    user = view.user(slot.tenant, name)
+    return {} if user is None else {"user.name": (user.name,), "user.group": user.groups}

@@ -1,0 +1,18 @@
+"""What agent and verifier tell each other over the verifier's standard input and output, a line of JSON each."""
+
+import msgspec
+
+
+class Orders(msgspec.Struct, frozen=True):
+    # File descriptor of the socket, which outlives the process: what comes while it is started again waits there.
+    socket: int
+    # Shared with radiusd.
+    secret: str
+    replica_directory: str
+    cell_key_file: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    counters: dict[str, int]
+    # By id of the source that fails: what is wrong with it.
+    trouble: dict[str, str]

@@ -1,0 +1,95 @@
+"""Answers radiusd's questions: a datagram in, a datagram out, and never a pile in between."""
+
+import asyncio
+import logging
+import socket
+from collections import Counter, OrderedDict
+from typing import Protocol, cast
+
+from nac.identities.answer import Answer, AnswerTooLong, encode_answer
+from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused, answer_packet, parse_login
+
+log = logging.getLogger(__name__)
+
+# Logins under way at once, all tenants together; each tenant's own share is bounded before (gate.py).
+MOST_UNDER_WAY = 2048
+# Answers kept for repeated questions: radiusd repeats what a NAS repeats.
+KEPT_ANSWERS = 4096
+
+Address = tuple[str, int]
+# radiusd's socket, the packet's number and its authenticator: a repeated question has the same.
+_Key = tuple[Address, int, bytes]
+
+
+class Verify(Protocol):
+    async def __call__(self, slot: int, name: bytes, password: bytes, /) -> Answer: ...
+
+
+class Server(asyncio.DatagramProtocol):
+    def __init__(self, secret: bytes, verify: Verify) -> None:
+        self.counters: Counter[str] = Counter()
+        self._secret = secret
+        self._verify = verify
+        self._transport: asyncio.DatagramTransport | None = None
+        self._under_way: dict[_Key, asyncio.Task[None]] = {}
+        self._answered: OrderedDict[_Key, bytes] = OrderedDict()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: Address) -> None:
+        try:
+            login = parse_login(data, self._secret)
+        except Refused as exc:
+            self.counters["dropped"] += 1
+            log.warning("dropped a datagram from %s:%d: %s", addr[0], addr[1], exc)
+            return
+        key = (addr, login.identifier, login.authenticator)
+        if key in self._under_way:
+            return
+        answered = self._answered.get(key)
+        if answered is not None:
+            self._send(answered, addr)
+            return
+        if len(self._under_way) >= MOST_UNDER_WAY:
+            self._answer(key, login, Answer("verifier-busy"))
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(key, login))
+        self._under_way[key] = task
+
+    async def _serve(self, key: _Key, login: Login) -> None:
+        try:
+            answer = await self._verify(login.slot, login.name, login.password)
+        except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
+            log.exception("a login could not be verified")
+            answer = Answer("internal-error")
+        finally:
+            self._under_way.pop(key, None)
+        self._answer(key, login, answer)
+
+    def _answer(self, key: _Key, login: Login, answer: Answer) -> None:
+        try:
+            messages = encode_answer(answer)
+        except AnswerTooLong:
+            answer = Answer("too-many-groups", f"{len(answer.groups)} groups", source=answer.source)
+            messages = encode_answer(answer)
+        self.counters["accepts" if answer.verified else f"rejects_{answer.reason}"] += 1
+        code = ACCESS_ACCEPT if answer.verified else ACCESS_REJECT
+        packet = answer_packet(login, code, messages, self._secret)
+        self._answered[key] = packet
+        if len(self._answered) > KEPT_ANSWERS:
+            self._answered.popitem(last=False)
+        self._send(packet, key[0])
+
+    def _send(self, packet: bytes, address: Address) -> None:
+        if self._transport is not None:
+            self._transport.sendto(packet, address)
+
+    def error_received(self, exc: Exception) -> None:
+        """radiusd is being exchanged: whoever asked asks again."""
+        self.counters["unsent"] += 1
+
+
+async def listen(server: Server, sock: socket.socket) -> asyncio.DatagramTransport:
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(lambda: server, sock=sock)
+    return transport

@@ -1,0 +1,125 @@
+"""The identity sources of a cell's tenants, alive: with connections, a breaker and a bounded queue of its own each."""
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from nac.identities.answer import Answer
+from nac.identities.asking import FAULTS, ask, make_source
+from nac.identities.names import UserName
+from nac.identities.settings import LdapSettings, OidcSettings
+from nac.identities.source import Source
+from nac.replica.records import IdentitySourceRecord
+from nac.replica.store import ReplicaView
+from nac.secrets import Sealer, SecretsError
+from radius.verifier.breaker import Breaker
+from radius.verifier.gate import Full, Gate
+
+log = logging.getLogger(__name__)
+
+_BUSY = "verifier-busy"
+
+
+class LiveSource:
+    def __init__(self, slug: str, record: IdentitySourceRecord, source: Source) -> None:
+        self.record = record
+        self.source = source
+        # Of the tenant, for whoever operates the cell.
+        self.slug = slug
+        # Another, once the source was changed.
+        self.origin = f"{record.source_id} {record.changed_at}"
+        settings = source.settings
+        self._gate = Gate(inside=settings.connections, waiting=settings.waiting)
+        self._breaker = Breaker(failures=settings.breaker_failures, seconds=settings.breaker_seconds)
+        self.last_fault = ""
+
+    @property
+    def settings(self) -> LdapSettings | OidcSettings:
+        return self.source.settings
+
+    @property
+    def is_left_alone(self) -> bool:
+        return self._breaker.is_open
+
+    async def ask(self, name: UserName, password: bytes) -> Answer:
+        try:
+            async with self._gate.enter():
+                return await self._ask(name, password)
+        except Full:
+            return Answer(_BUSY, f"too many logins wait for {self.record.name}", self.record.name)
+
+    async def _ask(self, name: UserName, password: bytes) -> Answer:
+        breaker = self._breaker
+        if not breaker.enter():
+            detail = (
+                f"not asked, since it failed before ({self.last_fault}); next try in {breaker.seconds_left():.0f} s"
+            )
+            return Answer("directory-unavailable", detail, self.record.name)
+        try:
+            answer = await ask(self.source, name, password, source_name=self.record.name)
+        except BaseException:
+            breaker.gave_up()
+            raise
+        if answer.reason in FAULTS:
+            self.last_fault = f"{answer.reason}: {answer.detail}"
+            breaker.failed()
+            log.warning("tenant %s, source %s: %s", self.slug, self.record.name, self.last_fault)
+        else:
+            breaker.succeeded()
+        return answer
+
+    @staticmethod
+    def was_asked_in_vain(answer: Answer) -> bool:
+        return answer.reason in FAULTS or answer.reason == _BUSY
+
+
+class LiveSources:
+    """Made when they are first asked, made anew when they have changed."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+        self._live: dict[tuple[int, str], LiveSource] = {}
+
+    async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | Answer:
+        """The source ready to be asked; an answer where what is stored of it is of no use."""
+        key = (tenant, record.source_id)
+        known = self._live.get(key)
+        if known is not None and known.record.changed_at == record.changed_at:
+            return known
+        if known is not None:
+            del self._live[key]
+            await known.source.close()
+        try:
+            document = msgspec.json.decode(record.document, type=dict[str, object])
+            context = f"identity-source:{record.source_id}"
+            secret = self._sealer.open(record.sealed_secret, context) if record.sealed_secret else b""
+            source = make_source(record.name, record.kind, document, secret)
+        except (ValueError, SecretsError) as exc:
+            log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
+            return Answer("directory-refused", f"what is stored of it cannot be used: {exc}", record.name)
+        live = self._live[key] = LiveSource(slug, record, source)
+        return live
+
+    async def tidy(self, view: ReplicaView) -> None:
+        """Let go of what was removed, or changed and not asked since."""
+        standing: dict[int, dict[str, int]] = {}
+        for tenant in {tenant for tenant, _ in self._live}:
+            standing[tenant] = {record.source_id: record.changed_at for record in view.identity_sources(tenant)}
+        for key, live in list(self._live.items()):
+            if standing[key[0]].get(key[1]) != live.record.changed_at:
+                del self._live[key]
+                await live.source.close()
+
+    def trouble(self) -> Mapping[str, str]:
+        """Of the sources that are left alone for a while: what is wrong, by id."""
+        return {
+            live.record.source_id: f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"
+            for live in self._live.values()
+            if live.is_left_alone
+        }
+
+    async def close(self) -> None:
+        for live in self._live.values():
+            await live.source.close()
+        self._live.clear()

@@ -1,0 +1,133 @@
+"""Who is that, and is the password right? Own users by their argon2id hash, all others by the tenant's sources.
+
+What it knows comes from the cell's replica, read anew for each login: PostgreSQL may be away.
+"""
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+from nac.identities.answer import Answer
+from nac.identities.names import UserName, addressed_to
+from nac.identities.settings import LOGIN_SECONDS
+from nac.replica.records import ARGON2ID, IdentitySourceRecord, UserRecord
+from nac.replica.store import ReplicaReader
+from nac.users.passwords import is_password
+from radius.verifier.cache import PasswordCache
+from radius.verifier.gate import Full, Gate
+from radius.verifier.sources import LiveSource, LiveSources
+
+log = logging.getLogger(__name__)
+
+# Own users: a password that held is not hashed again for so long.
+OWN_CACHE_SECONDS = 300.0
+# One that did not is refused unasked for so long: a device that repeats it costs no hashing.
+OWN_REFUSED_SECONDS = 10.0
+# Of one tenant, hashes under way and in wait; all tenants share the cores.
+OWN_WAITING = 64
+
+
+class Verifier:
+    def __init__(self, replica: ReplicaReader, sources: LiveSources) -> None:
+        self._replica = replica
+        self._sources = sources
+        cores = os.cpu_count() or 1
+        self._hashing = ThreadPoolExecutor(cores, thread_name_prefix="argon2id")
+        # The next hash begins in the order of asking; a tenant has one core at most where there are several.
+        self._cores = asyncio.Semaphore(cores)
+        self._gates: dict[int, Gate] = {}
+        self._held = PasswordCache()
+        self._refused = PasswordCache()
+
+    async def verify(self, slot: int, raw_name: bytes, password: bytes) -> Answer:
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                return await self._verify(slot, raw_name, password)
+        except TimeoutError:
+            return Answer("verifier-busy", f"no verdict within {LOGIN_SECONDS:g} s")
+
+    async def close(self) -> None:
+        self._hashing.shutdown(cancel_futures=True)
+        await self._sources.close()
+
+    async def tidy(self) -> None:
+        with self._replica.begin() as view:
+            await self._sources.tidy(view)
+
+    async def _verify(self, slot_number: int, raw_name: bytes, password: bytes) -> Answer:
+        try:
+            name = raw_name.decode()
+        except UnicodeDecodeError:
+            return Answer("unknown-user")
+        with self._replica.begin() as view:
+            slot = view.slot(slot_number)
+            if slot is None:
+                return Answer("not-ready")
+            user = view.user(slot.tenant, name)
+            sources = [] if user is not None else view.identity_sources(slot.tenant)
+        if user is not None:
+            return await self._verify_own(slot.tenant, user, password)
+        return await self._ask_sources(slot.tenant, slot.slug, name, sources, password)
+
+    async def _verify_own(self, tenant: int, user: UserRecord, password: bytes) -> Answer:
+        if not user.password_hash.startswith(ARGON2ID):
+            return Answer("internal-error", "not the verifier's to check")
+        known = self._remembered(tenant, user.name, password, user.password_hash)
+        if known is not None:
+            return known
+        try:
+            async with self._gate(tenant).enter():
+                loop = asyncio.get_running_loop()
+                right = await loop.run_in_executor(self._hashing, is_password, password, user.password_hash)
+        except Full:
+            return Answer("verifier-busy", "too many logins of this tenant at once")
+        answer = Answer() if right else Answer("wrong-password")
+        cache, seconds = (self._held, OWN_CACHE_SECONDS) if right else (self._refused, OWN_REFUSED_SECONDS)
+        cache.keep(tenant, user.name, password, user.password_hash, answer, seconds=seconds)
+        return answer
+
+    async def _ask_sources(
+        self, tenant: int, slug: str, name: str, records: list[IdentitySourceRecord], password: bytes
+    ) -> Answer:
+        """The first source that knows the user decides; one that cannot say ends it, for the next may know another
+        person of that name."""
+        answer = Answer("unknown-user")
+        if not name.isprintable():
+            return answer
+        for record in records:
+            source = await self._sources.live(tenant, slug, record)
+            if isinstance(source, Answer):
+                return source
+            addressed = addressed_to(name, source.settings.realms)
+            if addressed is None:
+                continue
+            answer = await self._ask_source(tenant, source, addressed, password)
+            if answer.reason != "unknown-user":
+                break
+        return answer
+
+    async def _ask_source(self, tenant: int, source: LiveSource, name: UserName, password: bytes) -> Answer:
+        key = f"{source.record.source_id} {name.name.casefold()}"
+        known = self._remembered(tenant, key, password, source.origin)
+        if known is not None:
+            return known
+        answer = await source.ask(name, password)
+        if answer.verified:
+            self._held.keep(tenant, key, password, source.origin, answer, seconds=source.settings.cache_seconds)
+        elif source.was_asked_in_vain(answer):
+            # Nothing was found out about the user.
+            return answer
+        else:
+            self._refused.keep(tenant, key, password, source.origin, answer, seconds=source.settings.refused_seconds)
+        return answer
+
+    def _remembered(self, tenant: int, name: str, password: bytes, origin: str) -> Answer | None:
+        return self._held.find(tenant, name, password, origin) or self._refused.find(tenant, name, password, origin)
+
+    def _gate(self, tenant: int) -> Gate:
+        gate = self._gates.get(tenant)
+        if gate is None:
+            inside = max(1, (os.cpu_count() or 1) - 1)
+            gate = self._gates[tenant] = Gate(inside=inside, waiting=OWN_WAITING, shared=self._cores)
+        return gate

@@ -1,0 +1,226 @@
+"""A slapd of the tests' own: a private folder, free ports, LDAPS and StartTLS under an authority made for it."""
+
+import ipaddress
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from base64 import b64encode
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from nac.clock import utc_now
+
+HOST = "127.0.0.1"
+BASE = "dc=corp,dc=example"
+SERVICE_DN, SERVICE_PASSWORD = f"cn=admit,{BASE}", "service-account-password"
+_PATIENCE_SECONDS = 20.0
+
+_CONFIGURATION = """
+include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/inetorgperson.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+moduleload memberof
+pidfile {folder}/slapd.pid
+TLSCertificateFile {folder}/server.pem
+TLSCertificateKeyFile {folder}/server.key
+TLSCACertificateFile {folder}/ca.pem
+sizelimit 500
+database mdb
+maxsize 16777216
+suffix "{base}"
+rootdn "cn=root,{base}"
+rootpw root-password
+directory {folder}/data
+overlay memberof
+access to attrs=userPassword by anonymous auth by * none
+access to * by dn.exact="{service}" read by self read by * none
+"""
+
+
+class Slapd:
+    """Runs for the length of a `with`, or between `start` and `stop`."""
+
+    def __init__(self, *, base: str = BASE) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="admit-ldap-"))
+        (self.folder / "data").mkdir()
+        self.base = base
+        self.ca_certificate = make_certificates(self.folder)
+        self.ldap_port, self.ldaps_port = _free_ports(2)
+        configuration = _CONFIGURATION.format(folder=self.folder, base=base, service=f"cn=admit,{base}")
+        (self.folder / "slapd.conf").write_text(configuration)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    @property
+    def ldaps(self) -> str:
+        return f"ldaps://{HOST}:{self.ldaps_port}"
+
+    @property
+    def ldap(self) -> str:
+        return f"ldap://{HOST}:{self.ldap_port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                ["/usr/sbin/slapd", "-d", "0", "-f", self.folder / "slapd.conf", "-h", f"{self.ldap} {self.ldaps}"],
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                socket.create_connection((HOST, self.ldaps_port), 1).close()
+                return
+            except OSError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert time.monotonic() < deadline, "slapd does not answer"
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(_PATIENCE_SECONDS)
+            self._process = None
+
+    def load(self, ldif: str) -> None:
+        self._tool("ldapadd", ldif)
+
+    def modify(self, ldif: str) -> None:
+        self._tool("ldapmodify", ldif)
+
+    def _tool(self, tool: str, ldif: str) -> None:
+        done = subprocess.run(
+            [tool, "-x", "-H", self.ldap, "-D", f"cn=root,{self.base}", "-w", "root-password"],
+            input=ldif,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def tree(base: str = BASE) -> str:
+    """The entries that every test starts from."""
+    return f"""
+dn: {base}
+objectClass: domain
+dc: {base.partition(",")[0].removeprefix("dc=")}
+
+dn: cn=admit,{base}
+objectClass: organizationalRole
+objectClass: simpleSecurityObject
+cn: admit
+userPassword: {SERVICE_PASSWORD}
+
+dn: ou=people,{base}
+objectClass: organizationalUnit
+ou: people
+
+dn: ou=groups,{base}
+objectClass: organizationalUnit
+ou: groups
+"""
+
+
+def person(uid: str, password: str, *, base: str = BASE, **attributes: str) -> str:
+    names = {"uid": uid, "cn": uid, "sn": uid, "userPassword": password, **attributes}
+    return _entry(dn_of(uid, base=base), "inetOrgPerson", *names.items())
+
+
+def group(name: str, *members: str, base: str = BASE) -> str:
+    """`members` are DNs."""
+    lines = [("member", member) for member in members]
+    return _entry(f"cn={_escaped(name)},ou=groups,{base}", "groupOfNames", ("cn", name), *lines)
+
+
+def dn_of(uid: str, *, base: str = BASE) -> str:
+    return f"uid={_escaped(uid)},ou=people,{base}"
+
+
+def _escaped(value: str) -> str:
+    """In a DN (RFC 4514 2.4), all but letters and digits as octets."""
+    return "".join(chr(octet) if chr(octet).isalnum() and octet < 128 else f"\\{octet:02x}" for octet in value.encode())
+
+
+def _entry(dn: str, kind: str, *attributes: tuple[str, str]) -> str:
+    lines = [("dn", dn), ("objectClass", kind), *attributes]
+    return "\n" + "".join(f"{name}:: {b64encode(value.encode()).decode()}\n" for name, value in lines)
+
+
+def make_certificates(folder: Path) -> str:
+    """ca.pem, server.pem and server.key; returns the authority in PEM."""
+    now = utc_now()
+
+    def certificate(name: str, key, issuer_name: str, issuer_key, *extensions) -> x509.Certificate:
+        def named(text: str) -> x509.Name:
+            return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+        builder = x509.CertificateBuilder(
+            named(issuer_name), named(name), key.public_key(), x509.random_serial_number()
+        )
+        builder = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(days=1))
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        return builder.sign(issuer_key, hashes.SHA256())
+
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    identifier = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
+    authority = certificate(
+        "Directory CA",
+        ca_key,
+        "Directory CA",
+        ca_key,
+        x509.BasicConstraints(ca=True, path_length=0),
+        identifier,
+        x509.KeyUsage(*(False,) * 5, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False),
+    )
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))])
+    server = certificate(
+        "localhost",
+        key,
+        "Directory CA",
+        ca_key,
+        names,
+        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),
+    )
+    pem = authority.public_bytes(Encoding.PEM)
+    (folder / "ca.pem").write_bytes(pem)
+    (folder / "server.pem").write_bytes(server.public_bytes(Encoding.PEM))
+    with open(os.open(folder / "server.key", os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return pem.decode()
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for sock in held:
+            sock.bind((HOST, 0))
+        return [sock.getsockname()[1] for sock in held]
+    finally:
+        for sock in held:
+            sock.close()

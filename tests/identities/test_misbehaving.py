@@ -1,0 +1,230 @@
+"""Directories that lie, stall, talk nonsense or too much; and the words with which Active Directory refuses."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nac.identities.directory import first_value
+from nac.identities.ldap import ber, messages
+from nac.identities.ldap.messages import BIND_RESPONSE, SEARCH_DONE, parse_entry, parse_message, parse_result
+from tests.identities.servers import entry, kind_of, ldap_server, number_of, result
+from tests.identities.test_directory import answered
+
+BASE = "ou=people,dc=corp,dc=example"
+ANNA = f"uid=anna,{BASE}"
+_BIND, _SEARCH = 0x60, 0x63
+
+
+def document(url, **changed):
+    return {"urls": [url], "allow_unencrypted": True, "base_dn": BASE, "time_limit_seconds": 1} | changed
+
+
+def honest(message, *, code=0, text=""):
+    """Knows anna, and answers her bind with `code`; binds of others fail."""
+    number, kind = number_of(message), kind_of(message)
+    if kind == _SEARCH:
+        return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
+    if kind == _BIND:
+        return result(number, BIND_RESPONSE, code if ANNA.encode() in message else 49, text)
+    return None
+
+
+def said(respond, **changed):
+    with ldap_server(respond) as url:
+        return answered(document(url, **changed), "anna", "secret")
+
+
+def test_honest_server_is_believed():
+    assert said(honest).verified
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("525", "unknown-user"),
+        ("52e", "wrong-password"),
+        ("530", "login-not-permitted"),
+        ("532", "password-expired"),
+        ("533", "account-disabled"),
+        ("701", "account-expired"),
+        ("773", "password-must-change"),
+        ("775", "account-locked"),
+        ("99999", "wrong-password"),
+    ],
+)
+def test_active_directory_says_why_it_refuses(data, reason):
+    text = f"80090308: LdapErr: DSID-0C090446, comment: AcceptSecurityContext error, data {data}, v4563\0"
+    answer = said(lambda message: honest(message, code=49, text=text))
+    assert (answer.reason, answer.source) == (reason, "corp")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (32, "unknown-user"),
+        (19, "account-locked"),
+        (53, "account-locked"),
+        (51, "directory-unavailable"),
+        (52, "directory-unavailable"),
+        (8, "directory-refused"),
+        (10, "directory-refused"),
+        (1, "directory-refused"),
+        (4096, "directory-refused"),
+    ],
+)
+def test_other_results_of_a_bind_admit_nobody(code, reason):
+    assert said(lambda message: honest(message, code=code)).reason == reason
+
+
+def test_direct_bind_asks_as_the_user_and_reads_its_entry():
+    binds = []
+
+    def respond(message):
+        number, kind = number_of(message), kind_of(message)
+        if kind == _BIND:
+            binds.append(message)
+            return result(number, BIND_RESPONSE, 0 if b"anna@corp.example" in message else 49)
+        return entry(number, ANNA, uid="anna", memberOf=f"cn=Domain Users,{BASE}") + result(number, SEARCH_DONE, 0)
+
+    answer = said(respond, direct_bind="{user}@corp.example")
+    assert (answer.verified, answer.groups) == (True, ("Domain Users",))
+    assert b"anna@corp.example" in binds[0]
+
+
+class TestLies:
+    def test_server_that_takes_every_password_admits_nobody(self):
+        def respond(message):
+            number = number_of(message)
+            if kind_of(message) == _SEARCH:
+                return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
+            return result(number, BIND_RESPONSE, 0)
+
+        answer = said(respond)
+        assert (answer.reason, "takes any" in answer.detail) == ("directory-refused", True)
+
+    @pytest.mark.parametrize("dn", ["", "uid=root,dc=elsewhere", BASE, f"x{BASE}", "cn=admin,dc=corp,dc=example"])
+    def test_entry_from_elsewhere_is_refused(self, dn):
+        def respond(message):
+            number = number_of(message)
+            return entry(number, dn, uid="anna") + result(number, SEARCH_DONE, 0)
+
+        assert said(respond).reason == "directory-refused"
+
+    def test_answer_to_another_question_is_refused(self):
+        def respond(message):
+            return result(number_of(message) + 1, SEARCH_DONE, 0)
+
+        assert said(respond).reason == "directory-refused"
+
+    def test_more_entries_than_asked_for_are_refused(self):
+        def respond(message):
+            return entry(number_of(message), ANNA, uid="anna") * 5
+
+        assert said(respond).reason == "directory-refused"
+
+    def test_referral_is_not_followed(self):
+        def respond(message):
+            return result(number_of(message), SEARCH_DONE, 10, "ldap://elsewhere.example")
+
+        answer = said(respond)
+        assert (answer.reason, "referral" in answer.detail) == ("directory-refused", True)
+
+
+class TestTooMuch:
+    def test_message_that_announces_a_gigabyte_is_refused_unread(self):
+        answer = said(lambda message: b"\x30\x84\x40\x00\x00\x00")
+        assert (answer.reason, "larger" in answer.detail) == ("directory-refused", True)
+
+    def test_entry_of_megabytes_is_refused(self):
+        def respond(message):
+            number = number_of(message)
+            return entry(number, ANNA, uid="x" * (2 << 20)) + result(number, SEARCH_DONE, 0)
+
+        assert said(respond).reason == "directory-refused"
+
+    def test_groups_without_end_are_refused(self):
+        def respond(message):
+            number, kind = number_of(message), kind_of(message)
+            if kind == _BIND:
+                return honest(message)
+            if b"member" in message:
+                return b"".join(entry(number, f"cn={place},{BASE}", cn=str(place)) for place in range(2_500))
+            return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
+
+        assert said(respond, groups="search").reason == "directory-refused"
+
+
+class TestSilence:
+    def test_server_that_says_nothing_is_slow(self):
+        assert said(lambda message: b"", time_limit_seconds=0.3).reason == "directory-slow"
+
+    def test_server_that_trickles_octet_by_octet_is_slow(self):
+        """Each octet comes in time; the whole does not."""
+        octets = [bytes((octet,)) for octet in ber.octets(bytes(8192), ber.SEQUENCE)]
+        assert said(lambda message: octets, time_limit_seconds=0.3).reason == "directory-slow"
+
+    def test_server_that_hangs_up_is_unavailable(self):
+        assert said(lambda message: None).reason == "directory-unavailable"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x30\x80", b"\x30\x05hello", b"\x30\x00", b"\x30\xff" + b"\0" * 130],
+    ids=repr,
+)
+def test_server_that_speaks_something_else_is_refused_or_slow(garbage):
+    assert said(lambda message: garbage, time_limit_seconds=0.3).reason in ("directory-refused", "directory-slow")
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=300)
+def test_any_octets_are_a_message_or_malformed(data):
+    for parse in (parse_message, parse_entry, parse_result):
+        try:
+            parse(data)
+        except ber.Malformed:
+            continue
+
+
+@given(st.binary(min_size=1, max_size=20), st.integers(0, 60), st.integers(0, 255))
+def test_real_messages_with_one_octet_changed_are_read_or_malformed(seed, place, octet):
+    data = bytearray(entry(3, ANNA, uid=seed.hex()))
+    data[place % len(data)] = octet
+    try:
+        message = parse_message(bytes(data))
+        parse_entry(message.content)
+    except ber.Malformed:
+        return
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 255, 256, 65535, 70000])
+def test_lengths_of_every_form_are_read_back(length):
+    encoded = ber.octets(os.urandom(length))
+    assert ber.head_length(encoded) == (len(encoded) - length, length)
+    assert len(ber.Reader(encoded).of(ber.OCTET_STRING)) == length
+
+
+@pytest.mark.parametrize("password", [b"", b"\0", b"a\0b"])
+def test_bind_without_a_password_is_never_sent(password):
+    with pytest.raises(ValueError, match="needs"):
+        messages.bind_request(1, ANNA, password)
+
+
+@pytest.mark.parametrize(
+    ("dn", "value"),
+    [
+        ("cn=staff,ou=groups,dc=example", "staff"),
+        ("CN=Domain Users,CN=Users,DC=corp", "Domain Users"),
+        ("cn=B\\2C C\\+D,dc=x", "B, C+D"),
+        ("cn=Z\\C3\\BCrich,dc=x", "Zürich"),
+        ("cn=Büro,dc=x", "Büro"),
+        ("cn=a+ou=b,dc=x", "a"),
+        ("cn=,dc=x", ""),
+        ("", ""),
+        ("nonsense", ""),
+    ],
+)
+def test_group_is_called_by_the_first_value_of_its_name(dn, value):
+    assert first_value(dn) == value

@@ -1,0 +1,228 @@
+"""OpenID Connect by the password grant: what a token must be for its user to get in."""
+
+import json
+import threading
+from base64 import b64encode
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from nac.clock import epoch_seconds
+from nac.identities.asking import make_source
+from tests.identities.servers import provider
+from tests.identities.slapd import make_certificates
+from tests.identities.test_directory import asked_of
+
+SECRET, PASSWORD = "client-secret", "anna's password"
+KEY = rsa.generate_private_key(65537, 2048)
+OTHER_KEY = rsa.generate_private_key(65537, 2048)
+CURVE_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def jwk(key, kid):
+    algorithm = (
+        jwt.algorithms.ECAlgorithm if isinstance(key, ec.EllipticCurvePrivateKey) else jwt.algorithms.RSAAlgorithm
+    )
+    return json.loads(algorithm.to_jwk(key.public_key())) | {"kid": kid, "use": "sig"}
+
+
+class Outside:
+    """What the provider says; tests change it."""
+
+    def __init__(self):
+        self.issuer = ""
+        self.claims = {
+            "sub": "1",
+            "aud": "admit",
+            "preferred_username": "anna",
+            "groups": ["staff", "it"],
+            "dept": "IT",
+        }
+        self.seconds = 300
+        self.sign = {"key": KEY, "algorithm": "RS256", "headers": {"kid": "one"}}
+        self.refusal = None
+        self.discovery = {}
+        self.token = None
+        self.forms = []
+        self.asked_for_keys = 0
+        # Answers wait until it is set.
+        self.stalled = threading.Event()
+        self.stalled.set()
+        self.keys = [jwk(KEY, "one"), jwk(CURVE_KEY, "two")]
+
+    def answer(self, path, form):
+        self.stalled.wait()
+        if path == "/.well-known/openid-configuration":
+            known = {"issuer": self.issuer, "token_endpoint": f"{self.issuer}/token", "jwks_uri": f"{self.issuer}/keys"}
+            return 200, known | self.discovery
+        if path == "/keys":
+            self.asked_for_keys += 1
+            return 200, {"keys": self.keys}
+        self.forms.append(form)
+        if self.refusal is not None:
+            return self.refusal
+        if (form["username"], form["password"]) != ("anna", PASSWORD):
+            return 400, {"error": "invalid_grant", "error_description": "no such user or password"}
+        now = epoch_seconds()
+        claims = {"iss": self.issuer, "iat": now, "exp": now + self.seconds} | self.claims
+        return 200, {"access_token": "x", "id_token": self.token or jwt.encode(claims, **self.sign)}
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("provider")
+    return folder, make_certificates(folder)
+
+
+@pytest.fixture
+def outside(certificates):
+    folder, _ = certificates
+    made = Outside()
+    with provider(str(folder / "server.pem"), str(folder / "server.key"), made.answer) as address:
+        made.issuer = address
+        yield made
+
+
+@pytest.fixture
+def ask(outside, certificates):
+    def ask(name="anna", password=PASSWORD, *, times=1, **changed):
+        settings = {
+            "issuer": outside.issuer,
+            "client_id": "admit",
+            "ca_certificate": certificates[1],
+            "attributes": {"department": "dept"},
+        } | changed
+        return asked_of(lambda: make_source("idp", "oidc", settings, SECRET.encode()), name, password, times=times)[-1]
+
+    return ask
+
+
+def test_user_comes_with_groups_and_attributes_of_the_token(ask, outside):
+    answer = ask()
+    assert answer.verified
+    assert (answer.source, answer.name, answer.groups) == ("idp", "anna", ("staff", "it"))
+    assert answer.attributes == {"department": ("IT",)}
+    form = outside.forms[0]
+    assert (form["grant_type"], form["scope"]) == ("password", "openid profile")
+    assert form["authorization"] == "Basic " + b64encode(f"admit:{SECRET}".encode()).decode()
+
+
+def test_token_signed_on_a_curve_holds_too(ask, outside):
+    outside.sign = {"key": CURVE_KEY, "algorithm": "ES256", "headers": {"kid": "two"}}
+    assert ask().verified
+
+
+def test_keys_are_fetched_once(ask, outside):
+    assert ask(times=3).verified
+    assert outside.asked_for_keys == 1
+
+
+@pytest.mark.parametrize("password", ["wrong", "", b"\xff"])
+def test_wrong_password_is_told_as_such(ask, password):
+    assert ask(password=password).reason == "wrong-password"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("AADSTS50034: The user account does not exist", "unknown-user"),
+        ("AADSTS50055: InvalidPasswordExpiredPassword", "password-expired"),
+        ("AADSTS50057: disabled", "account-disabled"),
+        ("AADSTS50053: locked", "account-locked"),
+        ("AADSTS50076: multi-factor", "second-factor-needed"),
+        ("AADSTS50126: invalid", "wrong-password"),
+    ],
+)
+def test_entra_id_says_why_it_refuses(ask, outside, code, reason):
+    outside.refusal = (400, {"error": "invalid_grant", "error_description": code})
+    assert ask().reason == reason
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        ((401, {"error": "invalid_client"}), "directory-refused"),
+        ((400, {"error": "unauthorized_client"}), "directory-refused"),
+        ((302, {}), "directory-refused"),
+        ((200, {}), "directory-refused"),
+        ((200, {"id_token": 5}), "directory-refused"),
+        ((200, []), "directory-refused"),
+        ((200, b"<html>"), "directory-refused"),
+        ((200, b"\xff"), "directory-refused"),
+        ((200, b" " * (2 << 20)), "directory-refused"),
+        ((503, {}), "directory-unavailable"),
+    ],
+)
+def test_provider_at_fault_admits_nobody(ask, outside, refusal, reason):
+    outside.refusal = refusal
+    assert ask().reason == reason
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://elsewhere.example"},
+        {"aud": "another-client"},
+        {"aud": ["admit", "another-client"]},
+        {"aud": ["admit", "another-client"], "azp": "another-client"},
+        {"preferred_username": "bert"},
+        {"preferred_username": None},
+        {"preferred_username": ["anna"]},
+        {"sub": None},
+    ],
+)
+def test_token_that_says_something_else_is_refused(ask, outside, claims):
+    outside.claims = {name: value for name, value in (outside.claims | claims).items() if value is not None}
+    assert ask().reason == "directory-refused"
+
+
+@pytest.mark.parametrize("seconds", [-61, -3600])
+def test_token_that_has_expired_is_refused(ask, outside, seconds):
+    outside.seconds = seconds
+    assert ask().reason == "directory-refused"
+
+
+def test_token_signed_by_another_key_is_refused(ask, outside):
+    outside.sign = {"key": OTHER_KEY, "algorithm": "RS256", "headers": {"kid": "one"}}
+    assert ask().reason == "directory-refused"
+
+
+def test_token_signed_by_an_unpublished_key_is_refused(ask, outside):
+    outside.sign = {"key": OTHER_KEY, "algorithm": "RS256", "headers": {"kid": "three"}}
+    assert ask().reason == "directory-refused"
+
+
+def test_token_that_is_not_signed_or_signed_with_a_public_secret_is_refused(ask, outside):
+    claims = {"iss": outside.issuer, "iat": epoch_seconds(), "exp": epoch_seconds() + 300} | outside.claims
+    unsigned = jwt.encode(claims, None, algorithm="none", headers={"kid": "one"})
+    shared = jwt.encode(claims, "s" * 32, algorithm="HS256", headers={"kid": "one"})
+    for token in (unsigned, shared, "a.b.c", ""):
+        outside.token = token or "."
+        assert ask().reason == "directory-refused"
+
+
+def test_discovery_document_of_another_issuer_is_refused(ask, outside):
+    outside.discovery = {"issuer": "https://elsewhere.example"}
+    assert ask().reason == "directory-refused"
+
+
+def test_endpoint_without_encryption_is_refused(ask, outside):
+    outside.discovery = {"token_endpoint": "http://127.0.0.1/token"}
+    assert ask().reason == "directory-refused"
+
+
+def test_provider_that_does_not_answer_in_time_is_slow(ask, outside):
+    outside.stalled = threading.Event()
+    try:
+        assert ask(time_limit_seconds=0.3).reason == "directory-slow"
+    finally:
+        outside.stalled.set()
+
+
+def test_provider_that_is_not_there_is_unavailable(ask):
+    assert ask(issuer="https://127.0.0.1:1").reason == "directory-unavailable"
+
+
+def test_certificate_of_another_authority_is_unavailable(ask):
+    assert ask(ca_certificate="").reason == "directory-unavailable"

@@ -1,0 +1,126 @@
+"""Settings are read as a whole: every mistake at once."""
+
+import pytest
+
+from nac.identities.ldap import ber
+from nac.identities.ldap.filters import Filter, FilterError
+from nac.identities.settings import SettingsRefused, read_settings
+
+LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
+OIDC = {"issuer": "https://login.example.net", "client_id": "admit"}
+
+
+def places(kind, document):
+    with pytest.raises(SettingsRefused) as refused:
+        read_settings(kind, document)
+    return [place for place, _ in refused.value.mistakes]
+
+
+@pytest.mark.parametrize(("kind", "document"), [("ldap", LDAP), ("oidc", OIDC)])
+def test_what_is_needed_is_enough(kind, document):
+    assert read_settings(kind, document).time_limit_seconds == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ({"urls": []}, "urls"),
+        ({"urls": "ldaps://a"}, "urls"),
+        ({"urls": ["https://a"]}, "urls"),
+        ({"urls": ["ldaps://"]}, "urls"),
+        ({"urls": ["ldaps://a:99999"]}, "urls"),
+        ({"urls": ["ldaps://user@a"]}, "urls"),
+        ({"urls": ["ldap://plain.example"]}, "urls"),
+        ({"start_tls": True}, "start_tls"),
+        ({"base_dn": ""}, "base_dn"),
+        ({"user_filter": "(uid=anna)"}, "user_filter"),
+        ({"user_filter": "uid={user}"}, "user_filter"),
+        ({"user_filter": "(&(uid={user})(cn={dn}))"}, "user_filter"),
+        ({"group_filter": "(member={who})"}, "group_filter"),
+        ({"direct_bind": "anna@corp.example"}, "direct_bind"),
+        ({"direct_bind": "uid={user},ou=people"}, "direct_bind"),
+        ({"groups": "all"}, "groups"),
+        ({"ca_certificate": "none"}, "ca_certificate"),
+        ({"time_limit_seconds": 0}, "time_limit_seconds"),
+        ({"time_limit_seconds": 8.5}, "time_limit_seconds"),
+        ({"connections": 65}, "connections"),
+        ({"waiting": -1}, "waiting"),
+        ({"attributes": {"a b": "x"}}, "attributes"),
+        ({"password": "x"}, "password"),
+    ],
+)
+def test_each_mistake_of_a_directory_has_its_place(changed, place):
+    assert places("ldap", LDAP | changed) == [place]
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        ({"issuer": "http://login.example.net"}, "issuer"),
+        ({"token_endpoint": "ftp://a"}, "token_endpoint"),
+        ({"client_id": ""}, "client_id"),
+        ({"scope": "profile"}, "scope"),
+        ({"username": "anna"}, "username"),
+    ],
+)
+def test_each_mistake_of_a_provider_has_its_place(changed, place):
+    assert places("oidc", OIDC | changed) == [place]
+
+
+def test_all_mistakes_are_told_at_once():
+    assert set(places("ldap", {"urls": 5, "connections": "many", "nonsense": 1})) == {
+        "urls",
+        "connections",
+        "nonsense",
+        "base_dn",
+    }
+
+
+@pytest.mark.parametrize("changed", [{"start_tls": True}, {"allow_unencrypted": True}])
+def test_plain_ldap_is_taken_with_start_tls_or_where_it_is_asked_for(changed):
+    assert read_settings("ldap", LDAP | {"urls": ["ldap://a:389"]} | changed)
+
+
+PLACES = frozenset({"user"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(uid={user})",
+        "(&(objectClass=person)(|(uid={user})(mail={user}))(!(shadow=*)))",
+        "(memberOf:1.2.840.113556.1.4.1941:=cn=a)",
+        "(cn=a*b*{user}*)",
+        "(cn=\\2a\\28)",
+    ],
+)
+def test_filter_is_read(text):
+    assert Filter(text, placeholders=PLACES).encode({"user": "anna"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "uid=x",
+        "(uid=x",
+        "(uid=x))",
+        "()",
+        "(&)",
+        "(!(a=b)(c=d))",
+        "(=x)",
+        "(a b=x)",
+        "(uid~=x)",
+        "(uid={dn})",
+        "(" * 50,
+    ],
+)
+def test_what_is_no_filter_is_refused(text):
+    with pytest.raises(FilterError):
+        Filter(text, placeholders=PLACES)
+
+
+@pytest.mark.parametrize("name", ["anna", "*", "a)(uid=*", "\\2a", "{user}", "(", "zoë", "a*b"])
+def test_name_is_one_value_of_an_equality_whatever_it_holds(name):
+    encoded = Filter("(uid={user})", placeholders=PLACES).encode({"user": name})
+    assert encoded == ber.sequence((ber.octets("uid"), ber.octets(name)), 0xA3)

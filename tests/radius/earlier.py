@@ -1,0 +1,15 @@
+"""What earlier versions stored, and cells still find in replicas."""
+
+import hashlib
+import os
+from base64 import b64encode
+
+_ITERATIONS = 10_000
+
+
+def earlier_hash(password: str) -> str:
+    """Of a password: rlm_pap's PBKDF2-Password (RFC 8018 5.2)."""
+    salt = os.urandom(16)
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    parts = (_ITERATIONS.to_bytes(4, "big"), salt, digest)
+    return ":".join(("HMACSHA2+512", *(b64encode(part).decode() for part in parts)))

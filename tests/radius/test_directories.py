@@ -1,0 +1,214 @@
+"""From the NAS to a real directory and back: radiusd, the verifier's own process, slapd."""
+
+import json
+import os
+import signal
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
+from nac.replica.records import IdentitySourceRecord
+from radius.agent.alarms import Alarms
+from radius.agent.verifier import VerifierProcess
+from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree
+from tests.radius.nas import Nas, joined, mab
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PRINTER
+from tests.radius.users import put_argon2_user
+
+PASSWORD = "anna's own password"
+OTHER = "another anna's password"
+
+
+@contextmanager
+def running_process(cell):
+    """The verifier as the agent runs it."""
+    process = VerifierProcess(cell.config.verifier.port, cell.paths, Alarms())
+    stop = threading.Event()
+    thread = threading.Thread(target=process.run, args=(stop,))
+    thread.start()
+    try:
+        yield process
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def verifier(standalone_cell):
+    with running_process(standalone_cell) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def directories():
+    """Alpha's and bravo's: both know an anna."""
+    with Slapd() as alphas, Slapd() as bravos:
+        for slapd, password, crowd in ((alphas, PASSWORD, "staff"), (bravos, OTHER, "guests")):
+            slapd.load(tree() + person("anna-ldap", password) + group(crowd, dn_of("anna-ldap")))
+        yield {"alpha": alphas, "bravo": bravos}
+
+
+class Sources:
+    def __init__(self, cell, replica, directories):
+        self._cell, self._replica = cell, replica
+        self._directories = directories
+        self._ids = {"alpha": str(uuid.uuid4()), "bravo": str(uuid.uuid4())}
+        self._changes = 0
+
+    def put(self, slug, **changed):
+        slapd, tenant = self._directories[slug], self._cell.tenants[slug]
+        document = {
+            "urls": [slapd.ldaps],
+            "ca_certificate": slapd.ca_certificate,
+            "bind_dn": SERVICE_DN,
+            "base_dn": f"ou=people,{BASE}",
+            "time_limit_seconds": 2,
+        } | changed
+        self._changes += 1
+        source_id = self._ids[slug]
+        sealed = self._cell.sealer.seal(SERVICE_PASSWORD.encode(), f"identity-source:{source_id}")
+        raw = json.dumps(document).encode()
+        with self._replica.begin() as batch:
+            record = IdentitySourceRecord(source_id, "corp", "ldap", 1, time.time_ns(), raw, sealed)
+            batch.put_identity_source(tenant.number, record)
+
+    def remove(self, slug):
+        with self._replica.begin() as batch:
+            batch.delete_identity_source(self._cell.tenants[slug].number, self._ids[slug])
+
+
+@pytest.fixture
+def sources(cell, replica, verifier, directories):
+    made = Sources(cell, replica, directories)
+    made.put("alpha")
+    made.put("bravo")
+    return made
+
+
+def login(tenant, password=PASSWORD, name="anna-ldap"):
+    nas = Nas(tenant)
+    request = packet.access_request(
+        3, os.urandom(16), joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())]), nas.key, password.encode()
+    )
+    reply = nas.exchange(request, seconds=12)
+    assert reply is not None
+    return reply[0]
+
+
+@contextmanager
+def standing_still(slapd):
+    os.kill(slapd.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(slapd.pid, signal.SIGCONT)
+
+
+def test_user_of_the_directory_is_admitted_by_group(cell, sources):
+    assert login(cell.alpha) == ACCESS_ACCEPT
+    record = cell.decision()
+    assert (record.rule_id, record.request["user.source"], record.request["user.group"]) == (
+        "staff",
+        ("corp",),
+        ("staff",),
+    )
+
+
+def test_tenants_with_the_same_name_in_different_directories_do_not_meet(cell, sources):
+    assert login(cell.bravo, OTHER) == ACCESS_REJECT
+    assert cell.decision(tenant_id=cell.bravo.tenant_id).reason == "rule-denied"
+    assert login(cell.bravo, PASSWORD) == ACCESS_REJECT
+    assert cell.decisions(tenant_id=cell.bravo.tenant_id)[-1].reason == "wrong-password"
+    assert login(cell.alpha, PASSWORD) == ACCESS_ACCEPT
+    assert login(cell.alpha, OTHER) == ACCESS_REJECT
+
+
+def test_own_user_is_verified_by_argon2id(cell, replica, sources):
+    with replica.begin() as batch:
+        put_argon2_user(batch, cell, "otto", "correct horse battery")
+    assert login(cell.alpha, "correct horse battery", "otto") == ACCESS_ACCEPT
+    assert login(cell.alpha, "wrong horse battery", "otto") == ACCESS_REJECT
+    assert [record.reason for record in cell.decisions(identity="otto")] == ["rule-permitted", "wrong-password"]
+    with replica.begin() as batch:
+        put_argon2_user(batch, cell, "otto", "wrong horse battery")
+    assert login(cell.alpha, "correct horse battery", "otto") == ACCESS_REJECT
+    assert login(cell.alpha, "wrong horse battery", "otto") == ACCESS_ACCEPT
+
+
+def test_password_that_held_is_remembered_while_the_directory_is_away_until_the_source_changes(
+    cell, sources, directories
+):
+    assert login(cell.alpha) == ACCESS_ACCEPT
+    directories["alpha"].stop()
+    try:
+        assert login(cell.alpha) == ACCESS_ACCEPT
+        sources.put("alpha")
+        assert login(cell.alpha) == ACCESS_REJECT
+    finally:
+        directories["alpha"].start()
+    assert [record.reason for record in cell.decisions()] == ["rule-permitted"] * 2 + ["directory-unavailable"]
+    assert login(cell.alpha) == ACCESS_ACCEPT
+
+
+def test_password_that_did_not_hold_is_not_held_against_the_right_one(cell, sources):
+    assert login(cell.alpha, "wrong") == ACCESS_REJECT
+    assert login(cell.alpha) == ACCESS_ACCEPT
+
+
+def test_removed_source_admits_nobody_any_more(cell, sources):
+    assert login(cell.alpha) == ACCESS_ACCEPT
+    sources.remove("alpha")
+    assert login(cell.alpha) == ACCESS_REJECT
+    assert cell.decisions()[-1].reason == "unknown-user"
+
+
+def test_directory_that_stands_still_fails_its_own_logins_and_nobody_elses(cell, sources, directories):
+    sources.put("alpha", cache_seconds=0, breaker_failures=1000)
+    with standing_still(directories["alpha"]):
+        results = []
+        waiting = [threading.Thread(target=lambda: results.append(login(cell.alpha))) for _ in range(12)]
+        for thread in waiting:
+            thread.start()
+        attributes, password = mab(PRINTER)
+        assert [Nas(cell.alpha).ask(attributes, password=password)[0] for _ in range(100)] == [ACCESS_ACCEPT] * 100
+        # Another tenant's directory answers meanwhile.
+        assert login(cell.bravo, OTHER) == ACCESS_REJECT
+        for thread in waiting:
+            thread.join()
+    assert results == [ACCESS_REJECT] * 12
+    assert {record.reason for record in cell.decisions(identity="anna-ldap", slot=cell.alpha.slot)} == {
+        "directory-slow"
+    }
+    assert cell.decision(slot=cell.bravo.slot).reason == "rule-denied"
+
+
+def test_source_that_fails_again_and_again_is_left_alone_and_comes_back(cell, sources, directories, verifier):
+    sources.put("alpha", breaker_failures=3, breaker_seconds=1)
+    directories["alpha"].stop()
+    try:
+        assert [login(cell.alpha) for _ in range(5)] == [ACCESS_REJECT] * 5
+    finally:
+        directories["alpha"].start()
+    told = [record.detail for record in cell.decisions()]
+    assert [detail.startswith("not asked, since it failed before") for detail in told] == [False] * 3 + [True] * 2
+    deadline = time.monotonic() + 20
+    while login(cell.alpha) != ACCESS_ACCEPT:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_verifier_that_is_killed_is_started_again(cell, sources, verifier):
+    assert login(cell.alpha) == ACCESS_ACCEPT
+    restarts = verifier.counters["restarts"]
+    os.kill(verifier.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while verifier.counters["restarts"] == restarts:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert login(cell.alpha) == ACCESS_ACCEPT

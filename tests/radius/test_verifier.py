@@ -1,0 +1,136 @@
+"""Passwords that the verifier checks: radiusd holds no thread for them, and nothing else waits (ADR 0006)."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
+from nac.identities.answer import Answer
+from tests.radius.nas import Nas, joined, mab, radclient
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PRINTER
+from tests.radius.users import put_argon2_user
+from tests.verifier.running import running_verifier
+
+STAFF = Answer(source="directory", name="Zoe", groups=("staff", "Büro"), attributes={"department": ("IT",)})
+
+
+def login(cell, name="zoe", password="open sesame", seconds=5.0):
+    """The answer's code, None for silence."""
+    nas = Nas(cell.alpha)
+    attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())])
+    request = packet.access_request(7, b"\x01" * 8 + new_mac().encode()[:8], attributes, nas.key, password.encode())
+    reply = nas.exchange(request, seconds=seconds)
+    return None if reply is None else reply[0]
+
+
+@pytest.fixture(autouse=True)
+def source(cell, replica):
+    """Alpha has an identity source; which is the verifier's affair."""
+    with replica.begin() as batch:
+        cell.alpha.put_source(batch)
+        put_argon2_user(batch, cell, "otto", "correct horse battery")
+
+
+@pytest.fixture
+def verifier(cell):
+    def start(verify):
+        return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify)
+
+    return start
+
+
+def always(answer):
+    async def verify(slot, name, password):
+        return answer
+
+    return verify
+
+
+def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, verifier):
+    with verifier(always(STAFF)) as running:
+        reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
+    assert reply.code == "Access-Accept"
+    assert reply.attributes["Tunnel-Private-Group-Id:1"] == "30"
+    assert "Reply-Message" not in reply.attributes
+    assert running.asked == [(cell.alpha.slot, b"zoe", b"open sesame")]
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.rule_id, record.method) == (True, "rule-permitted", "staff", "pap")
+    assert record.request["user.name"] == ("Zoe",)
+    assert record.request["user.source"] == ("directory",)
+    assert record.request["user.group"] == ("staff", "Büro")
+    assert record.request["user.attribute.department"] == ("IT",)
+
+
+def test_user_whose_groups_no_rule_admits_is_denied_by_policy(cell, verifier):
+    with verifier(always(Answer(source="directory", name="zoe", groups=("guests",)))):
+        assert login(cell) == ACCESS_REJECT
+    assert cell.decision().reason == "rule-denied"
+
+
+def test_reject_carries_the_verifiers_reason_into_the_log(cell, verifier):
+    with verifier(always(Answer("wrong-password", "data 52e", source="directory"))):
+        reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="open sesame"')
+    assert (reply.code, reply.attributes.get("Reply-Message")) == ("Access-Reject", None)
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.detail) == (False, "wrong-password", "data 52e")
+
+
+def test_own_user_is_verified_elsewhere_and_keeps_its_own_groups(cell, verifier):
+    with verifier(always(Answer())) as running:
+        assert login(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
+    assert running.asked == [(cell.alpha.slot, b"otto", b"correct horse battery")]
+    record = cell.decision()
+    assert record.request["user.group"] == ("staff",)
+    assert "user.source" not in record.request
+
+
+def test_tenant_without_sources_asks_nobody_about_unknown_names(cell, verifier):
+    with verifier(always(STAFF)) as running:
+        reply = radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="open sesame"')
+    assert reply.code == "Access-Reject"
+    assert running.asked == []
+    assert cell.decision().reason == "unknown-user"
+
+
+def test_slow_logins_hold_up_nobody_else(cell, verifier):
+    """Many more logins wait for an answer than radiusd has threads; every other request is answered meanwhile."""
+    release = threading.Event()
+
+    async def slow(slot, name, password):
+        while not release.is_set():
+            await asyncio.sleep(0.01)
+        return Answer("directory-slow", source="directory")
+
+    waiting = 20 * cell.config.threads
+    with verifier(slow) as running, ThreadPoolExecutor(waiting) as pool:
+        slow_logins = [pool.submit(login, cell, seconds=9.0) for _ in range(waiting)]
+        while len(running.asked) < waiting:
+            release.wait(0.01)
+        attributes, password = mab(PRINTER)
+        answered = [Nas(cell.alpha).ask(attributes, password=password)[0] for _ in range(200)]
+        assert not any(done.done() for done in slow_logins)
+        release.set()
+        assert [done.result() for done in slow_logins] == [ACCESS_REJECT] * waiting
+    assert answered == [ACCESS_ACCEPT] * 200
+    assert {record.reason for record in cell.decisions(method="pap")} == {"directory-slow"}
+
+
+def test_verifier_that_never_answers_is_told_and_asked_again_once_it_is_back(cell, verifier):
+    assert login(cell, seconds=15.0) == ACCESS_REJECT
+    assert cell.decision().reason == "verifier-unavailable"
+    cell.forget_records()
+    with verifier(always(STAFF)):
+        assert login(cell) == ACCESS_ACCEPT
+    assert cell.decision().reason == "rule-permitted"
+
+
+def test_answer_signed_with_another_secret_admits_nobody(cell):
+    with running_verifier(cell.config.verifier.port, "not-the-secret-of-this-cell", always(STAFF)) as running:
+        assert login(cell, seconds=15.0) == ACCESS_REJECT
+    assert running.asked == []
+    assert running.server.counters["dropped"] >= 1
+    assert cell.decision().reason == "verifier-unavailable"

@@ -1,0 +1,132 @@
+"""What radiusd sends is read; whatever else arrives at the port is dropped."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadtest import packet
+from loadtest.packet import NAS_IDENTIFIER, USER_NAME, USER_PASSWORD, Secret, attribute
+from nac.identities.answer import MAX_OCTETS, Answer, AnswerTooLong, AnswerUnreadable, decode_answer, encode_answer
+from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Refused, answer_packet, parse_login
+
+SECRET = b"a-secret-of-the-tests"
+PROXY_STATE = 33
+
+
+def request(name=b"anna", password=b"open sesame", slot="slot_7", *, more=b"", secret=SECRET, authenticator=b"a" * 16):
+    attributes = attribute(USER_NAME, name) + attribute(NAS_IDENTIFIER, slot) + more
+    return packet.access_request(9, authenticator, attributes, Secret(secret), password)
+
+
+@pytest.mark.parametrize("password", [b"x", b"open sesame", b"s" * 16, b"p" * 128, "pässwörd ☕".encode(), b" a "])
+def test_login_is_read_as_radiusd_sends_it(password):
+    login = parse_login(request(password=password, more=attribute(PROXY_STATE, b"5")), SECRET)
+    assert (login.identifier, login.slot, login.name, login.password) == (9, 7, b"anna", password)
+    assert login.proxy_states == (b"5",)
+
+
+@pytest.mark.parametrize(("code", "messages"), [(ACCESS_ACCEPT, [b"a" * 253, b"b"]), (ACCESS_REJECT, [])])
+def test_answer_is_signed_and_returns_proxy_states_in_order(code, messages):
+    login = parse_login(request(more=attribute(PROXY_STATE, b"1") + attribute(PROXY_STATE, b"2")), SECRET)
+    answer = answer_packet(login, code, messages, SECRET)
+    assert packet.reply_fault(answer, login.authenticator, Secret(SECRET)) == ""
+    assert packet.reply_fault(answer, login.authenticator, Secret(SECRET + b"!")) != ""
+    assert (answer[0], answer[1]) == (code, 9)
+    assert answer.endswith(attribute(PROXY_STATE, b"1") + attribute(PROXY_STATE, b"2"))
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        b"",
+        b"\x01" * 19,
+        os.urandom(4097),
+        request(secret=b"another secret"),
+        request()[:-1],
+        request().replace(b"\x01", b"\x04", 1),
+        request(slot="slot_"),
+        request(slot="7"),
+        request(slot="slot_-1"),
+        request(slot="slot_123456"),
+        request(more=attribute(USER_NAME, b"bert")),
+        request(more=attribute(NAS_IDENTIFIER, b"slot_1")),
+    ],
+    ids=lambda datagram: f"{len(datagram)} octets",
+)
+def test_what_radiusd_would_not_send_is_dropped(datagram):
+    with pytest.raises(Refused):
+        parse_login(datagram, SECRET)
+
+
+def test_request_without_a_password_or_signature_is_dropped():
+    attributes = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
+    unsigned = bytes((1, 9)) + (20 + len(attributes)).to_bytes(2, "big") + b"a" * 16 + attributes
+    for datagram in (unsigned, packet.access_request(9, b"a" * 16, attributes, Secret(SECRET))):
+        with pytest.raises(Refused):
+            parse_login(datagram, SECRET)
+
+
+@pytest.mark.parametrize("hidden", [b"", b"short", b"x" * 17, b"x" * 144])
+def test_hidden_password_of_an_impossible_length_is_dropped(hidden):
+    attributes = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7") + attribute(USER_PASSWORD, hidden)
+    with pytest.raises(Refused):
+        parse_login(packet.access_request(9, b"a" * 16, attributes, Secret(SECRET)), SECRET)
+
+
+@given(st.binary(max_size=300))
+def test_any_datagram_is_read_or_dropped_and_nothing_else(datagram):
+    with pytest.raises(Refused):
+        parse_login(datagram, SECRET)
+
+
+@given(place=st.integers(0, 200), octet=st.integers(0, 255))
+def test_signed_request_with_one_octet_changed_is_dropped(place, octet):
+    datagram = bytearray(request())
+    place %= len(datagram)
+    if datagram[place] == octet:
+        octet ^= 1
+    datagram[place] = octet
+    with pytest.raises(Refused):
+        parse_login(bytes(datagram), SECRET)
+
+
+@given(
+    st.builds(
+        Answer,
+        st.text(max_size=20),
+        st.text(max_size=50),
+        st.text(max_size=20),
+        st.text(max_size=50),
+        st.lists(st.text(max_size=30), max_size=20).map(tuple),
+    )
+)
+def test_answer_travels_unchanged_in_printable_pieces(answer):
+    pieces = encode_answer(answer)
+    assert all(1 <= len(piece) <= 253 and piece.isascii() for piece in pieces)
+    assert decode_answer([piece.decode() for piece in pieces]) == answer
+
+
+def test_answer_that_fits_no_packet_is_refused():
+    groups = tuple(os.urandom(32).hex() for _ in range(300))
+    with pytest.raises(AnswerTooLong):
+        encode_answer(Answer(groups=groups))
+    hundreds = tuple(f"CORP-Department-{number:04}-Members" for number in range(500))
+    assert sum(map(len, encode_answer(Answer(groups=hundreds)))) <= MAX_OCTETS
+
+
+@given(st.lists(st.text(max_size=300), max_size=3))
+def test_any_pieces_are_an_answer_or_unreadable(pieces):
+    try:
+        decode_answer(pieces)
+    except AnswerUnreadable:
+        return
+
+
+def test_answer_that_inflates_without_end_is_unreadable():
+    import zlib
+    from base64 import b64encode
+
+    with pytest.raises(AnswerUnreadable):
+        decode_answer([b64encode(zlib.compress(b" " * (8 << 20))).decode()])
