@@ -51,6 +51,11 @@ CATALOGUE = _catalogue(
     Attribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
     Attribute("endpoint.name", "text", "Name of the endpoint"),
     Attribute("endpoint.group", "text", "Groups of the endpoint", many=True),
+    Attribute("endpoint.vendor", "text", "Vendor by the device's MAC address (IEEE registry)"),
+    Attribute("endpoint.profile", "text", "What kind of device it is, such as printer or camera"),
+    Attribute("endpoint.profile.confidence", "text", "How sure the profile is, 0 to 100", numeric=True),
+    Attribute("endpoint.os", "text", "Operating system, such as windows or ios"),
+    Attribute("endpoint.first_seen", "text", "When the device was first seen, epoch seconds", numeric=True),
     Attribute("user.name", "text", "Name of the stored user", folded=True),
     Attribute("user.group", "text", "Groups of the user", many=True),
     Attribute("certificate.common_name", "text", "Common name of the client certificate"),
@@ -70,6 +75,8 @@ CATALOGUE = _catalogue(
 RADIUS_PREFIX = "radius."
 _OPEN_PREFIXES = {
     "endpoint.attribute.": "Attribute of the endpoint, by its name",
+    "mdm.": "What a device management says of the device, by its name",
+    "posture.": "What another source says of the device, by its name",
     RADIUS_PREFIX: "Attribute of the request, as radiusd prints it",
 }
 

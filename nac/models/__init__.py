@@ -3,7 +3,14 @@
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import Certificate, CertificateAuthority
-from nac.models.endpoint import Endpoint, EndpointGroup, EndpointGroupMember, EndpointSighting
+from nac.models.endpoint import (
+    Endpoint,
+    EndpointEvidence,
+    EndpointGroup,
+    EndpointGroupMember,
+    EndpointSighting,
+    EndpointWork,
+)
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
@@ -23,9 +30,11 @@ __all__ = [
     "CertificateAuthority",
     "Dictionary",
     "Endpoint",
+    "EndpointEvidence",
     "EndpointGroup",
     "EndpointGroupMember",
     "EndpointSighting",
+    "EndpointWork",
     "JournalPosition",
     "Msp",
     "Nas",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +21,7 @@ from nac.replica.records import (
 # (sealed with the master key, context) -> sealed with the cell's key
 Reseal = Callable[[bytes, str], bytes]
 
+_decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
@@ -50,10 +52,47 @@ def nas_record(row: tuple[str, str, str, str]) -> NasRecord:
     return NasRecord(*row)
 
 
-def endpoint_record(row: tuple[str, str, str, list[str], int, str]) -> EndpointRecord:
-    endpoint_id, name, status, groups, valid_until, attributes = row
-    texts = {} if attributes == "{}" else _texts(_decode_attributes(attributes))
-    return EndpointRecord(endpoint_id, name, status, tuple(groups), valid_until, texts)
+class EndpointRow(NamedTuple):
+    endpoint_id: str
+    name: str
+    status: str
+    groups: list[str] | None
+    valid_until: int
+    attributes: str
+    vendor: str
+    profile: str
+    confidence: int
+    os: str
+    first_seen: int
+    rule_groups: list[str] | None
+    posture: str
+    psk_sealed: bytes | None
+    # What it is sealed for.
+    psk_context: str
+
+
+def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
+    """Raises what `reseal` raises."""
+    return EndpointRecord(
+        row.endpoint_id,
+        row.name,
+        row.status,
+        tuple(row.groups or ()),
+        row.valid_until,
+        {} if row.attributes == "{}" else _texts(_decode_attributes(row.attributes)),
+        row.vendor,
+        row.profile,
+        row.confidence,
+        row.os,
+        row.first_seen,
+        tuple(row.rule_groups or ()),
+        {} if row.posture == "{}" else _posture(row.posture),
+        *((b"", "") if row.psk_sealed is None else (reseal(row.psk_sealed, row.psk_context), row.psk_context)),
+    )
+
+
+def _posture(stored: str) -> dict[str, tuple[bool | int | str, int]]:
+    return {name: (each["value"], each["until"]) for name, each in _decode_posture(stored).items()}
 
 
 def _texts(attributes: dict[str, object]) -> dict[str, str]:

@@ -25,7 +25,7 @@ import hashlib
 
 import msgspec
 
-FORMAT = 1
+FORMAT = 2
 DATABASES = ("meta", "slots", "sites", "policies", "nases", "endpoints", "users", "certificates", "authorities")
 # LMDB refuses keys beyond 511 bytes; names longer than this are no key, so they are looked up as unknown.
 MAX_NAME_BYTES = 480
@@ -77,12 +77,28 @@ class NasRecord(Record, frozen=True, array_like=True):
 class EndpointRecord(Record, frozen=True, array_like=True):
     endpoint_id: str
     name: str
-    # active | blocked
+    # active | blocked | discovered | ignored; the last two are of devices that nobody has approved
     status: str
+    # Those that people put it into; of no meaning unless it is approved.
     groups: tuple[str, ...]
     # Approval ends, epoch seconds; 0 means never.
     valid_until: int
     attributes: dict[str, str]
+    # What was found out about the device; it holds whether the device is approved or not.
+    vendor: str = ""
+    profile: str = ""
+    # 0 to 100; 100 where a person said so.
+    confidence: int = 0
+    os: str = ""
+    # Epoch seconds; 0 where it was never seen.
+    first_seen: int = 0
+    # Groups by rule.
+    rule_groups: tuple[str, ...] = ()
+    # By the name that conditions use: value, and the epoch seconds when it becomes stale (0 never).
+    posture: dict[str, tuple[bool | int | str, int]] = {}
+    # Passphrase of its own or of its group, sealed with the cell's key for `psk_context`; b"" where there is none.
+    sealed_psk: bytes = b""
+    psk_context: str = ""
 
 
 class UserRecord(Record, frozen=True, array_like=True):

@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 from nac import clock
+from nac.endpoint_facts import endpoint_value
 from nac.engine import Request, decide
 from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
-from nac.replica.records import NasRecord, PolicyRecord, SiteRecord, SlotRecord
+from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
 from radius.module.failure import explain_failure
 from radius.module.policies import Outcome, Policies
@@ -93,7 +94,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-    __slots__ = ("_certificate", "at", "facts", "method", "place", "request", "state")
+    __slots__ = ("_certificate", "at", "endpoint", "facts", "method", "place", "request", "state")
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -102,6 +103,8 @@ class Case:
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
         self._certificate: Attributes | None = None
+        # What the replica knows of the device, approved or not.
+        self.endpoint: EndpointRecord | None = None
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
 
@@ -259,14 +262,16 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     expired = False
     endpoint = view.endpoint(slot.tenant, request.mac) if request.mac else None
     if endpoint is not None:
-        if endpoint.status != "active":
+        if endpoint.status == "blocked":
             return Outcome(False, "endpoint-blocked")
-        expired = 0 < endpoint.valid_until <= now_seconds
-    known = endpoint is not None and not expired
+        expired = endpoint.status == "active" and 0 < endpoint.valid_until <= now_seconds
+    known = endpoint is not None and endpoint.status == "active" and not expired
     facts["endpoint.known"] = (known,)
+    if endpoint is not None and endpoint.rule_groups:
+        facts["endpoint.group"] = endpoint.rule_groups
     if endpoint is not None and known:
         facts["endpoint.name"] = (endpoint.name,)
-        facts["endpoint.group"] = endpoint.groups
+        facts["endpoint.group"] = endpoint.groups + endpoint.rule_groups
         for name, value in endpoint.attributes.items():
             facts["endpoint.attribute." + name] = (value,)
     if case.method in ("pap", "chap"):
@@ -276,6 +281,12 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             facts["user.group"] = user.groups
 
     site_policy = policies.for_site(site, record)
+    if endpoint is not None:
+        case.endpoint = endpoint
+        for name in site_policy.endpoint_reads:
+            found = endpoint_value(endpoint, name, now_seconds)
+            if found:
+                facts[name] = found
     for name in site_policy.packet_reads:
         found = packet_value(request, name)
         if found:

@@ -3,6 +3,7 @@
 import json
 from typing import NamedTuple
 
+from nac.endpoint_facts import is_of_endpoint
 from nac.engine import Decision, Policy, compile_policy
 from nac.packet_values import is_of_packet
 from nac.replica.records import PolicyRecord, SiteRecord
@@ -26,7 +27,7 @@ class Outcome(NamedTuple):
 class SitePolicy:
     """What decides at a site."""
 
-    __slots__ = ("_outcomes", "id", "packet_reads", "policy", "version")
+    __slots__ = ("_outcomes", "endpoint_reads", "id", "packet_reads", "policy", "version")
 
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
@@ -34,6 +35,8 @@ class SitePolicy:
         self.policy = policy.without_trace()
         # Attributes of the packet that its conditions ask for.
         self.packet_reads = tuple(sorted(name for name in policy.reads if is_of_packet(name)))
+        # Of what was found out about the device.
+        self.endpoint_reads = tuple(sorted(name for name in policy.reads if is_of_endpoint(name)))
         # By identity: `decide` returns one of these very objects, and they live as long as the policy.
         self._outcomes = {id(decision): self._make(decision) for decision in policy.decisions}
 

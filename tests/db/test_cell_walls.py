@@ -26,6 +26,11 @@ WRITES = {
         "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at, permitted) "
         "VALUES (%(tenant)s, '02:00:00:00:00:01', now(), true)"
     ),
+    "endpoint_evidence": (
+        "INSERT INTO endpoint_evidence (tenant_id, mac, source, key, value, at) "
+        "VALUES (%(tenant)s, '02:00:00:00:00:01', 'dhcp', '12', 'x', now())"
+    ),
+    "endpoint_work": "INSERT INTO endpoint_work (tenant_id, mac) VALUES (%(tenant)s, '02:00:00:00:00:01')",
     "journal_positions": (
         "INSERT INTO journal_positions (cell_id, stream, segment, \"offset\") VALUES (%(cell)s, 'auth', '9', 9)"
     ),
@@ -43,6 +48,7 @@ CHANGES = {
     "quarantined_records": "DELETE FROM quarantined_records WHERE cell_id = %(cell)s",
     "sessions": "UPDATE sessions SET identity = 'x' WHERE tenant_id = %(tenant)s",
     "endpoint_sightings": "UPDATE endpoint_sightings SET permitted = false WHERE tenant_id = %(tenant)s",
+    "endpoint_evidence": "UPDATE endpoint_evidence SET value = 'y' WHERE tenant_id = %(tenant)s",
 }
 
 

@@ -230,7 +230,7 @@ def test_overwritten_pages_are_found_by_the_check(directory):
 def test_replica_of_another_format_is_not_read(directory, monkeypatch):
     with ReplicaWriter(directory) as writer:
         fill(writer)
-    monkeypatch.setattr("nac.replica.files.FORMAT", 2)
+    monkeypatch.setattr("nac.replica.files.FORMAT", 9999)
     with pytest.raises(ReplicaMissing, match="format"):
         ReplicaWriter(directory)
 
