@@ -1,1 +1,1 @@
-"""What a device is: vendor from its address, profile from what it and its switch say of it. No I/O but packaged data."""
+"""What a device is: vendor by its address, profile by what it and its switch say of it. Reads packaged data alone."""

@@ -79,7 +79,7 @@ def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
         row.status,
         tuple(row.groups or ()),
         row.valid_until,
-        {} if row.attributes == "{}" else _texts(_decode_attributes(row.attributes)),
+        {} if row.attributes == "{}" else attribute_texts(_decode_attributes(row.attributes)),
         row.vendor,
         row.profile,
         row.confidence,
@@ -95,7 +95,7 @@ def _posture(stored: str) -> dict[str, tuple[bool | int | str, int]]:
     return {name: (each["value"], each["until"]) for name, each in _decode_posture(stored).items()}
 
 
-def _texts(attributes: dict[str, object]) -> dict[str, str]:
+def attribute_texts(attributes: dict[str, object]) -> dict[str, str]:
     """Policies compare text; what is none (a number, a truth value) is written as in JSON."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

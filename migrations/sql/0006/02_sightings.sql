@@ -63,3 +63,7 @@ GRANT SELECT, INSERT, DELETE ON endpoint_work TO admit_app, admit_worker;
 GRANT SELECT, INSERT ON endpoint_evidence, endpoint_work TO admit_cell;
 GRANT UPDATE (value, at) ON endpoint_evidence TO admit_cell;
 GRANT UPDATE (ssid, method, identity, times) ON endpoint_sightings TO admit_cell;
+
+-- What is there already is looked at once.
+INSERT INTO endpoint_work (tenant_id, mac)
+SELECT tenant_id, mac FROM endpoints UNION SELECT tenant_id, mac FROM endpoint_sightings;
