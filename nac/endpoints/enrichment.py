@@ -1,9 +1,10 @@
 """What the worker makes of sightings: endpoints, their vendor and profile, and the members of groups by rule.
 
-Only what changed is looked at (nac.endpoints.work), in bounded batches; rows that stay the same are not written, so that
-no cell hears of them.
+Only what changed is looked at (nac.endpoints.work), in bounded batches; rows that stay the same are not written, so
+that no cell hears of them.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
@@ -13,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import Session
 
 from nac.endpoints import work
-from nac.endpoints.rules import compile_rule, is_member
+from nac.endpoints.rules import InvalidRule, compile_rule, is_member
 from nac.engine import Policy
 from nac.ids import TenantId
 from nac.mac import is_random_mac
@@ -21,6 +22,8 @@ from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupM
 from nac.profiling.classifier import packaged_profiles
 from nac.profiling.evidence import Evidence
 from nac.profiling.oui import registry
+
+_log = logging.getLogger(__name__)
 
 BATCH = 1_000
 # Of one tenant, waiting for a decision. Half of them may have made their address up: a flood of those leaves room.
@@ -101,13 +104,14 @@ def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint
         .order_by(EndpointEvidence.source, EndpointEvidence.key)
     ):
         evidence[told.mac].append(Evidence(told.source, told.key, told.value))
-    seen = dict(
-        session.execute(
+    seen = {
+        sighting.mac: sighting.first_seen_at
+        for sighting in session.execute(
             select(EndpointSighting.mac, EndpointSighting.first_seen_at).where(
                 EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac.in_(macs)
             )
-        ).tuples()
-    )
+        )
+    }
     vendors, profiles = registry(), packaged_profiles()
     for endpoint in endpoints:
         endpoint.first_seen_at = endpoint.first_seen_at or seen.get(endpoint.mac)
@@ -127,7 +131,16 @@ def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
             EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule.is_not(None)
         )
     )
-    return {group_id: compile_rule(rule) for group_id, rule in groups}
+    return {group_id: policy for group_id, rule in groups if (policy := _compiled(group_id, rule)) is not None}
+
+
+def _compiled(group_id: UUID, rule: object) -> Policy | None:
+    """None for a rule that an earlier version took and this one does not: its members stay as they are."""
+    try:
+        return compile_rule(rule)
+    except InvalidRule as exc:
+        _log.warning("the rule of group %s is not worked out: %s", group_id, exc)
+        return None
 
 
 def _assign(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint], rules: Mapping[UUID, Policy]) -> None:
@@ -177,7 +190,9 @@ def _advance_rules(session: Session, tenant_id: TenantId) -> int:
         .limit(BATCH)
     )
     found = session.scalars(query).all()
-    _assign(session, tenant_id, found, {group.id: compile_rule(group.rule)})
+    rule = _compiled(group.id, group.rule)
+    if rule is not None:
+        _assign(session, tenant_id, found, {group.id: rule})
     group.rule_cursor = found[-1].mac if len(found) == BATCH else None
     session.flush()
     return max(1, len(found))

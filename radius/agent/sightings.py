@@ -1,4 +1,4 @@
-"""When and where a MAC address was seen, whether it was let in, and what was said of it. The worker makes endpoints of it.
+"""When and where a MAC address was seen, whether it was let in, and what was said of it. Endpoints come of it.
 
 Written once a minute (by accounting: half an hour) for each address, or when the verdict or what is said of it changes;
 so devices that come again and again cost nothing but a look into a dictionary.
