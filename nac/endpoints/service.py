@@ -26,6 +26,7 @@ __all__ = ["EndpointNotFound", "Filter", "Listed", "RandomAddress", "add_endpoin
 # Policies name them endpoint.attribute.<key>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
 _MAX_NOTES = 2_000
+_MAX_ATTRIBUTE = 255
 
 
 _audit: audit.Recorder[Endpoint] = audit.Recorder("endpoint", lambda endpoint: display_mac(endpoint.mac))
@@ -223,11 +224,22 @@ def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
             place="attributes",
             remedy="Use 1 to 63 of a-z, 0-9, _ and -.",
         )
+    if bad := [key for key, text in attributes.items() if len(text) > _MAX_ATTRIBUTE or not _is_storable(text)]:
+        raise InvalidInput(
+            f"No text for an attribute: that of {', '.join(map(repr, bad))}.",
+            place="attributes",
+            remedy=f"Use up to {_MAX_ATTRIBUTE} characters.",
+        )
     return dict(attributes)
 
 
+def _is_storable(text: str) -> bool:
+    """PostgreSQL takes no NUL, and half of a surrogate pair is no character."""
+    return "\0" not in text and text == text.encode("utf-8", "ignore").decode()
+
+
 def require_notes(text: str) -> str:
-    if len(text) > _MAX_NOTES or "\0" in text:
+    if len(text) > _MAX_NOTES or not _is_storable(text):
         raise InvalidInput("The notes are too long.", place="notes", remedy=f"Use up to {_MAX_NOTES} characters.")
     return text
 
