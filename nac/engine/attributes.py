@@ -56,6 +56,8 @@ CATALOGUE = _catalogue(
     Attribute("endpoint.profile.confidence", "text", "How sure the profile is, 0 to 100", numeric=True),
     Attribute("endpoint.os", "text", "Operating system, such as windows or ios"),
     Attribute("endpoint.first_seen", "text", "When the device was first seen, epoch seconds", numeric=True),
+    Attribute("session.count.endpoint", "text", "Live sessions of the device, by accounting", numeric=True),
+    Attribute("session.count.user", "text", "Live sessions under this identity, by accounting", numeric=True),
     Attribute("user.name", "text", "Name of the stored user", folded=True),
     Attribute("user.group", "text", "Groups of the user", many=True),
     Attribute("certificate.common_name", "text", "Common name of the client certificate"),

@@ -22,6 +22,7 @@ _TYPES: dict[str, type[records.Record]] = {
     "users": records.UserRecord,
     "certificates": records.CertificateRecord,
     "authorities": records.AuthorityRecord,
+    "session_counts": records.SessionCountRecord,
 }
 _TIMEOUT_SECONDS = 120
 

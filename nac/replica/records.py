@@ -18,6 +18,8 @@ endpoints      u32 tenant, 6 bytes MAC                    EndpointRecord
 users          u32 tenant, case-folded name               UserRecord
 certificates   u32 tenant, serial without leading zeros   CertificateRecord
 authorities    16 bytes: `authority_key` of the name      AuthorityRecord
+session_counts u32 tenant, b"m" 12 hex digits or          SessionCountRecord
+               b"u" name in lower case
 =============  =========================================  ======================
 """
 
@@ -26,7 +28,10 @@ import hashlib
 import msgspec
 
 FORMAT = 2
-DATABASES = ("meta", "slots", "sites", "policies", "nases", "endpoints", "users", "certificates", "authorities")
+DATABASES = (
+    *("meta", "slots", "sites", "policies", "nases", "endpoints", "users", "certificates", "authorities"),
+    "session_counts",
+)
 # LMDB refuses keys beyond 511 bytes; names longer than this are no key, so they are looked up as unknown.
 MAX_NAME_BYTES = 480
 
@@ -121,6 +126,11 @@ class CertificateRecord(Record, frozen=True, array_like=True):
     common_name: str
     # RFC 5280 5.3.1 reason, "" while valid.
     revocation_reason: str
+
+
+class SessionCountRecord(Record, frozen=True, array_like=True):
+    # How many sessions of the device or name are live; at least one.
+    live: int
 
 
 class AuthorityRecord(Record, frozen=True, array_like=True):

@@ -1,6 +1,6 @@
 """The two streams of the journal: how a batch of records becomes rows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -8,7 +8,7 @@ import psycopg
 
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import rows, sessions, sightings, usage
+from radius.agent import rows, session_counts, sessions, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.sessions import SessionBatch
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
@@ -128,11 +128,13 @@ class AccountingStream:
         sightings.EVIDENCE_TABLE,
     )
 
-    def __init__(self) -> None:
+    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset) -> None:
+        """`counted` tells the tenants whose live sessions the replica counts."""
         self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
+        self._counted = counted
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
-        return AccountingWork(tenants, self.sightings.batch())
+        return AccountingWork(tenants, self.sightings.batch(), self._counted())
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AccountingWork)
@@ -146,8 +148,9 @@ class AccountingStream:
 
 
 class AccountingWork:
-    def __init__(self, tenants: frozenset[str], seen: SightingBatch) -> None:
+    def __init__(self, tenants: frozenset[str], seen: SightingBatch, counted: frozenset[str]) -> None:
         self.sightings = seen
+        self._counted = counted
         self._tenants = tenants
         self._lines: list[str] = []
         self._sessions = SessionBatch()
@@ -184,6 +187,9 @@ class AccountingWork:
             # ... and then those of this batch that began before.
             cursor.execute(sessions.RESTARTS_CLOSE)
         write_sightings(cursor, self.sightings)
+        changed = self._sessions.changed_counts(self._counted) if self._counted else ()
+        if changed:
+            cursor.execute(session_counts.TELL, tuple(map(list, zip(*changed, strict=True))))
 
     def open_conversations(self) -> str:
         return "{}"

@@ -251,6 +251,15 @@ def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
     return False
 
 
+def _count_sessions(case: Case, view: ReplicaView, slot: SlotRecord) -> None:
+    """Missing where there is nothing to count by; the session that this device may have already is counted, too."""
+    if case.request.mac:
+        case.facts["session.count.endpoint"] = (view.session_count(slot.tenant, f"m{case.request.mac}"),)
+    identity = case.facts.get("identity")
+    if identity and identity[0]:
+        case.facts["session.count.user"] = (view.session_count(slot.tenant, f"u{str(identity[0]).lower()}"),)
+
+
 def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRecord) -> Outcome:
     site = case.place.site
     if site is None:
@@ -287,6 +296,8 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             found = endpoint_value(endpoint, name, now_seconds)
             if found:
                 facts[name] = found
+    if site_policy.session_reads:
+        _count_sessions(case, view, slot)
     for name in site_policy.packet_reads:
         found = packet_value(request, name)
         if found:

@@ -10,6 +10,7 @@ from nac.replica.records import PolicyRecord, SiteRecord
 
 # Compiled policies of the tenants of one cell; a site with a fallback of its own holds one more.
 MAX_COMPILED_POLICIES = 2_000
+SESSION_COUNTS = frozenset(("session.count.endpoint", "session.count.user"))
 
 
 class Outcome(NamedTuple):
@@ -27,7 +28,7 @@ class Outcome(NamedTuple):
 class SitePolicy:
     """What decides at a site."""
 
-    __slots__ = ("_outcomes", "endpoint_reads", "id", "packet_reads", "policy", "version")
+    __slots__ = ("_outcomes", "endpoint_reads", "id", "packet_reads", "policy", "session_reads", "version")
 
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
@@ -37,6 +38,8 @@ class SitePolicy:
         self.packet_reads = tuple(sorted(name for name in policy.reads if is_of_packet(name)))
         # Of what was found out about the device.
         self.endpoint_reads = tuple(sorted(name for name in policy.reads if is_of_endpoint(name)))
+        # Of the sessions that are live.
+        self.session_reads = policy.reads & SESSION_COUNTS
         # By identity: `decide` returns one of these very objects, and they live as long as the policy.
         self._outcomes = {id(decision): self._make(decision) for decision in policy.decisions}
 

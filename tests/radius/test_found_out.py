@@ -103,3 +103,24 @@ def test_facts_are_looked_up_where_the_policy_asks_for_them_alone(ask):
 def test_device_of_one_tenant_is_nothing_at_another(ask, cell):
     decision = ask(rule("endpoint.vendor", BROTHER), at=cell.bravo)
     assert (decision.tenant_id, decision.permitted) == (cell.bravo.tenant_id, False)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "key", "live", "permitted"),
+    [
+        ("session.count.endpoint", "m{mac}", 2, True),
+        ("session.count.endpoint", "m{mac}", 3, False),
+        ("session.count.user", "u{mac}", 2, True),
+        ("session.count.user", "u{mac}", 3, False),
+        # None is live: the count is there, and it is nought.
+        ("session.count.endpoint", "", 0, True),
+    ],
+)
+def test_live_sessions_decide(ask, cell, replica, attribute, key, live, permitted):
+    mac = f"001ba9{next(_numbers) + 1:06x}"
+    if key:
+        with replica.begin() as batch:
+            batch.put_session_count(cell.alpha.number, key.format(mac=mac), live)
+    decision = ask(rule(attribute, 3, "less_than"))
+    assert (decision.mac, decision.permitted) == (mac, permitted)
+    assert decision.facts[attribute] == (live,)
