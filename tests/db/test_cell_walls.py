@@ -121,3 +121,24 @@ def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> Non
             two.a,
             "INSERT INTO dictionaries (sha256, content, server_version) VALUES (sha256('other'), 'mine', '3.2.7')",
         )
+
+
+def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells):
+    for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
+        run_as(
+            database,
+            cell,
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, identity, started_at, updated_at) "
+            "VALUES (%(tenant)s, 'n', 's', 'm', '00:1b:a9:00:00:01', 'anna', now(), now())",
+            tenant=tenant,
+        )
+    with psycopg.connect(database.cell_url) as connection:
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.a)])
+        count = "SELECT * FROM live_session_counts(%s, '{00:1b:a9:00:00:01}', '{anna}') ORDER BY key"
+        counted = [connection.execute(count, [tenant]).fetchall() for tenant in (two.tenant_of_a, two.tenant_of_b)]
+        assert counted == [[("m001ba9000001", 1), ("uanna", 1)], []]
+        both = [two.tenant_of_a, two.tenant_of_b]
+        connection.execute("SELECT tell_session_changes(%s, %s)", [both, ["uanna", "uanna"]])
+    with psycopg.connect(database.owner_url) as connection:
+        told = connection.execute("SELECT tenant_id, key FROM replica_changes WHERE noun = 'session'").fetchall()
+    assert told == [(two.tenant_of_a, "uanna")]
