@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import ARRAY, Uuid, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -20,9 +20,6 @@ from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
 from nac.policies.referring import require_unreferenced
 from nac.validation import require_name
-
-# Rows of one statement.
-_CHUNK = 5_000
 
 GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
 
@@ -137,13 +134,12 @@ class Groups(Generic[GroupT]):
     ) -> None:
         """Put all of them into these groups; those that they are in they stay in. Raises as `assign` does."""
         known, _ = self._named(session, tenant_id, set(names))
-        rows = [
-            {"tenant_id": tenant_id, "group_id": group_id, self.member_column.key: member_id}
-            for group_id in known
-            for member_id in member_ids
-        ]
-        for start in range(0, len(rows), _CHUNK):
-            session.execute(insert_or_skip(self.membership).on_conflict_do_nothing(), rows[start : start + _CHUNK])
+        columns = ["tenant_id", self.member_column.key, "group_id"]
+        for group_id in known if member_ids else ():
+            # One statement for all: an import brings thousands.
+            members = func.unnest(literal(list(member_ids), ARRAY(Uuid())))
+            rows = select(literal(tenant_id, Uuid()), members, literal(group_id, Uuid()))
+            session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
 
     def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
         """Take them out of all groups but those by rule."""

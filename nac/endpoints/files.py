@@ -7,11 +7,12 @@ is an attribute; in JSON, groups are a list and attributes an object.
 import csv
 import io
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
@@ -98,12 +99,13 @@ def import_endpoints(
     if mistakes:
         raise InvalidFile(sorted(mistakes, key=_by_line))
     fresh = [row for row in rows if row.mac not in known]
-    _insert(session, tenant_id, fresh)
+    ids = {mac: endpoint.id for mac, endpoint in known.items()} | _insert(session, tenant_id, fresh)
     for row in rows:
         if row.mac in known:
             _change(known[row.mac], row)
     session.flush()
-    _join_groups(session, tenant_id, rows, known)
+    ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[endpoint.id for endpoint in known.values()])
+    _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     done = Imported(len(fresh), len(rows) - len(fresh), made)
     after = {"added": done.added, "changed": done.changed, "groups_made": list(made)}
@@ -309,8 +311,9 @@ def _groups(
     return tuple(missing)
 
 
-def _insert(session: Session, tenant_id: TenantId, rows: list[_Row]) -> None:
-    values = [
+def _insert(session: Session, tenant_id: TenantId, rows: list[_Row]) -> dict[str, UUID]:
+    """Ids by address."""
+    values: list[dict[str, Any]] = [
         {
             "id": uuid4(),
             "tenant_id": tenant_id,
@@ -326,6 +329,7 @@ def _insert(session: Session, tenant_id: TenantId, rows: list[_Row]) -> None:
     ]
     for start in range(0, len(values), _CHUNK):
         session.execute(insert(Endpoint), values[start : start + _CHUNK])
+    return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
 
 
 def _change(endpoint: Endpoint, row: _Row) -> None:
@@ -334,13 +338,11 @@ def _change(endpoint: Endpoint, row: _Row) -> None:
     endpoint.valid_until, endpoint.attributes = row.valid_until, row.attributes
 
 
-def _join_groups(session: Session, tenant_id: TenantId, rows: Collection[_Row], known: Mapping[str, Endpoint]) -> None:
-    """By set of groups: a file has few. Those that were there leave the groups that the file does not name."""
-    stored = _known(session, tenant_id, [row.mac for row in rows])
-    ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[stored[mac].id for mac in known])
-    by_groups: dict[tuple[str, ...], list[str]] = {}
+def _join_groups(session: Session, tenant_id: TenantId, rows: Collection[_Row], ids: Mapping[str, UUID]) -> None:
+    """By group: a file names few."""
+    members: defaultdict[str, list[UUID]] = defaultdict(list)
     for row in rows:
-        by_groups.setdefault(row.groups, []).append(row.mac)
-    for names, macs in by_groups.items():
-        members = [stored[mac].id for mac in macs]
-        ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=members, names=names)
+        for name in row.groups:
+            members[name].append(ids[row.mac])
+    for name, joining in members.items():
+        ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=joining, names=[name])
