@@ -33,6 +33,24 @@ class Since(click.ParamType[datetime]):
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+class Lifetime(click.ParamType[timedelta]):
+    """90s, 15m, 1h, 2d."""
+
+    name = "TIME"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        length = _AGO.fullmatch(str(value))
+        if length is None:
+            self.fail(f"{value!r} is no length of time such as 15m or 2d.", param, ctx)
+        return timedelta(**{_UNITS[length[2]]: int(length[1])})
+
+
+def until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
+    return click.option("--until", "--valid-until", "valid_until", type=click.DateTime(), callback=_in_utc, help=help)
+
+
 def valid_until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
     return click.option("--valid-until", type=click.DateTime(), callback=_in_utc, help=help)
 

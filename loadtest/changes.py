@@ -71,7 +71,12 @@ class ChangeBench:
             start = perf_counter()
             with session_scope(scope, engine=self._installation.engine) as session:
                 endpoints.add_endpoint(
-                    session, actor=ACTOR, tenant_id=tenant.tenant_id, mac=mac, groups=[GROUPS[number % len(GROUPS)]]
+                    session,
+                    actor=ACTOR,
+                    tenant_id=tenant.tenant_id,
+                    mac=mac,
+                    groups=[GROUPS[number % len(GROUPS)]],
+                    allow_random=True,
                 )
             result.added.append(self._until(tenant.target, mac, ACCESS_ACCEPT, start))
             start = perf_counter()

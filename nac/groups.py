@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import ARRAY, Uuid, delete, func, literal, select
+from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.audit import service as audit
 from nac.engine.references import ReferenceKind
-from nac.errors import AlreadyExists, NotFound
+from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import EndpointGroup, EndpointGroupMember, UserGroup, UserGroupMember
 from nac.policies.referring import require_unreferenced
@@ -25,6 +26,14 @@ GroupT = TypeVar("GroupT", EndpointGroup, UserGroup)
 
 class UnknownGroup(NotFound):
     """There is no such group."""
+
+
+class GroupByRule(Conflict):
+    """A rule makes the members of this group."""
+
+
+def is_by_rule(group: EndpointGroup | UserGroup) -> bool:
+    return isinstance(group, EndpointGroup) and group.rule is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +62,7 @@ class Groups(Generic[GroupT]):
 
     def remove(self, session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
         """Its members stay, without it. Raises InUse while a policy in force or a draft names it."""
-        group = self._get(session, tenant_id, name, lock=True)
-        if group is None:
-            raise UnknownGroup(f"There is no group {name!r}.", place="group", remedy=self._listed)
+        group = self.require(session, tenant_id=tenant_id, name=name)
         count = self._count_members(session, group)
         require_unreferenced(
             session,
@@ -69,43 +76,101 @@ class Groups(Generic[GroupT]):
         session.flush()
         audit.append(session, actor=actor, action=f"{self.kind}.remove", target=name, tenant_id=tenant_id)
 
+    def require(self, session: Session, *, tenant_id: TenantId, name: str) -> GroupT:
+        """Locked until the transaction ends."""
+        group = self._get(session, tenant_id, name, lock=True)
+        if group is None:
+            raise UnknownGroup(f"There is no group {name!r}.", place="group", remedy=self._listed)
+        return group
+
+    def of_member(self, session: Session, *, tenant_id: TenantId, member_id: UUID) -> Sequence[GroupT]:
+        query = (
+            select(self.group)
+            .join(self.membership, self.group.id == self.membership.group_id)
+            .where(self.membership.tenant_id == tenant_id, self.member_column == member_id)
+            .order_by(self.group.name)
+        )
+        return session.scalars(query).all()
+
     def list_all(self, session: Session, *, tenant_id: TenantId) -> Sequence[GroupT]:
         query = select(self.group).where(self.group.tenant_id == tenant_id).order_by(self.group.name)
         return session.scalars(query).all()
 
     def names_of(
-        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
-        """Sorted names by member; a member without groups is absent."""
+        """Sorted names by member; a member without groups is absent. Groups by rule are left out if not `by_rule`."""
         query = (
             select(self.member_column, self.group.name)
             .join(self.group, self.group.id == self.membership.group_id)
             .where(self.membership.tenant_id == tenant_id, self.member_column.in_(member_ids))
             .order_by(self.group.name)
         )
+        if not by_rule and issubclass(self.group, EndpointGroup):
+            query = query.where(EndpointGroup.rule.is_(None))
         names: defaultdict[UUID, list[str]] = defaultdict(list)
         for member_id, name in session.execute(query):
             names[member_id].append(name)
         return {member_id: tuple(found) for member_id, found in names.items()}
 
     def assign(self, session: Session, *, tenant_id: TenantId, member_id: UUID, names: Iterable[str]) -> None:
-        """Make `names` the member's groups, instead of those it is in. Raises UnknownGroup, naming each unknown one."""
-        wanted = set(names)
-        known = {group.name: group.id for group in self.list_all(session, tenant_id=tenant_id) if group.name in wanted}
+        """Make `names` the member's groups, instead of those it is in; its groups by rule are the worker's.
+
+        Raises UnknownGroup, naming each unknown one, and GroupByRule.
+        """
+        known, by_rule = self._named(session, tenant_id, set(names))
+        present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
+        present -= by_rule
+        if gone := present - known:
+            session.execute(
+                delete(self.membership).where(self.member_column == member_id, self.membership.group_id.in_(gone))
+            )
+        for group_id in known - present:
+            session.add(self.membership(tenant_id=tenant_id, group_id=group_id, **{self.member_column.key: member_id}))
+        session.flush()
+
+    def join(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
+    ) -> None:
+        """Put all of them into these groups; those that they are in they stay in. Raises as `assign` does."""
+        known, _ = self._named(session, tenant_id, set(names))
+        columns = ["tenant_id", self.member_column.key, "group_id"]
+        for group_id in known if member_ids else ():
+            # One statement for all: an import brings thousands.
+            members = func.unnest(literal(list(member_ids), ARRAY(Uuid())))
+            rows = select(literal(tenant_id, Uuid()), members, literal(group_id, Uuid()))
+            session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
+
+    def leave_all(self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID]) -> None:
+        """Take them out of all groups but those by rule."""
+        _, by_rule = self._named(session, tenant_id, set())
+        if member_ids:
+            session.execute(
+                delete(self.membership).where(
+                    self.membership.tenant_id == tenant_id,
+                    self.member_column.in_(member_ids),
+                    self.membership.group_id.not_in(by_rule),
+                )
+            )
+
+    def _named(self, session: Session, tenant_id: TenantId, wanted: set[str]) -> tuple[set[UUID], set[UUID]]:
+        """Ids of the groups of these names, and of all groups by rule. Raises UnknownGroup and GroupByRule."""
+        groups = self.list_all(session, tenant_id=tenant_id)
+        by_rule = {group.id: group.name for group in groups if is_by_rule(group)}
+        known = {group.name: group.id for group in groups if group.name in wanted}
         if missing := sorted(wanted - known.keys()):
             raise UnknownGroup(
                 f"No such group: {', '.join(repr(name) for name in missing)}.",
                 place="groups",
                 remedy=f"Add it first: ./admit {self.kind} add. {self._listed}",
             )
-        present = set(session.scalars(select(self.membership.group_id).where(self.member_column == member_id)))
-        if gone := present - set(known.values()):
-            session.execute(
-                delete(self.membership).where(self.member_column == member_id, self.membership.group_id.in_(gone))
+        if ruled := sorted(wanted & set(by_rule.values())):
+            raise GroupByRule(
+                f"A rule makes the members of {', '.join(map(repr, ruled))}.",
+                place="groups",
+                remedy="Change the rule, or use a group without one.",
             )
-        for group_id in set(known.values()) - present:
-            session.add(self.membership(tenant_id=tenant_id, group_id=group_id, **{self.member_column.key: member_id}))
-        session.flush()
+        return set(known.values()), set(by_rule)
 
     def _get(self, session: Session, tenant_id: TenantId, name: str, *, lock: bool = False) -> GroupT | None:
         query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.name == name)

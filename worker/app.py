@@ -8,9 +8,10 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
-from worker.names import HEARTBEAT_INTERVAL_SECONDS
+from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
 
 JOBS = (
+    "worker.jobs.endpoints",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
@@ -18,7 +19,13 @@ JOBS = (
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
-AT_START = ("worker.heartbeat", "logs.ensure_partitions", "replica.prune_changes", "tenants.delete_logs")
+AT_START = (
+    "worker.heartbeat",
+    "endpoints.expire",
+    "logs.ensure_partitions",
+    "replica.prune_changes",
+    "tenants.delete_logs",
+)
 
 
 def broker_url(redis_url: str) -> str:
@@ -51,6 +58,12 @@ def make_app(settings: Settings) -> Celery:
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
             },
+            "endpoints.enrich": {
+                "task": "endpoints.enrich",
+                "schedule": ENRICH_INTERVAL_SECONDS,
+                "options": {"expires": 2 * ENRICH_INTERVAL_SECONDS},
+            },
+            "endpoints.expire": {"task": "endpoints.expire", "schedule": crontab(minute="27")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},

@@ -3,3 +3,5 @@
 # In Redis: epoch seconds of the last `worker.heartbeat` job, which has gone through beat, broker and worker.
 HEARTBEAT_KEY = "admit:heartbeat:worker"
 HEARTBEAT_INTERVAL_SECONDS = 5
+# What a device tells is worked out within so long.
+ENRICH_INTERVAL_SECONDS = 1

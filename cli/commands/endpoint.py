@@ -2,19 +2,26 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain, islice
+from typing import Any
 
 import click
-from sqlalchemy.orm import Session
 
+from cli.commands._endpoint_files import export, import_
+from cli.commands._endpoint_inbox import classify, inbox
+from cli.commands._endpoint_posture import posture
+from cli.commands._endpoint_rows import details, filter_options, for_people, row, rows, take_filter
+from cli.commands._psk import passphrase_meant, psk_options
 from cli.domain import Domain
-from cli.moments import valid_until_option
-from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.moments import until_option
+from cli.output import json_option, pages, show_list, show_one, tenant_option
 from cli.verbs import add_verb
+from nac.endpoints import passphrases
 from nac.endpoints import service as endpoints
-from nac.groups import ENDPOINT_GROUPS
-from nac.ids import TenantId
-from nac.mac import display_mac
-from nac.models import Endpoint
+from nac.endpoints.service import UNSET, Unset
+
+_KNOWN = ("active", "blocked")
+_STATUSES = (*_KNOWN, "discovered", "ignored")
 
 
 @click.group()
@@ -22,22 +29,15 @@ def command() -> None:
     """Endpoints of a tenant: devices known by MAC address."""
 
 
-def _rows(session: Session, tenant_id: TenantId, found: Sequence[Endpoint]) -> list[Row]:
-    groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id for endpoint in found])
-    return [
-        {
-            "mac": display_mac(endpoint.mac),
-            "name": endpoint.name,
-            "status": endpoint.status,
-            "groups": groups.get(endpoint.id, ()),
-            "valid_until": endpoint.valid_until and endpoint.valid_until.isoformat(),
-        }
-        for endpoint in found
-    ]
+for each in (export, import_, classify, inbox, posture):
+    command.add_command(each)
 
 
-def _row(session: Session, tenant_id: TenantId, endpoint: Endpoint) -> Row:
-    return _rows(session, tenant_id, [endpoint])[0]
+def _attributes(given: Sequence[str]) -> dict[str, str | None]:
+    pairs = [text.partition("=") for text in given]
+    if wrong := [name for name, mark, _ in pairs if not mark]:
+        raise click.UsageError(f"{wrong[0]!r} is not KEY=VALUE.")
+    return {name: text or None for name, _, text in pairs}
 
 
 @command.command()
@@ -45,10 +45,25 @@ def _row(session: Session, tenant_id: TenantId, endpoint: Endpoint) -> Row:
 @tenant_option
 @click.option("--name", default="", help="For people.")
 @click.option("--group", "groups", multiple=True, help="A group it is in; may be repeated.")
-@valid_until_option("When the approval ends (UTC).")
+@click.option("--owner", default="", help="Whose it is.")
+@click.option("--notes", default="", help="For people.")
+@click.option("--attribute", "attributes", multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@until_option("When the approval ends (UTC).")
+@click.option("--allow-random", is_flag=True, help="Although the device made its address up (IEEE 802c).")
 @json_option
-def add(mac: str, tenant: str, name: str, groups: tuple[str, ...], valid_until: datetime | None, as_json: bool) -> None:
-    """Add the endpoint MAC."""
+def add(
+    mac: str,
+    tenant: str,
+    name: str,
+    groups: tuple[str, ...],
+    owner: str,
+    notes: str,
+    attributes: tuple[str, ...],
+    valid_until: datetime | None,
+    allow_random: bool,
+    as_json: bool,
+) -> None:
+    """Approve the endpoint MAC."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.add_endpoint(
@@ -58,10 +73,70 @@ def add(mac: str, tenant: str, name: str, groups: tuple[str, ...], valid_until: 
             mac=mac,
             name=name,
             groups=groups,
+            owner=owner,
+            notes=notes,
+            attributes={key: text or "" for key, text in _attributes(attributes).items()},
             valid_until=valid_until,
+            allow_random=allow_random,
         )
-        row = _row(session, tenant_id, endpoint)
-    show_one(row, as_json=as_json)
+        shown = row(session, tenant_id, endpoint)
+    show_one(shown, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("mac")
+@tenant_option
+@click.option("--name", help="For people.")
+@click.option("--owner", help="Whose it is.")
+@click.option("--notes", help="For people.")
+@click.option("--group", "groups", multiple=True, help="The groups it is in, in place of others; may be repeated.")
+@click.option("--no-groups", is_flag=True, help="Take it out of its groups.")
+@until_option("When the approval ends (UTC).")
+@click.option("--no-until", is_flag=True, help="The approval does not end.")
+@click.option("--attribute", "attributes", multiple=True, metavar="KEY=VALUE", help="No VALUE takes it away.")
+@click.option("--profile", help="What it is, whatever is found out; empty for what was found.")
+@psk_options
+@json_option
+def set_(
+    mac: str,
+    tenant: str,
+    name: str | None,
+    owner: str | None,
+    notes: str | None,
+    groups: tuple[str, ...],
+    no_groups: bool,
+    valid_until: datetime | None,
+    no_until: bool,
+    attributes: tuple[str, ...],
+    profile: str | None,
+    psk: str | None,
+    generate_psk: bool,
+    no_psk: bool,
+    as_json: bool,
+) -> None:
+    """Change the endpoint MAC; what is not given stays as it is."""
+    passphrase = passphrase_meant(psk, generate_psk=generate_psk, no_psk=no_psk)
+    until = None if no_until else valid_until or UNSET
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "mac": mac}
+        endpoint = endpoints.set_endpoint(
+            session,
+            **who,
+            name=name,
+            owner=owner,
+            notes=notes,
+            groups=groups if groups or no_groups else None,
+            valid_until=until,
+            attributes=_attributes(attributes) if attributes else None,
+            profile=profile,
+        )
+        if not isinstance(passphrase, Unset):
+            passphrases.set_endpoint_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
+        shown = dict(row(session, tenant_id, endpoint))
+    if generate_psk:
+        shown["psk"] = passphrase
+    show_one(shown, as_json=as_json)
 
 
 add_verb(command, "remove", endpoints.remove_endpoint, key="mac", help="Remove the endpoint MAC.")
@@ -71,7 +146,7 @@ add_verb(
     endpoints.block_endpoint,
     key="mac",
     help="Reject the endpoint MAC whatever the rules say.",
-    row=_row,
+    row=row,
 )
 add_verb(
     command,
@@ -79,7 +154,7 @@ add_verb(
     endpoints.unblock_endpoint,
     key="mac",
     help="Let the rules decide about the endpoint MAC again.",
-    row=_row,
+    row=row,
 )
 
 
@@ -93,20 +168,44 @@ def set_groups(mac: str, groups: tuple[str, ...], tenant: str, as_json: bool) ->
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         endpoint = endpoints.set_groups(session, actor=domain.actor, tenant_id=tenant_id, mac=mac, groups=groups)
-        row = _row(session, tenant_id, endpoint)
-    show_one(row, as_json=as_json)
+        shown = row(session, tenant_id, endpoint)
+    show_one(shown, as_json=as_json)
+
+
+@command.command()
+@click.argument("mac")
+@tenant_option
+@json_option
+def show(mac: str, tenant: str, as_json: bool) -> None:
+    """Tell all that is known of the endpoint MAC, and why it is what it is said to be."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = details(session, tenant_id, mac)
+    show_one(found if as_json else for_people(found), as_json=as_json)
 
 
 @command.command("list")
 @tenant_option
+@click.option("--status", "statuses", multiple=True, type=click.Choice(_STATUSES), help="active and blocked else.")
+@click.option("--group", default="", help="In this group.")
+@filter_options
+@click.option("--after", default="", metavar="MAC", help="Go on behind this address.")
+@click.option("--limit", type=click.IntRange(min=1), help="All else.")
 @json_option
-def list_(tenant: str, as_json: bool) -> None:
+def list_(
+    tenant: str,
+    statuses: tuple[str, ...],
+    after: str,
+    limit: int | None,
+    as_json: bool,
+    **given: Any,  # noqa: ANN401 -- click's
+) -> None:
     """List the endpoints by MAC address."""
+    wanted = take_filter(given, statuses=statuses or _KNOWN)
     with Domain().tenant(tenant) as (session, tenant_id):
         found = pages(
-            lambda after: endpoints.list_endpoints(session, tenant_id=tenant_id, after_mac=after),
-            lambda endpoint: endpoint.mac,
-            first="",
+            lambda last: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=last),
+            lambda listed: listed[0].mac,
+            first=endpoints.after_key(after),
         )
-        rows = [row for page in found for row in _rows(session, tenant_id, page)]
-    show_list(rows, as_json=as_json)
+        shown = rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
+    show_list(shown, as_json=as_json)

@@ -1,6 +1,84 @@
 """`./admit endpoint-group`."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.commands._psk import passphrase_meant, psk_options
+from cli.domain import Domain
 from cli.group_command import group_command
+from cli.output import json_option, show_list, show_one, tenant_option
+from nac.endpoints import passphrases
+from nac.endpoints.group_rules import set_rule
+from nac.endpoints.rules import InvalidRule
+from nac.endpoints.service import Unset
+from nac.engine import PolicyErrors, read_policy_text
 from nac.groups import ENDPOINT_GROUPS
+from nac.models import EndpointGroup
 
 command = group_command(ENDPOINT_GROUPS, members="endpoints")
+
+
+def _row(group: EndpointGroup) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "id": group.id,
+        "rule": json.dumps(group.rule) if group.rule is not None else "",
+        "psk": group.psk_sealed is not None,
+    }
+
+
+@command.command("set")
+@click.argument("name")
+@tenant_option
+@click.option(
+    "--rule", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A file with a condition (JSON)."
+)
+@click.option("--no-rule", is_flag=True, help="People choose the members again; those of the rule go.")
+@psk_options
+@json_option
+def set_(
+    name: str,
+    tenant: str,
+    rule: Path | None,
+    no_rule: bool,
+    psk: str | None,
+    generate_psk: bool,
+    no_psk: bool,
+    as_json: bool,
+) -> None:
+    """Change the group NAME: the rule that makes its members, the passphrase that they share."""
+    if rule and no_rule:
+        raise click.UsageError("Say one of --rule and --no-rule.")
+    passphrase = passphrase_meant(psk, generate_psk=generate_psk, no_psk=no_psk)
+    condition = _read(rule) if rule else None
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        who: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "name": name}
+        if rule or no_rule:
+            set_rule(session, **who, rule=condition)
+        if not isinstance(passphrase, Unset):
+            passphrases.set_group_psk(session, **who, passphrase=passphrase, seal=domain.sealer.seal)
+        shown = _row(ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name))
+    if generate_psk:
+        shown["psk"] = passphrase
+    show_one(shown, as_json=as_json)
+
+
+@command.command("list")
+@tenant_option
+@json_option
+def list_(tenant: str, as_json: bool) -> None:
+    """List the groups."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        rows = [_row(group) for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)]
+    show_list(rows, as_json=as_json)
+
+
+def _read(file: Path) -> object:
+    try:
+        return read_policy_text(file.read_bytes())
+    except PolicyErrors as errors:
+        raise InvalidRule(errors.mistakes) from errors

@@ -215,11 +215,14 @@ class _Tenantry:
 
     def _ensure_endpoint(self, mac: str, name: str, groups: Iterable[str]) -> bool:
         try:
-            endpoints.require_by_mac(self._session, tenant_id=self._tenant_id, mac=mac)
+            endpoint = endpoints.require_by_mac(self._session, tenant_id=self._tenant_id, mac=mac)
+            if endpoint.status in ("active", "blocked"):
+                return False
         except endpoints.EndpointNotFound:
-            self._do(endpoints.add_endpoint, mac=mac, name=name, groups=groups)
-            return True
-        return False
+            pass
+        # New, or discovered when it was tried before.
+        self._do(endpoints.add_endpoint, mac=mac, name=name, groups=groups)
+        return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: Writer) -> str:
         """The password, which is in a file alone: where that is gone, the user is made anew."""

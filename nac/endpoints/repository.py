@@ -1,18 +1,103 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
 from sqlalchemy.orm import Session
 
+from nac.endpoints.enrichment import IS_RANDOM
 from nac.ids import TenantId
-from nac.models import Endpoint
+from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site
+
+Listed = tuple[Endpoint, EndpointSighting | None]
+_SEEN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
 
 
-def get_by_mac(session: Session, tenant_id: TenantId, mac: str) -> Endpoint | None:
-    return session.scalar(select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac == mac))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What is asked of a list of endpoints; what is empty asks nothing."""
+
+    macs: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    group: str = ""
+    # A part of its name, in any case.
+    vendor: str = ""
+    profile: str = ""
+    # A part of name or owner, in any case.
+    text: str = ""
+    # Slug of the site where it was seen last.
+    site: str = ""
+    seen_since: datetime | None = None
+    random: bool | None = None
+
+    def conditions(self, tenant_id: TenantId) -> list[ColumnElement[bool]]:
+        wanted: list[ColumnElement[bool]] = [Endpoint.tenant_id == tenant_id]
+        if self.macs:
+            wanted.append(Endpoint.mac.in_(self.macs))
+        if self.statuses:
+            wanted.append(Endpoint.status.in_(self.statuses))
+        if self.group:
+            wanted.append(_is_in_group(self.group))
+        if self.vendor:
+            wanted.append(Endpoint.vendor.icontains(self.vendor, autoescape=True))
+        if self.profile:
+            wanted.append(func.coalesce(func.nullif(Endpoint.set_profile, ""), Endpoint.found_profile) == self.profile)
+        if self.text:
+            wanted.append(
+                or_(
+                    Endpoint.name.icontains(self.text, autoescape=True),
+                    Endpoint.owner.icontains(self.text, autoescape=True),
+                )
+            )
+        if self.site:
+            at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == self.site).scalar_subquery()
+            wanted.append(EndpointSighting.site_id == at)
+        if self.seen_since is not None:
+            wanted.append(EndpointSighting.last_seen_at >= self.seen_since)
+        if self.random is not None:
+            wanted.append(IS_RANDOM if self.random else ~IS_RANDOM)
+        return wanted
 
 
-def list_page(session: Session, tenant_id: TenantId, *, after_mac: str, limit: int) -> Sequence[Endpoint]:
-    query = select(Endpoint).where(Endpoint.tenant_id == tenant_id).order_by(Endpoint.mac).limit(limit)
+def _is_in_group(name: str) -> ColumnElement[bool]:
+    return exists().where(
+        EndpointGroupMember.endpoint_id == Endpoint.id,
+        EndpointGroup.id == EndpointGroupMember.group_id,
+        EndpointGroup.name == name,
+    )
+
+
+def get_by_mac(session: Session, tenant_id: TenantId, mac: str, *, lock: bool = False) -> Endpoint | None:
+    query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac == mac)
+    if lock:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalar(query)
+
+
+def forget(session: Session, tenant_id: TenantId, mac: str) -> None:
+    """What was seen and said of an address that is no endpoint any more."""
+    for table in (EndpointSighting, EndpointEvidence):
+        session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac == mac))
+
+
+def list_page(
+    session: Session, tenant_id: TenantId, wanted: Filter, *, after_mac: str, limit: int, lock: bool = False
+) -> Sequence[Listed]:
+    """By MAC address, each with its sighting."""
+    query = select(Endpoint, EndpointSighting).outerjoin(EndpointSighting, _SEEN)
+    query = query.where(*wanted.conditions(tenant_id)).order_by(Endpoint.mac).limit(limit)
     if after_mac:
         query = query.where(Endpoint.mac > after_mac)
-    return session.scalars(query).all()
+    if lock:
+        query = query.with_for_update(of=Endpoint).execution_options(populate_existing=True)
+    return [(endpoint, sighting) for endpoint, sighting in session.execute(query)]
+
+
+def known_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
+    query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs))
+    return {endpoint.mac: endpoint for endpoint in session.scalars(query)}
+
+
+def list_evidence(session: Session, tenant_id: TenantId, mac: str) -> Sequence[EndpointEvidence]:
+    query = select(EndpointEvidence).where(EndpointEvidence.tenant_id == tenant_id, EndpointEvidence.mac == mac)
+    return session.scalars(query.order_by(EndpointEvidence.source, EndpointEvidence.key)).all()

@@ -3,21 +3,30 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.endpoints import repository
+from nac.endpoints import repository, work
+from nac.endpoints.repository import Filter, Listed
+from nac.endpoints.rules import compile_rule, why
+from nac.engine import ComparisonTrace
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
-from nac.mac import display_mac
-from nac.models import Endpoint
+from nac.mac import display_mac, is_random_mac
+from nac.models import Endpoint, EndpointEvidence
 from nac.models.endpoint import EndpointStatus
+from nac.profiling.classifier import packaged_profiles
 from nac.validation import require_future, require_mac, require_name
+
+__all__ = ["EndpointNotFound", "Filter", "Listed", "RandomAddress", "add_endpoint", "list_endpoints", "require_by_mac"]
 
 # Policies name them endpoint.attribute.<key>.
 _ATTRIBUTE_KEY = re.compile(r"[a-z0-9_-]{1,63}")
+_MAX_NOTES = 2_000
+_MAX_ATTRIBUTE = 255
 
 
 _audit: audit.Recorder[Endpoint] = audit.Recorder("endpoint", lambda endpoint: display_mac(endpoint.mac))
@@ -25,6 +34,25 @@ _audit: audit.Recorder[Endpoint] = audit.Recorder("endpoint", lambda endpoint: d
 
 class EndpointNotFound(NotFound):
     """There is no such endpoint."""
+
+
+class RandomAddress(InvalidInput):
+    """The device made this address up, and may use another one tomorrow."""
+
+
+def require_lasting(macs: Iterable[str], *, allow_random: bool, place: str = "mac") -> None:
+    """Raise RandomAddress for addresses with the locally administered bit (IEEE 802c), unless they are allowed."""
+    if allow_random:
+        return
+    made_up = [mac for mac in macs if is_random_mac(mac)]
+    if made_up:
+        shown = ", ".join(display_mac(mac) for mac in made_up[:5]) + (" ..." if len(made_up) > 5 else "")
+        raise RandomAddress(
+            f"{len(made_up)} of the addresses {'is' if len(made_up) == 1 else 'are'} random ({shown}): devices make"
+            " them up and change them, and whoever makes up the same one would be let in.",
+            place=place,
+            remedy="Turn the device's private address off for this network, or say --allow-random.",
+        )
 
 
 def add_endpoint(
@@ -37,31 +65,94 @@ def add_endpoint(
     groups: Iterable[str] = (),
     valid_until: datetime | None = None,
     attributes: Mapping[str, str] | None = None,
+    owner: str = "",
+    notes: str = "",
+    allow_random: bool = False,
 ) -> Endpoint:
-    """`valid_until` (aware) ends the approval; None never."""
+    """Approve a device, one that was discovered included. `valid_until` (aware) ends the approval; None never."""
     mac = require_mac(mac)
-    if repository.get_by_mac(session, tenant_id, mac):
+    require_lasting([mac], allow_random=allow_random)
+    endpoint = repository.get_by_mac(session, tenant_id, mac)
+    if endpoint is not None and endpoint.status in ("active", "blocked"):
         raise AlreadyExists(f"There is an endpoint {display_mac(mac)} already.", place="mac")
-    endpoint = Endpoint(
-        tenant_id=tenant_id,
-        mac=mac,
-        name=require_name(name) if name else "",
-        valid_until=require_future(valid_until),
-        attributes=_require_attributes(attributes or {}),
-    )
-    session.add(endpoint)
+    values: dict[str, Any] = {
+        "name": require_name(name) if name else "",
+        "valid_until": require_future(valid_until),
+        "attributes": require_attributes(attributes or {}),
+        "owner": require_name(owner, place="owner") if owner else "",
+        "notes": require_notes(notes),
+        "status": "active",
+    }
+    if endpoint is None:
+        endpoint = Endpoint(tenant_id=tenant_id, mac=mac)
+        session.add(endpoint)
+    for column, value in values.items():
+        setattr(endpoint, column, value)
     session.flush()
     groups = sorted(groups)
     ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
+    work.enqueue(session, tenant_id=tenant_id, macs=[mac])
     after = {"name": endpoint.name, "groups": groups, "valid_until": valid_until and valid_until.isoformat()}
     _audit(session, actor, endpoint, "add", after=after)
     return endpoint
 
 
+class Unset:
+    """For what is to stay as it is, where None has a meaning of its own."""
+
+
+UNSET = Unset()
+
+
+def set_endpoint(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    mac: str,
+    name: str | None = None,
+    owner: str | None = None,
+    notes: str | None = None,
+    groups: Iterable[str] | None = None,
+    valid_until: datetime | Unset | None = UNSET,
+    attributes: Mapping[str, str | None] | None = None,
+    profile: str | None = None,
+) -> Endpoint:
+    """Change what is given. An attribute of None is taken away; `profile` "" goes back to what was found."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
+    changed: dict[str, Any] = {}
+    if name is not None:
+        changed["name"] = require_name(name) if name else ""
+    if owner is not None:
+        changed["owner"] = require_name(owner, place="owner") if owner else ""
+    if notes is not None:
+        changed["notes"] = require_notes(notes)
+    if not isinstance(valid_until, Unset):
+        changed["valid_until"] = require_future(valid_until)
+    if attributes is not None:
+        merged = {**endpoint.attributes, **attributes}
+        changed["attributes"] = require_attributes({key: text for key, text in merged.items() if text is not None})
+    if profile is not None:
+        changed["set_profile"] = _require_profile(profile)
+    before = {column: _plain(getattr(endpoint, column)) for column in changed}
+    for column, value in changed.items():
+        setattr(endpoint, column, value)
+    session.flush()
+    if groups is not None:
+        set_groups(session, actor=actor, tenant_id=tenant_id, mac=mac, groups=groups)
+    work.enqueue(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    after = {column: _plain(value) for column, value in changed.items()}
+    if before != after:
+        _audit(session, actor, endpoint, "set", before=before, after=after)
+    return endpoint
+
+
 def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
+    """It is discovered anew when it is seen again."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     session.delete(endpoint)
     session.flush()
+    repository.forget(session, tenant_id, endpoint.mac)
     _audit(session, actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
 
 
@@ -71,11 +162,19 @@ def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: st
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
+    """Raises InvalidInput for one that is not blocked: approval is `add_endpoint`'s and the inbox's."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    if endpoint.status not in ("active", "blocked"):
+        raise InvalidInput(
+            f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked.",
+            place="mac",
+            remedy="Approve it: ./admit endpoint classify --approve",
+        )
     return _change_status(session, actor, tenant_id, mac, "active", "unblock")
 
 
 def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:
-    """Make `groups` the endpoint's groups, in place of those it is in."""
+    """Make `groups` the endpoint's groups, in place of those it is in; groups by rule stay as they are."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     before = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id]).get(endpoint.id, ())
     groups = sorted(groups)
@@ -85,20 +184,77 @@ def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, g
 
 
 def list_endpoints(
-    session: Session, *, tenant_id: TenantId, after_mac: str = "", limit: int = 1000
-) -> Sequence[Endpoint]:
-    """By MAC address; page on with the last one's."""
-    return repository.list_page(session, tenant_id, after_mac=after_mac, limit=limit)
+    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, after_mac: str = "", limit: int = 1000
+) -> Sequence[Listed]:
+    """By MAC address, each with its sighting; page on with the last one's address."""
+    return repository.list_page(session, tenant_id, wanted or Filter(), after_mac=after_mac, limit=limit)
 
 
-def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str) -> Endpoint:
+def after_key(mac: str) -> str:
+    """Where `list_endpoints` goes on behind this address; "" begins."""
+    return require_mac(mac, place="after") if mac else ""
+
+
+def require_by_mac(session: Session, *, tenant_id: TenantId, mac: str, lock: bool = False) -> Endpoint:
     mac = require_mac(mac)
-    endpoint = repository.get_by_mac(session, tenant_id, mac)
+    endpoint = repository.get_by_mac(session, tenant_id, mac, lock=lock)
     if endpoint is None:
         raise EndpointNotFound(
             f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
         )
     return endpoint
+
+
+def evidence_of(session: Session, *, tenant_id: TenantId, mac: str) -> Sequence[EndpointEvidence]:
+    return repository.list_evidence(session, tenant_id, require_mac(mac))
+
+
+def memberships_by_rule(
+    session: Session, *, tenant_id: TenantId, endpoint: Endpoint
+) -> dict[str, tuple[ComparisonTrace, ...]]:
+    """Groups by rule that it is in, and the comparisons on account of which it is."""
+    groups = ENDPOINT_GROUPS.of_member(session, tenant_id=tenant_id, member_id=endpoint.id)
+    return {group.name: why(compile_rule(group.rule), endpoint) for group in groups if group.rule is not None}
+
+
+def require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
+    if bad := [key for key in attributes if not _ATTRIBUTE_KEY.fullmatch(key)]:
+        raise InvalidInput(
+            f"No attribute name: {', '.join(map(repr, bad))}.",
+            place="attributes",
+            remedy="Use 1 to 63 of a-z, 0-9, _ and -.",
+        )
+    if bad := [key for key, text in attributes.items() if len(text) > _MAX_ATTRIBUTE or not _is_storable(text)]:
+        raise InvalidInput(
+            f"No text for an attribute: that of {', '.join(map(repr, bad))}.",
+            place="attributes",
+            remedy=f"Use up to {_MAX_ATTRIBUTE} characters.",
+        )
+    return dict(attributes)
+
+
+def _is_storable(text: str) -> bool:
+    """PostgreSQL takes no NUL, and half of a surrogate pair is no character."""
+    return "\0" not in text and text == text.encode("utf-8", "ignore").decode()
+
+
+def require_notes(text: str) -> str:
+    if len(text) > _MAX_NOTES or not _is_storable(text):
+        raise InvalidInput("The notes are too long.", place="notes", remedy=f"Use up to {_MAX_NOTES} characters.")
+    return text
+
+
+def _require_profile(name: str) -> str:
+    titles = packaged_profiles().titles
+    if name and name not in titles:
+        raise InvalidInput(
+            f"There is no profile {name!r}.", place="profile", remedy=f"There are: {', '.join(sorted(titles))}."
+        )
+    return name
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _change_status(
@@ -110,13 +266,3 @@ def _change_status(
         session.flush()
         _audit(session, actor, endpoint, verb, before={"status": before}, after={"status": to})
     return endpoint
-
-
-def _require_attributes(attributes: Mapping[str, str]) -> dict[str, str]:
-    if bad := [key for key in attributes if not _ATTRIBUTE_KEY.fullmatch(key)]:
-        raise InvalidInput(
-            f"No attribute name: {', '.join(map(repr, bad))}.",
-            place="attributes",
-            remedy="Use 1 to 63 of a-z, 0-9, _ and -.",
-        )
-    return dict(attributes)

@@ -3,7 +3,14 @@
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import Certificate, CertificateAuthority
-from nac.models.endpoint import Endpoint, EndpointGroup, EndpointGroupMember, EndpointSighting
+from nac.models.endpoint import (
+    Endpoint,
+    EndpointEvidence,
+    EndpointGroup,
+    EndpointGroupMember,
+    EndpointSighting,
+    EndpointWork,
+)
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -24,9 +31,11 @@ __all__ = [
     "CertificateAuthority",
     "Dictionary",
     "Endpoint",
+    "EndpointEvidence",
     "EndpointGroup",
     "EndpointGroupMember",
     "EndpointSighting",
+    "EndpointWork",
     "IdentitySource",
     "JournalPosition",
     "Msp",

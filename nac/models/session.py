@@ -26,6 +26,13 @@ class RadiusSession(Base):
             text("id DESC"),
             postgresql_where=text("stopped_at IS NULL"),
         ),
+        Index("ix_sessions_live_mac", "mac", postgresql_using="hash", postgresql_where=text("stopped_at IS NULL")),
+        Index(
+            "ix_sessions_live_identity",
+            text("lower(identity)"),
+            postgresql_using="hash",
+            postgresql_where=text("stopped_at IS NULL"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)

@@ -3,17 +3,18 @@
 As `radius.module.decision` does it from the replica, of the rows as they are now.
 """
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
+from nac.endpoint_facts import NAMES, endpoint_value
 from nac.endpoints import repository as endpoints
+from nac.endpoints.rules import record_of
 from nac.engine.matchers import Scalar
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.ids import TenantId
 from nac.mac import is_random_mac
-from nac.replica.compile import endpoint_record
 from nac.users import repository as users
 
 Values = tuple[Scalar, ...]
@@ -42,19 +43,35 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     endpoint = endpoints.get_by_mac(session, tenant_id, mac)
     ends = endpoint.valid_until if endpoint else None
     expired = ends is not None and int(ends.timestamp()) <= at
-    facts.values["endpoint.known"] = (endpoint is not None and not expired,)
+    known = endpoint is not None and endpoint.status in ("active", "blocked") and not expired
+    facts.values["endpoint.known"] = (known,)
     if endpoint is None:
         return
-    if endpoint.status != "active":
+    if endpoint.status == "blocked":
         facts.notes.append("The stored endpoint is blocked: it is rejected before any policy is asked.")
+    elif endpoint.status != "active":
+        facts.notes.append(
+            f"The stored endpoint is only {endpoint.status}, which nobody approved: it counts as unknown."
+        )
     if expired:
         facts.notes.append("The approval of the stored endpoint has ended: it counts as unknown.")
+    record = record_of(endpoint)
+    for name in NAMES:
+        if found := endpoint_value(record, name, at):
+            facts.values[name] = found
+    for name, told in record.posture.items():
+        if endpoint_value(record, name, at):
+            facts.values[name] = (told[0],)
+    groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id])
+    named = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
+    static: Sequence[str] = named.get(endpoint.id, ())
+    every: Sequence[str] = groups.get(endpoint.id, ())
+    in_force = every if known else [name for name in every if name not in static]
+    if in_force:
+        facts.values["endpoint.group"] = tuple(in_force)
+    if not known:
         return
-    groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id]).get(endpoint.id, ())
-    row = str(endpoint.id), endpoint.name, endpoint.status, sorted(groups), 0, json.dumps(endpoint.attributes)
-    record = endpoint_record(row)
     facts.values["endpoint.name"] = (record.name,)
-    facts.values["endpoint.group"] = record.groups
     for name, value in record.attributes.items():
         facts.values[f"endpoint.attribute.{name}"] = (value,)
 

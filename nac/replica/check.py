@@ -23,6 +23,7 @@ _TYPES: dict[str, type[records.Record]] = {
     "certificates": records.CertificateRecord,
     "sources": records.IdentitySourceRecord,
     "authorities": records.AuthorityRecord,
+    "session_counts": records.SessionCountRecord,
 }
 _TIMEOUT_SECONDS = 120
 

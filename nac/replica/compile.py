@@ -1,7 +1,8 @@
 """Rows of the database to records of the replica; radius/agent/mirror.py holds the queries that make these rows."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +23,7 @@ from nac.replica.records import (
 # (sealed with the master key, context) -> sealed with the cell's key
 Reseal = Callable[[bytes, str], bytes]
 
+_decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
@@ -62,13 +64,51 @@ def nas_record(row: tuple[str, str, str, str]) -> NasRecord:
     return NasRecord(*row)
 
 
-def endpoint_record(row: tuple[str, str, str, list[str], int, str]) -> EndpointRecord:
-    endpoint_id, name, status, groups, valid_until, attributes = row
-    texts = {} if attributes == "{}" else _texts(_decode_attributes(attributes))
-    return EndpointRecord(endpoint_id, name, status, tuple(groups), valid_until, texts)
+class EndpointRow(NamedTuple):
+    endpoint_id: str
+    name: str
+    status: str
+    groups: list[str] | None
+    valid_until: int
+    attributes: str
+    vendor: str
+    profile: str
+    confidence: int
+    os: str
+    first_seen: int
+    rule_groups: list[str] | None
+    posture: str
+    psk_sealed: bytes | None
+    # What it is sealed for.
+    psk_context: str
 
 
-def _texts(attributes: dict[str, object]) -> dict[str, str]:
+def endpoint_record(row: EndpointRow, reseal: Reseal) -> EndpointRecord:
+    """Raises what `reseal` raises."""
+    return EndpointRecord(
+        row.endpoint_id,
+        row.name,
+        row.status,
+        tuple(row.groups or ()),
+        row.valid_until,
+        {} if row.attributes == "{}" else attribute_texts(_decode_attributes(row.attributes)),
+        row.vendor,
+        row.profile,
+        row.confidence,
+        row.os,
+        row.first_seen,
+        tuple(row.rule_groups or ()),
+        {} if row.posture == "{}" else posture_values(_decode_posture(row.posture)),
+        *((b"", "") if row.psk_sealed is None else (reseal(row.psk_sealed, row.psk_context), row.psk_context)),
+    )
+
+
+def posture_values(stored: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[bool | int | str, int]]:
+    """As a record holds it, of {name: {"value": ..., "until": epoch seconds, 0 for ever, ...}}."""
+    return {name: (each["value"], each["until"]) for name, each in stored.items()}
+
+
+def attribute_texts(attributes: dict[str, object]) -> dict[str, str]:
     """Policies compare text; what is none (a number, a truth value) is written as in JSON."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -37,6 +37,11 @@ def certificate(tenant: int, serial_hex: str) -> bytes:
     return pack_tenant(tenant) + bytes.fromhex(serial_hex).lstrip(b"\0")[:MAX_NAME_BYTES]
 
 
+def session_count(tenant: int, key: str) -> bytes:
+    """`key` is "m" and a MAC address, or "u" and a name."""
+    return pack_tenant(tenant) + _name(key)
+
+
 def _name(text: str) -> bytes:
     """Longer names than LMDB can hold become one key that no record has (names in the database are shorter)."""
     encoded = text.encode("utf-8", "surrogateescape")

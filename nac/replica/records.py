@@ -19,6 +19,8 @@ users          u32 tenant, case-folded name               UserRecord
 certificates   u32 tenant, serial without leading zeros   CertificateRecord
 sources        u32 tenant, 16 bytes source id             IdentitySourceRecord
 authorities    16 bytes: `authority_key` of the name      AuthorityRecord
+session_counts u32 tenant, b"m" 12 hex digits or          SessionCountRecord
+               b"u" name in lower case
 =============  =========================================  ======================
 """
 
@@ -40,6 +42,7 @@ DATABASES = (
     "certificates",
     "sources",
     "authorities",
+    "session_counts",
 )
 # How the hash of a password in PHC form begins: $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> (RFC 9106).
 ARGON2ID = "$argon2id$"
@@ -100,14 +103,28 @@ class NasRecord(Record, frozen=True, array_like=True):
 class EndpointRecord(Record, frozen=True, array_like=True):
     endpoint_id: str
     name: str
-    # active | blocked
+    # active | blocked | discovered | ignored; the last two are of devices that nobody has approved
     status: str
+    # Those that people put it into; of no meaning unless it is approved.
     groups: tuple[str, ...]
     # Approval ends, epoch seconds; 0 means never.
     valid_until: int
     attributes: dict[str, str]
-    # The passphrase of its own or else of its group, sealed with the cell's key; b"" where there is none.
-    sealed_passphrase: bytes = b""
+    # What was found out about the device; it holds whether the device is approved or not.
+    vendor: str = ""
+    profile: str = ""
+    # 0 to 100; 100 where a person said so.
+    confidence: int = 0
+    os: str = ""
+    # Epoch seconds; 0 where it was never seen.
+    first_seen: int = 0
+    # Groups by rule.
+    rule_groups: tuple[str, ...] = ()
+    # By the name that conditions use: value, and the epoch seconds when it becomes stale (0 never).
+    posture: dict[str, tuple[bool | int | str, int]] = {}
+    # Passphrase of its own or of its group, sealed with the cell's key for `psk_context`; b"" where there is none.
+    sealed_psk: bytes = b""
+    psk_context: str = ""
 
 
 class UserRecord(Record, frozen=True, array_like=True):
@@ -155,6 +172,11 @@ class IdentitySourceRecord(Record, frozen=True, array_like=True):
     document: bytes
     # Its bind password or client secret under the cell's key, b"" where it has none.
     sealed_secret: bytes
+
+
+class SessionCountRecord(Record, frozen=True, array_like=True):
+    # How many sessions of the device or name are live; at least one.
+    live: int
 
 
 class AuthorityRecord(Record, frozen=True, array_like=True):

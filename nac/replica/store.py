@@ -22,6 +22,7 @@ from nac.replica.records import (
     IdentitySourceRecord,
     NasRecord,
     PolicyRecord,
+    SessionCountRecord,
     SiteRecord,
     SlotRecord,
     UserRecord,
@@ -50,6 +51,7 @@ _decode_endpoint = msgspec.msgpack.Decoder(EndpointRecord).decode
 _decode_user = msgspec.msgpack.Decoder(UserRecord).decode
 _decode_certificate = msgspec.msgpack.Decoder(CertificateRecord).decode
 _decode_source = msgspec.msgpack.Decoder(IdentitySourceRecord).decode
+_decode_session_count = msgspec.msgpack.Decoder(SessionCountRecord).decode
 _decode_authority = msgspec.msgpack.Decoder(AuthorityRecord).decode
 
 
@@ -128,6 +130,7 @@ class _Generation:
         self.certificates = databases["certificates"]
         self.sources = databases["sources"]
         self.authorities = databases["authorities"]
+        self.session_counts = databases["session_counts"]
 
 
 class ReplicaView:
@@ -211,6 +214,11 @@ class ReplicaView:
     def authority(self, issuer_oneline: str) -> AuthorityRecord | None:
         value = self._get(keys.authority_key(issuer_oneline), db=self._from.authorities)
         return None if value is None else _decode_authority(value)
+
+    def session_count(self, tenant: int, key: str) -> int:
+        """Live sessions by "m" and a MAC address, or "u" and a name in lower case."""
+        value = self._get(keys.session_count(tenant, key), db=self._from.session_counts)
+        return 0 if value is None else _decode_session_count(value).live
 
     def meta(self, name: str) -> str | None:
         value = self._get(name.encode(), db=self._from.meta)

@@ -21,12 +21,15 @@ from nac.replica.records import (
     NasRecord,
     PolicyRecord,
     Record,
+    SessionCountRecord,
     SiteRecord,
     SlotRecord,
     UserRecord,
 )
 
-_TENANT_DATABASES = ("sites", "policies", "nases", "endpoints", "users", "certificates", "sources")
+_TENANT_DATABASES = (
+    *("sites", "policies", "nases", "endpoints", "users", "certificates", "sources", "session_counts"),
+)
 
 
 class ReplicaFull(files.ReplicaError):
@@ -181,6 +184,15 @@ class WriteBatch:
     def delete_identity_source(self, tenant: int, source_id: str) -> None:
         self._delete("sources", keys.by_id(tenant, source_id))
 
+    def put_session_count(self, tenant: int, key: str, live: int) -> None:
+        self._put("session_counts", keys.session_count(tenant, key), SessionCountRecord(live))
+
+    def delete_session_count(self, tenant: int, key: str) -> None:
+        self._delete("session_counts", keys.session_count(tenant, key))
+
+    def clear_session_counts(self, tenant: int) -> None:
+        self._clear(tenant, "session_counts")
+
     def put_authority(self, issuer: str, record: AuthorityRecord) -> None:
         self._put("authorities", keys.authority_key(issuer), record)
 
@@ -212,14 +224,17 @@ class WriteBatch:
 
     def clear_tenant(self, tenant: int) -> None:
         """Remove everything under this tenant's number; its slot and the authorities it trusts stay."""
-        prefix = keys.pack_tenant(tenant)
         for name in _TENANT_DATABASES:
-            cursor = self._transaction.cursor(db=self._databases[name])
-            found = cursor.set_range(prefix)
-            while found and cursor.key()[:4] == prefix:
-                cursor.delete()
-                found = bool(cursor.key())
-            cursor.close()
+            self._clear(tenant, name)
+
+    def _clear(self, tenant: int, database: str) -> None:
+        prefix = keys.pack_tenant(tenant)
+        cursor = self._transaction.cursor(db=self._databases[database])
+        found = cursor.set_range(prefix)
+        while found and cursor.key()[:4] == prefix:
+            cursor.delete()
+            found = bool(cursor.key())
+        cursor.close()
 
     def clear_nases(self, tenant: int, nas_ids: Collection[str]) -> None:
         """Remove both keys of these NASes: an old identifier or address is known to nobody any more."""

@@ -238,7 +238,7 @@ class CellAgent:
 
     def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> bool:
         """Until `stop`, or until a part fails. Whether all threads have ended."""
-        streams: tuple[Stream, ...] = (AuthStream(), AccountingStream())
+        streams: tuple[Stream, ...] = (AuthStream(), AccountingStream(lambda: sync.session_counts.counted))
         shippers = {
             stream.name: Shipper(
                 stream,

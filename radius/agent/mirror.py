@@ -11,6 +11,7 @@ import psycopg
 
 from nac.engine import PolicyErrors, ReplyDictionary
 from nac.ids import CellId
+from nac.mac import display_mac
 from nac.replica import compile as compiling
 from nac.replica import keys
 from nac.replica.compile import Reseal
@@ -21,6 +22,8 @@ from radius.agent.alarms import Alarms
 
 SERVER_PROFILE = "eap-server"
 FETCH_ROWS = 5_000
+# Passphrases kept as the cell has them: 300 bytes each.
+MAX_RESEALED = 1_000
 
 _SLOTS = """
 SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site_id::text, ''), coalesce((
@@ -54,12 +57,21 @@ SELECT id::text, name, site_id::text, vendor, coalesce(identifier, ''), coalesce
 FROM nases WHERE tenant_id = %(tenant)s
 """
 _ENDPOINTS = """
-SELECT replace(e.mac::text, ':', ''), e.id::text, e.name, e.status, ARRAY(
-    SELECT g.name FROM endpoint_group_members m JOIN endpoint_groups g ON g.id = m.group_id
-    WHERE m.endpoint_id = e.id ORDER BY g.name
-), CASE WHEN isfinite(e.valid_until) THEN floor(extract(epoch FROM e.valid_until))::bigint ELSE 0 END,
-e.attributes::text
-FROM endpoints e WHERE e.tenant_id = %(tenant)s
+SELECT replace(e.mac::text, ':', ''), e.id::text, e.name, e.status, of.named,
+CASE WHEN isfinite(e.valid_until) THEN floor(extract(epoch FROM e.valid_until))::bigint ELSE 0 END,
+e.attributes::text, e.vendor, coalesce(nullif(e.set_profile, ''), e.found_profile),
+CASE e.set_profile WHEN '' THEN e.found_confidence ELSE 100 END, e.os,
+coalesce(floor(extract(epoch FROM e.first_seen_at))::bigint, 0), of.ruled, e.posture::text,
+coalesce(e.psk_sealed, shared.psk_sealed),
+CASE WHEN e.psk_sealed IS NULL THEN 'endpoint-group-psk:' || shared.id ELSE 'endpoint-psk:' || e.id END
+FROM endpoints e CROSS JOIN LATERAL (
+    SELECT array_agg(g.name ORDER BY g.name) FILTER (WHERE g.rule IS NULL) AS named,
+        array_agg(g.name ORDER BY g.name) FILTER (WHERE g.rule IS NOT NULL) AS ruled,
+        (array_agg(g.id ORDER BY g.name) FILTER (WHERE g.psk_sealed IS NOT NULL))[1] AS psk_group
+    FROM endpoint_group_members m JOIN endpoint_groups g ON g.id = m.group_id
+    WHERE m.endpoint_id = e.id
+) of LEFT JOIN endpoint_groups shared ON shared.id = of.psk_group
+WHERE e.tenant_id = %(tenant)s
 """
 _USERS = """
 SELECT u.id::text, u.name, u.disabled, ARRAY(
@@ -102,6 +114,7 @@ class Mirror:
         self._cell_id = cell_id
         self._reseal = reseal
         self._alarms = alarms
+        self._resealed: dict[tuple[bytes, str], bytes] = {}
         # Alarms by tenant and row, so that they go when either does.
         self._alarmed: dict[int, dict[tuple[str, str], str]] = {}
         self._nouns: dict[str, _Noun] = {
@@ -109,7 +122,7 @@ class Mirror:
             "policy": _Noun(_POLICIES, " AND p.id = ANY (%(keys)s::uuid[])", self._put_policy, self._delete_policy),
             "nas": _Noun(_NASES, " AND id = ANY (%(keys)s::uuid[])", _put_nas, None),
             "endpoint": _Noun(
-                _ENDPOINTS, " AND e.mac = ANY (%(keys)s::macaddr[])", _put_endpoint, WriteBatch.delete_endpoint
+                _ENDPOINTS, " AND e.mac = ANY (%(keys)s::macaddr[])", self._put_endpoint, self._delete_endpoint
             ),
             "user": _Noun(_USERS, " AND u.name = ANY (%(keys)s)", self._put_user, self._delete_user),
             "identity-source": _Noun(
@@ -220,6 +233,33 @@ class Mirror:
             for code in self._alarmed.pop(gone, {}).values():
                 self._alarms.clear(code)
 
+    def _put_endpoint(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        mac: str = row[0]
+        found = compiling.EndpointRow(*row[1:])
+        try:
+            record = compiling.endpoint_record(found, self._reseal_psk)
+        except SecretsError as exc:
+            record = compiling.endpoint_record(found._replace(psk_sealed=None), self._reseal_psk)
+            why = f"Endpoint {display_mac(mac)} is given no passphrase: {exc}"
+            self._alarm(tenant, "endpoint", mac, f"endpoint-unsealed-{found.endpoint_id}", why)
+        else:
+            self._calm(tenant, "endpoint", mac)
+        batch.put_endpoint(tenant, mac, record)
+        return mac
+
+    def _delete_endpoint(self, batch: WriteBatch, tenant: int, mac: str) -> None:
+        batch.delete_endpoint(tenant, mac)
+        self._calm(tenant, "endpoint", mac)
+
+    def _reseal_psk(self, sealed: bytes, context: str) -> bytes:
+        """One passphrase may be that of a whole group, and its members come in thousands."""
+        resealed = self._resealed.get((sealed, context))
+        if resealed is None:
+            if len(self._resealed) >= MAX_RESEALED:
+                self._resealed.clear()
+            resealed = self._resealed[sealed, context] = self._reseal(sealed, context)
+        return resealed
+
     def _put_user(self, batch: WriteBatch, tenant: int, row: Row) -> str:
         name: str = row[1]
         try:
@@ -279,12 +319,6 @@ def _put_nas(batch: WriteBatch, tenant: int, row: Row) -> str:
     if address:
         batch.put_nas(keys.by_address(tenant, ip_address(address).packed), record)
     return record.nas_id
-
-
-def _put_endpoint(batch: WriteBatch, tenant: int, row: Row) -> str:
-    mac: str = row[0]
-    batch.put_endpoint(tenant, mac, compiling.endpoint_record(row[1:]))
-    return mac
 
 
 def _put_certificate(batch: WriteBatch, tenant: int, row: Row) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from radius.agent.rows import copy_line
+from radius.agent.session_counts import address_key, name_key
 from radius.agent.usage import RESTARTS, Usage, optional_number
 
 _SECOND = 1_000_000
@@ -108,6 +109,17 @@ class SessionBatch:
 
     def stay_lines(self) -> Iterable[str]:
         return [_stay_line(stay) for stays in self._stays.values() for stay in stays]
+
+    def changed_counts(self, tenants: frozenset[str]) -> list[tuple[str, str]]:
+        """Tenant and key of each count that a start or an end changes."""
+        return [
+            (usage.tenant_id, key)
+            for stays in self._stays.values()
+            for stay in stays
+            if (usage := stay.latest).tenant_id in tenants and (stay.has_start or stay.stopped)
+            for key in (address_key(usage.mac) if usage.mac else "", name_key(usage.identity) if usage.identity else "")
+            if key
+        ]
 
     def restart_lines(self) -> Iterable[str]:
         return [copy_line(tenant, key, str(usage.event_at)) for (tenant, key), usage in self._restarts.items()]

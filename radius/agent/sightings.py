@@ -1,62 +1,204 @@
-"""When a MAC address was last seen, and if it was let in: written once a minute, or when the verdict changes."""
+"""When and where a MAC address was seen, whether it was let in, and what was said of it. Endpoints come of it.
+
+Written once a minute (by accounting: half an hour) for each address, or when the verdict or what is said of it changes;
+so devices that come again and again cost nothing but a look into a dictionary.
+"""
 
 from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from nac.journal.records import AuthRecord
+from nac.journal.records import AccountingRecord, AuthRecord
+from nac.mac import called_station_ssid
+from nac.packet_values import Pairs, values_of
+from nac.profiling.evidence import Evidence, interesting_pairs, read_evidence
 from radius.agent.rows import copy_line
+from radius.agent.usage import Usage
 
 QUIET_MICROSECONDS = 60_000_000
+# An Interim-Update every few minutes is no news: sessions tell who is there.
+ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
 # Beyond this the least recently seen are forgotten, which costs one more update each.
 MAX_REMEMBERED = 100_000
 
 Key = tuple[str, str]
 
 
+@dataclass(slots=True)
+class Sighting:
+    """What a batch says of one address; the last word counts."""
+
+    tenant_id: str
+    mac: str
+    at: int
+    site_id: str
+    nas_id: str
+    nas_port: str
+    ssid: str
+    # "" and None where accounting alone tells of it.
+    method: str = ""
+    identity: str = ""
+    permitted: bool | None = None
+    # Of what was said, to see whether it is said again; 0 for nothing.
+    told: int = 0
+    evidence: dict[tuple[str, str], Evidence] = field(default_factory=dict)
+
+
+class _Written(NamedTuple):
+    at: int
+    permitted: bool | None
+    told: int
+
+
 class Sightings:
     """What was written for each MAC address of late; changed only by `remember`, after the commit."""
 
-    def __init__(self) -> None:
-        self._written: OrderedDict[Key, tuple[int, bool]] = OrderedDict()
+    def __init__(self, quiet_microseconds: int) -> None:
+        self._quiet = quiet_microseconds
+        self._written: OrderedDict[Key, _Written] = OrderedDict()
 
-    def is_due(self, record: AuthRecord) -> bool:
-        written = self._written.get((record.tenant_id, record.mac))
-        if written is None:
+    def batch(self) -> "SightingBatch":
+        return SightingBatch(self)
+
+    def is_due(self, key: Key, at: int, permitted: bool | None, told: int) -> bool:
+        written = self._written.get(key)
+        if written is None or written.permitted != permitted or at - written.at >= self._quiet:
             return True
-        at, permitted = written
-        return record.permitted != permitted or record.at - at >= QUIET_MICROSECONDS
+        return told not in (0, written.told)
 
-    def remember(self, seen: dict[Key, AuthRecord]) -> None:
-        for key, record in seen.items():
-            self._written[key] = (record.at, record.permitted)
+    def told(self, key: Key) -> int:
+        written = self._written.get(key)
+        return written.told if written else 0
+
+    def remember(self, batch: "SightingBatch") -> None:
+        for key, seen in batch.seen.items():
+            self._written[key] = _Written(seen.at, seen.permitted, seen.told or self.told(key))
             self._written.move_to_end(key)
         while len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
 
 
+class SightingBatch:
+    def __init__(self, known: Sightings) -> None:
+        self._known = known
+        self.seen: dict[Key, Sighting] = {}
+
+    def add_authentication(self, record: AuthRecord) -> None:
+        if not record.mac:
+            return
+        said = interesting_pairs(record.pairs)
+        told = hash(said) if said else 0
+        if not self._known.is_due((record.tenant_id, record.mac), record.at, record.permitted, told):
+            return
+        seen = self._seen(record.tenant_id, record.mac, record.at, record, record.nas_port, record.pairs, said, told)
+        seen.method, seen.identity, seen.permitted = record.method, record.identity, record.permitted
+
+    def add_accounting(self, record: AccountingRecord, usage: Usage) -> None:
+        if not usage.mac:
+            return
+        said = interesting_pairs(record.attributes)
+        told = hash(said) if said else 0
+        if not self._known.is_due((usage.tenant_id, usage.mac), usage.event_at, None, told):
+            return
+        values = dict(record.attributes)
+        port = values.get("NAS-Port-Id") or values.get("NAS-Port", "")
+        self._seen(usage.tenant_id, usage.mac, usage.event_at, record, port, record.attributes, said, told)
+
+    def _seen(
+        self,
+        tenant_id: str,
+        mac: str,
+        at: int,
+        record: AuthRecord | AccountingRecord,
+        nas_port: str,
+        pairs: Pairs,
+        said: Pairs,
+        told: int,
+    ) -> Sighting:
+        called = values_of(pairs, "Called-Station-Id")
+        ssid = called_station_ssid(called[0]) if called else ""
+        seen = Sighting(tenant_id, mac, at, record.site_id, record.nas_id, nas_port, ssid, told=told)
+        before = self.seen.get((tenant_id, mac))
+        if before is not None:
+            seen.evidence = before.evidence
+            seen.told = told or before.told
+        for each in read_evidence(said) if said else ():
+            seen.evidence[each.source, each.key] = each
+        self.seen[tenant_id, mac] = seen
+        return seen
+
+    # In the order of the keys: both streams write these rows, and neither may wait for the other in a circle.
+
+    def sighting_lines(self) -> Iterable[str]:
+        return [_sighting_line(self.seen[key]) for key in sorted(self.seen)]
+
+    def evidence_lines(self) -> Iterable[str]:
+        return [
+            copy_line(seen.tenant_id, seen.mac, str(seen.at), *seen.evidence[kind])
+            for key in sorted(self.seen)
+            if (seen := self.seen[key]).evidence
+            for kind in sorted(seen.evidence)
+        ]
+
+
 SIGHTINGS_TABLE = """
 CREATE TEMPORARY TABLE shipped_sightings (
-    tenant_id uuid, mac macaddr, at bigint, site_id uuid, nas_id uuid, nas_port text, permitted boolean
+    tenant_id uuid, mac macaddr, at bigint, site_id uuid, nas_id uuid, nas_port text, ssid text, method text,
+    identity text, permitted boolean
 ) ON COMMIT DELETE ROWS
 """
 SIGHTINGS_COPY = "COPY shipped_sightings FROM STDIN (NULL '')"
+# What was never seen before is work for the worker.
 SIGHTINGS_MERGE = """
-INSERT INTO endpoint_sightings AS known (tenant_id, mac, last_seen_at, site_id, nas_id, nas_port, permitted)
-SELECT tenant_id, mac, to_timestamp(at::float8 / 1e6), site_id, nas_id, coalesce(nas_port, ''), permitted
-FROM shipped_sightings
-ON CONFLICT (tenant_id, mac) DO UPDATE SET
-    last_seen_at = excluded.last_seen_at, site_id = excluded.site_id, nas_id = excluded.nas_id,
-    nas_port = excluded.nas_port, permitted = excluded.permitted
-WHERE known.last_seen_at <= excluded.last_seen_at
+WITH merged AS (
+    INSERT INTO endpoint_sightings AS known (
+        tenant_id, mac, first_seen_at, last_seen_at, site_id, nas_id, nas_port, ssid, method, identity, permitted
+    )
+    SELECT tenant_id, mac, to_timestamp(at::float8 / 1e6), to_timestamp(at::float8 / 1e6), site_id, nas_id,
+        coalesce(nas_port, ''), coalesce(ssid, ''), coalesce(method, ''), coalesce(identity, ''), permitted
+    FROM shipped_sightings
+    ON CONFLICT (tenant_id, mac) DO UPDATE SET
+        last_seen_at = excluded.last_seen_at, site_id = excluded.site_id, nas_id = excluded.nas_id,
+        nas_port = excluded.nas_port, times = known.times + 1,
+        ssid = CASE excluded.ssid WHEN '' THEN known.ssid ELSE excluded.ssid END,
+        method = CASE excluded.method WHEN '' THEN known.method ELSE excluded.method END,
+        identity = CASE excluded.method WHEN '' THEN known.identity ELSE excluded.identity END,
+        permitted = coalesce(excluded.permitted, known.permitted)
+    WHERE known.last_seen_at <= excluded.last_seen_at
+    RETURNING tenant_id, mac, times
+)
+INSERT INTO endpoint_work (tenant_id, mac) SELECT tenant_id, mac FROM merged WHERE times = 1
+"""
+
+EVIDENCE_TABLE = """
+CREATE TEMPORARY TABLE shipped_evidence (
+    tenant_id uuid, mac macaddr, at bigint, source text, key text, value text
+) ON COMMIT DELETE ROWS
+"""
+EVIDENCE_COPY = "COPY shipped_evidence FROM STDIN (NULL '')"
+EVIDENCE_MERGE = """
+WITH merged AS (
+    INSERT INTO endpoint_evidence AS known (tenant_id, mac, source, key, value, at)
+    SELECT tenant_id, mac, source, key, value, to_timestamp(at::float8 / 1e6) FROM shipped_evidence
+    ON CONFLICT (tenant_id, mac, source, key) DO UPDATE SET value = excluded.value, at = excluded.at
+    WHERE known.value <> excluded.value AND known.at <= excluded.at
+    RETURNING tenant_id, mac
+)
+INSERT INTO endpoint_work (tenant_id, mac) SELECT DISTINCT tenant_id, mac FROM merged
 """
 
 
-def sighting_line(record: AuthRecord) -> str:
+def _sighting_line(seen: Sighting) -> str:
     return copy_line(
-        record.tenant_id,
-        record.mac,
-        str(record.at),
-        record.site_id,
-        record.nas_id,
-        record.nas_port,
-        "t" if record.permitted else "f",
+        seen.tenant_id,
+        seen.mac,
+        str(seen.at),
+        seen.site_id,
+        seen.nas_id,
+        seen.nas_port,
+        seen.ssid,
+        seen.method,
+        seen.identity,
+        "" if seen.permitted is None else "t" if seen.permitted else "f",
     )

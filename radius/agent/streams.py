@@ -1,6 +1,6 @@
 """The two streams of the journal: how a batch of records becomes rows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -8,11 +8,11 @@ import psycopg
 
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import hits, rows, sessions, sightings, usage
+from radius.agent import hits, rows, session_counts, sessions, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.hits import Hits
 from radius.agent.sessions import SessionBatch
-from radius.agent.sightings import Sightings, sighting_line
+from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
 from radius.agent.usage import accounting_line, read_usage
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
@@ -55,21 +55,21 @@ class Stream(Protocol):
 
 class AuthStream:
     name = "auth"
-    tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, hits.HITS_TABLE)
+    tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, sightings.EVIDENCE_TABLE, hits.HITS_TABLE)
 
     def __init__(self) -> None:
-        self.sightings = Sightings()
+        self.sightings = Sightings(QUIET_MICROSECONDS)
         self.conversations = Conversations()
         self.forgotten_conversations = 0
 
     def begin(self, tenants: frozenset[str]) -> "AuthWork":
-        return AuthWork(tenants, self.conversations.copy(), self.sightings)
+        return AuthWork(tenants, self.conversations.copy(), self.sightings.batch())
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AuthWork)
         self.conversations = work.conversations
         self.forgotten_conversations += work.conversations.forgotten
-        self.sightings.remember(work.seen)
+        self.sightings.remember(work.sightings)
 
     def restore(self, open_conversations: str) -> None:
         self.conversations = Conversations.from_json(open_conversations)
@@ -79,13 +79,12 @@ class AuthStream:
 
 
 class AuthWork:
-    def __init__(self, tenants: frozenset[str], conversations: Conversations, known: Sightings) -> None:
+    def __init__(self, tenants: frozenset[str], conversations: Conversations, seen: SightingBatch) -> None:
         self._tenants = tenants
-        self._known = known
         self._lines: list[str] = []
         self.conversations = conversations
+        self.sightings = seen
         self._hits = Hits()
-        self.seen: dict[sightings.Key, AuthRecord] = {}
 
     def take(self, payload: memoryview) -> int:
         record = _record(payload, self._tenants)
@@ -105,8 +104,7 @@ class AuthWork:
         self._hits.add(record)
         if record.conversation:
             self.conversations.end(record.conversation)
-        if record.mac and self._known.is_due(record):
-            self.seen[record.tenant_id, record.mac] = record
+        self.sightings.add_authentication(record)
         return record.at
 
     def finish(self, now: int) -> None:
@@ -117,8 +115,7 @@ class AuthWork:
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, rows.AUTH_COPY, self._lines):
             cursor.execute(rows.AUTH_INSERT, (cell_id,))
-        if copy_rows(cursor, sightings.SIGHTINGS_COPY, [sighting_line(record) for record in self.seen.values()]):
-            cursor.execute(sightings.SIGHTINGS_MERGE)
+        write_sightings(cursor, self.sightings)
         if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
             cursor.execute(hits.HITS_MERGE)
 
@@ -128,13 +125,25 @@ class AuthWork:
 
 class AccountingStream:
     name = "acct"
-    tables: tuple[str, ...] = (usage.ACCOUNTING_TABLE, sessions.STAYS_TABLE, sessions.RESTARTS_TABLE)
+    tables: tuple[str, ...] = (
+        usage.ACCOUNTING_TABLE,
+        sessions.STAYS_TABLE,
+        sessions.RESTARTS_TABLE,
+        sightings.SIGHTINGS_TABLE,
+        sightings.EVIDENCE_TABLE,
+    )
+
+    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset) -> None:
+        """`counted` tells the tenants whose live sessions the replica counts."""
+        self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
+        self._counted = counted
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
-        return AccountingWork(tenants)
+        return AccountingWork(tenants, self.sightings.batch(), self._counted())
 
     def committed(self, work: Work) -> None:
-        """Nothing is remembered between batches."""
+        assert isinstance(work, AccountingWork)
+        self.sightings.remember(work.sightings)
 
     def restore(self, open_conversations: str) -> None:
         """Accounting has none."""
@@ -144,7 +153,9 @@ class AccountingStream:
 
 
 class AccountingWork:
-    def __init__(self, tenants: frozenset[str]) -> None:
+    def __init__(self, tenants: frozenset[str], seen: SightingBatch, counted: frozenset[str]) -> None:
+        self.sightings = seen
+        self._counted = counted
         self._tenants = tenants
         self._lines: list[str] = []
         self._sessions = SessionBatch()
@@ -162,6 +173,7 @@ class AccountingWork:
             line = accounting_line(record, used)
         self._lines.append(line)
         self._sessions.add(used)
+        self.sightings.add_accounting(record, used)
         return record.at
 
     def finish(self, now: int) -> None:
@@ -179,6 +191,10 @@ class AccountingWork:
         if restarted:
             # ... and then those of this batch that began before.
             cursor.execute(sessions.RESTARTS_CLOSE)
+        write_sightings(cursor, self.sightings)
+        changed = self._sessions.changed_counts(self._counted) if self._counted else ()
+        if changed:
+            cursor.execute(session_counts.TELL, tuple(map(list, zip(*changed, strict=True))))
 
     def open_conversations(self) -> str:
         return "{}"
@@ -191,6 +207,13 @@ def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
     if record.tenant_id not in tenants:
         raise StrayRecord(f"tenant {record.tenant_id or '(none)'} holds no slot of this cell")
     return record
+
+
+def write_sightings(cursor: psycopg.Cursor, seen: SightingBatch) -> None:
+    if copy_rows(cursor, sightings.SIGHTINGS_COPY, seen.sighting_lines()):
+        cursor.execute(sightings.SIGHTINGS_MERGE)
+    if copy_rows(cursor, sightings.EVIDENCE_COPY, seen.evidence_lines()):
+        cursor.execute(sightings.EVIDENCE_MERGE)
 
 
 def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:

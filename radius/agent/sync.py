@@ -30,6 +30,8 @@ from nac.replica.writer import ReplicaWriter, WriteBatch
 from radius.agent.alarms import Alarms
 from radius.agent.driver import driver_connection, sentence
 from radius.agent.mirror import Mirror, Tenant
+from radius.agent.session_counts import NOUN as SESSION
+from radius.agent.session_counts import SessionCounts
 
 # Without a notification: a poll, in case one was lost.
 POLL_SECONDS = 1.0
@@ -95,6 +97,7 @@ class ReplicaSync:
         self._writer = writer
         self._alarms = alarms
         self._before_commit = before_commit
+        self.session_counts = SessionCounts()
         self._mirror = Mirror(cell_id, replies=dictionary, reseal=reseal, alarms=alarms)
         complete = writer.meta("complete") == "1" and writer.meta("cell") == str(cell_id)
         self._position = writer.meta("position") if complete else ""
@@ -190,12 +193,24 @@ class ReplicaSync:
                 self._load_all(session, batch)
             else:
                 self._load_changes(session, batch, changes)
+            self._count_sessions(session, batch, changes)
             batch.set_meta("position", snapshot)
             batch.set_meta("cell", str(self._cell_id))
             batch.set_meta("complete", "1")
         self._position = snapshot
         self._moved_at = time.monotonic()
         self._notified = False
+
+    def _count_sessions(self, session: Session, batch: WriteBatch, changes: Changes | None) -> None:
+        counts = self.session_counts
+        if changes is None or any(noun in ("policy", "slot", "tenant") for _, noun in changes):
+            counts.count_soon()
+        cursor = driver_connection(session).cursor()
+        tenants = {record.tenant_id: record.tenant for record in batch.slots().values()}
+        counts.recount_if_due(cursor, batch, tenants)
+        for (tenant_id, noun), keys in (changes or {}).items():
+            if noun == SESSION and tenant_id in counts.counted:
+                counts.refresh(cursor, batch, tenant_id, tenants[tenant_id], keys)
 
     def _load_all(self, session: Session, batch: WriteBatch) -> None:
         started = time.monotonic()

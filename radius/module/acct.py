@@ -5,6 +5,7 @@ from pathlib import Path
 from nac import clock
 from nac.journal.records import AccountingRecord
 from nac.packet_values import is_recordable
+from nac.profiling.sensor import is_sensed
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
 from radius.module.decision import Places
@@ -47,7 +48,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             place.site_id,
             place.nas_id,
             request.nas_address,
-            tuple(pair for pair in request.pairs if is_recordable(pair[0])),
+            tuple(pair for pair in request.pairs if is_recordable(pair[0]) and is_sensed(pair)),
         )
         key = key_of(record)
         if key in _repeats:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from nac import clock
+from nac.endpoint_facts import endpoint_value
 from nac.engine import Request, decide
 from nac.identities.answer import Answer
 from nac.mac import normalise_mac
@@ -129,7 +130,7 @@ class Case:
         # Of the verifier, where it was asked.
         self.answer: Answer | None = None
         self._certificate: Attributes | None = None
-        # As the tenant knows it, None where it does not, or where its approval has ended.
+        # What the replica knows of the device, approved or not.
         self.endpoint: EndpointRecord | None = None
         # As the stored session has it; b"" where none was read there.
         self.certificate_der = b""
@@ -317,6 +318,15 @@ def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:
     return False
 
 
+def _count_sessions(case: Case, view: ReplicaView, slot: SlotRecord) -> None:
+    """Missing where there is nothing to count by; the session that this device may have already is counted, too."""
+    if case.request.mac:
+        case.facts["session.count.endpoint"] = (view.session_count(slot.tenant, f"m{case.request.mac}"),)
+    identity = case.facts.get("identity")
+    if identity and identity[0]:
+        case.facts["session.count.user"] = (view.session_count(slot.tenant, f"u{str(identity[0]).lower()}"),)
+
+
 def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRecord) -> Outcome:
     site = case.place.site
     if site is None:
@@ -330,21 +340,30 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     expired = False
     endpoint = view.endpoint(slot.tenant, request.mac) if request.mac else None
     if endpoint is not None:
-        if endpoint.status != "active":
+        if endpoint.status == "blocked":
             return Outcome(False, "endpoint-blocked")
-        expired = 0 < endpoint.valid_until <= now_seconds
-    known = endpoint is not None and not expired
+        expired = endpoint.status == "active" and 0 < endpoint.valid_until <= now_seconds
+    known = endpoint is not None and endpoint.status == "active" and not expired
     facts["endpoint.known"] = (known,)
+    if endpoint is not None and endpoint.rule_groups:
+        facts["endpoint.group"] = endpoint.rule_groups
     if endpoint is not None and known:
-        case.endpoint = endpoint
         facts["endpoint.name"] = (endpoint.name,)
-        facts["endpoint.group"] = endpoint.groups
+        facts["endpoint.group"] = endpoint.groups + endpoint.rule_groups
         for name, value in endpoint.attributes.items():
             facts["endpoint.attribute." + name] = (value,)
     if case.method in _USER_METHODS:
         facts |= user_facts(case.identity, case.answer, view, slot)
 
     site_policy = policies.for_site(site, record)
+    if endpoint is not None:
+        case.endpoint = endpoint
+        for name in site_policy.endpoint_reads:
+            found = endpoint_value(endpoint, name, now_seconds)
+            if found:
+                facts[name] = found
+    if site_policy.session_reads:
+        _count_sessions(case, view, slot)
     for name in site_policy.packet_reads:
         found = packet_value(request, name)
         if found:

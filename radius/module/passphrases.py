@@ -13,16 +13,16 @@ HIDDEN = "(hidden)"
 
 
 class PassphraseOpener:
-    """Opens what the agent has sealed with the cell's key in the context "passphrase:<endpoint id>"."""
+    """Opens what the agent has sealed with the cell's key."""
 
     def __init__(self, key_file: str) -> None:
         self._sealer = Sealer(MasterKeyFile(Path(key_file)))
 
     def __call__(self, endpoint: EndpointRecord) -> str:
         """ "" where none is stored with the endpoint or its group."""
-        if not endpoint.sealed_passphrase:
+        if not endpoint.sealed_psk:
             return ""
-        return self._sealer.open(endpoint.sealed_passphrase, f"passphrase:{endpoint.endpoint_id}").decode()
+        return self._sealer.open(endpoint.sealed_psk, endpoint.psk_context).decode()
 
 
 def complete(case: Case, outcome: Outcome, open_passphrase: PassphraseOpener) -> Outcome:

@@ -3,6 +3,7 @@
 import json
 from typing import NamedTuple
 
+from nac.endpoint_facts import is_of_endpoint
 from nac.engine import Decision, Policy, compile_policy
 from nac.engine.decision import Monitored
 from nac.engine.outcome import Verdict
@@ -13,6 +14,7 @@ from radius.module.certificate_fields import is_field
 
 # Compiled policies of the tenants of one cell; a site with a fallback or time zone of its own holds one more.
 MAX_COMPILED_POLICIES = 2_000
+SESSION_COUNTS = frozenset(("session.count.endpoint", "session.count.user"))
 
 
 class Outcome(NamedTuple):
@@ -45,7 +47,16 @@ class Outcome(NamedTuple):
 class SitePolicy:
     """What decides at a site."""
 
-    __slots__ = ("_outcomes", "certificate_reads", "id", "packet_reads", "policy", "version")
+    __slots__ = (
+        "_outcomes",
+        "certificate_reads",
+        "endpoint_reads",
+        "id",
+        "packet_reads",
+        "policy",
+        "session_reads",
+        "version",
+    )
 
     def __init__(self, record: PolicyRecord, policy: Policy) -> None:
         self.id = record.policy_id
@@ -54,6 +65,10 @@ class SitePolicy:
         # Attributes of the packet that its conditions ask for.
         reads = sorted(policy.reads)
         self.packet_reads = tuple(filter(is_of_packet, reads))
+        # Of what was found out about the device.
+        self.endpoint_reads = tuple(filter(is_of_endpoint, reads))
+        # Of the sessions that are live.
+        self.session_reads = policy.reads & SESSION_COUNTS
         # Fields of the certificate that it must be taken apart for.
         self.certificate_reads = tuple(filter(is_field, reads))
         # By identity: `decide` returns the same object for the same rule and vendor, which lives as long as the policy.

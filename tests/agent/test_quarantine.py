@@ -143,7 +143,7 @@ def test_replay_ships_what_can_be_stored_by_now_and_keeps_the_rest(owner, alpha,
     assert replay() == {"auth": Replayed(0, 33), "acct": Replayed(0, 2)}
     come_back(owner, alpha)
     assert replay() == {"auth": Replayed(31, 2), "acct": Replayed(2, 0)}
-    assert (count(owner, "auth_log"), count(owner, "endpoint_sightings")) == (30, 30)
+    assert (count(owner, "auth_log"), count(owner, "endpoint_sightings")) == (30, 31)
     assert (count(owner, "accounting_log"), count(owner, "sessions")) == (2, 1)
     assert replay() == {"auth": Replayed(0, 2), "acct": Replayed(0, 0)}
     assert count(owner, "auth_log") == 30

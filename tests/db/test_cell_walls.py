@@ -26,6 +26,11 @@ WRITES = {
         "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at, permitted) "
         "VALUES (%(tenant)s, '02:00:00:00:00:01', now(), true)"
     ),
+    "endpoint_evidence": (
+        "INSERT INTO endpoint_evidence (tenant_id, mac, source, key, value, at) "
+        "VALUES (%(tenant)s, '02:00:00:00:00:01', 'dhcp', '12', 'x', now())"
+    ),
+    "endpoint_work": "INSERT INTO endpoint_work (tenant_id, mac) VALUES (%(tenant)s, '02:00:00:00:00:01')",
     "journal_positions": (
         "INSERT INTO journal_positions (cell_id, stream, segment, \"offset\") VALUES (%(cell)s, 'auth', '9', 9)"
     ),
@@ -43,6 +48,7 @@ CHANGES = {
     "quarantined_records": "DELETE FROM quarantined_records WHERE cell_id = %(cell)s",
     "sessions": "UPDATE sessions SET identity = 'x' WHERE tenant_id = %(tenant)s",
     "endpoint_sightings": "UPDATE endpoint_sightings SET permitted = false WHERE tenant_id = %(tenant)s",
+    "endpoint_evidence": "UPDATE endpoint_evidence SET value = 'y' WHERE tenant_id = %(tenant)s",
 }
 
 
@@ -115,3 +121,24 @@ def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> Non
             two.a,
             "INSERT INTO dictionaries (sha256, content, server_version) VALUES (sha256('other'), 'mine', '3.2.7')",
         )
+
+
+def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells):
+    for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
+        run_as(
+            database,
+            cell,
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, identity, started_at, updated_at) "
+            "VALUES (%(tenant)s, 'n', 's', 'm', '00:1b:a9:00:00:01', 'anna', now(), now())",
+            tenant=tenant,
+        )
+    with psycopg.connect(database.cell_url) as connection:
+        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.a)])
+        count = "SELECT * FROM live_session_counts(%s, '{00:1b:a9:00:00:01}', '{anna}') ORDER BY key"
+        counted = [connection.execute(count, [tenant]).fetchall() for tenant in (two.tenant_of_a, two.tenant_of_b)]
+        assert counted == [[("m001ba9000001", 1), ("uanna", 1)], []]
+        both = [two.tenant_of_a, two.tenant_of_b]
+        connection.execute("SELECT tell_session_changes(%s, %s)", [both, ["uanna", "uanna"]])
+    with psycopg.connect(database.owner_url) as connection:
+        told = connection.execute("SELECT tenant_id, key FROM replica_changes WHERE noun = 'session'").fetchall()
+    assert told == [(two.tenant_of_a, "uanna")]

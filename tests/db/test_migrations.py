@@ -42,4 +42,4 @@ def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
             upgrade_schema(database.owner_url)
     finally:
         with owner_engine.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = '0005'"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0006'"))

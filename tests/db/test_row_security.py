@@ -23,7 +23,10 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 _SHARED = {"slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"}
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.
-LOGS = {"auth_log", "accounting_log", "sessions", "endpoint_sightings", "policy_hits"}
+LOGS = {
+    *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
+    "policy_hits",
+}
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,16 @@
-from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db import TenantScope, session_scope
+from nac.clock import utc_now
 from nac.endpoints import service as endpoints
+from nac.endpoints.service import Filter
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import ENDPOINT_GROUPS, UnknownGroup
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointGroup
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant
-
-
-@pytest.fixture
-def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
-    return make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
-
-
-@pytest.fixture
-def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        yield session
-
-
-@pytest.fixture
-def who(tenant_id: TenantId) -> dict[str, object]:
-    return {"actor": ACTOR, "tenant_id": tenant_id}
 
 
 def _groups(session: Session, endpoint: Endpoint) -> tuple[str, ...]:
@@ -109,9 +92,9 @@ def test_list_pages_by_mac(session: Session, who: dict[str, object], tenant_id: 
     for last in ("03", "01", "02"):
         endpoints.add_endpoint(session, **who, mac=f"0011223344{last}")
     first = endpoints.list_endpoints(session, tenant_id=tenant_id, limit=2)
-    rest = endpoints.list_endpoints(session, tenant_id=tenant_id, after_mac=first[-1].mac, limit=2)
-    assert [found.mac[-2:] for found in first] == ["01", "02"]
-    assert [found.mac[-2:] for found in rest] == ["03"]
+    rest = endpoints.list_endpoints(session, tenant_id=tenant_id, after_mac=first[-1][0].mac, limit=2)
+    assert [found.mac[-2:] for found, _ in first] == ["01", "02"]
+    assert [found.mac[-2:] for found, _ in rest] == ["03"]
 
 
 def test_endpoint_removed_is_gone(session: Session, who: dict[str, object], tenant_id: TenantId) -> None:
@@ -119,3 +102,98 @@ def test_endpoint_removed_is_gone(session: Session, who: dict[str, object], tena
     endpoints.remove_endpoint(session, **who, mac="001122334455")
     with pytest.raises(NotFound):
         endpoints.require_by_mac(session, tenant_id=tenant_id, mac="001122334455")
+
+
+PHONE, PRINTER = "02aabbccddee", "001ba9010203"
+
+
+@pytest.mark.parametrize("mac", [PHONE, "0631f1010203", "3a0000000001", "fe0000000001"])
+def test_made_up_address_is_approved_only_if_that_is_said(session: Session, who: dict[str, object], mac: str) -> None:
+    with pytest.raises(endpoints.RandomAddress, match="random"):
+        endpoints.add_endpoint(session, **who, mac=mac)
+    assert endpoints.add_endpoint(session, **who, mac=mac, allow_random=True).status == "active"
+
+
+def test_discovered_device_that_is_added_is_approved(
+    session: Session, who: dict[str, object], tenant_id: TenantId
+) -> None:
+    session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered", vendor="Brother"))
+    session.flush()
+    added = endpoints.add_endpoint(session, **who, mac=PRINTER, name="Printer", owner="IT", notes="2nd floor")
+    assert (added.status, added.vendor, added.owner, added.notes) == ("active", "Brother", "IT", "2nd floor")
+    with pytest.raises(AlreadyExists):
+        endpoints.add_endpoint(session, **who, mac=PRINTER)
+
+
+def test_what_is_set_changes_and_the_rest_stays(session: Session, who: dict[str, object]) -> None:
+    until = utc_now() + timedelta(days=30)
+    endpoints.add_endpoint(
+        session, **who, mac=PRINTER, name="Printer", valid_until=until, attributes={"floor": "2", "room": "7"}
+    )
+    changed = endpoints.set_endpoint(session, **who, mac=PRINTER, owner="IT", attributes={"floor": "3", "room": None})
+    assert (changed.name, changed.owner, changed.attributes) == ("Printer", "IT", {"floor": "3"})
+    assert changed.valid_until == until
+    entry = audit.list_entries(session)[0]
+    assert (entry.action, entry.before) == (
+        "endpoint.set",
+        {"owner": "", "attributes": {"floor": "2", "room": "7"}},
+    )
+    assert endpoints.set_endpoint(session, **who, mac=PRINTER, valid_until=None).valid_until is None
+    with pytest.raises(InvalidInput, match="valid_until"):
+        endpoints.set_endpoint(session, **who, mac=PRINTER, valid_until=utc_now() - timedelta(days=1))
+
+
+def test_profile_that_a_person_sets_stands_over_the_found_one(session: Session, who: dict[str, object]) -> None:
+    endpoint = endpoints.add_endpoint(session, **who, mac=PRINTER)
+    endpoint.found_profile, endpoint.found_confidence = "printer", 60
+    endpoints.set_endpoint(session, **who, mac=PRINTER, profile="camera")
+    assert (endpoint.profile, endpoint.profile_confidence) == ("camera", 100)
+    endpoints.set_endpoint(session, **who, mac=PRINTER, profile="")
+    assert (endpoint.profile, endpoint.profile_confidence) == ("printer", 60)
+    with pytest.raises(InvalidInput, match=r"no profile 'toaster'.*printer"):
+        endpoints.set_endpoint(session, **who, mac=PRINTER, profile="toaster")
+
+
+def test_what_was_not_decided_about_cannot_be_unblocked(
+    session: Session, who: dict[str, object], tenant_id: TenantId
+) -> None:
+    session.add(Endpoint(tenant_id=tenant_id, mac=PRINTER, status="discovered"))
+    session.flush()
+    with pytest.raises(InvalidInput, match="discovered, not blocked"):
+        endpoints.unblock_endpoint(session, **who, mac=PRINTER)
+    assert endpoints.block_endpoint(session, **who, mac=PRINTER).status == "blocked"
+
+
+def _add(session: Session, tenant_id: TenantId, mac: str, **values: object) -> None:
+    session.add(Endpoint(tenant_id=tenant_id, mac=mac, **values))
+    session.flush()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({"statuses": ("active",)}, ["01", "02"]),
+        ({"statuses": ("discovered", "blocked")}, ["03", "04"]),
+        ({"vendor": "brother"}, ["01"]),
+        ({"vendor": "%"}, []),
+        ({"profile": "printer"}, ["01"]),
+        ({"profile": "camera"}, ["02"]),
+        ({"text": "RECEPTION"}, ["02"]),
+        ({"random": True}, ["04"]),
+        ({"random": False, "statuses": ("discovered", "blocked")}, ["03"]),
+        ({"group": "printers"}, ["01"]),
+        ({"group": "nobody"}, []),
+        ({"macs": ("001ba9000003", "001ba9000009")}, ["03"]),
+    ],
+)
+def test_list_holds_what_is_asked_for(
+    session: Session, who: dict[str, object], tenant_id: TenantId, wanted: dict[str, object], found: list[str]
+) -> None:
+    ENDPOINT_GROUPS.create(session, **who, name="printers")
+    _add(session, tenant_id, "001ba9000001", vendor="Brother Ltd.", found_profile="printer")
+    endpoints.set_groups(session, **who, mac="001ba9000001", groups=["printers"])
+    _add(session, tenant_id, "001ba9000002", owner="Reception", found_profile="printer", set_profile="camera")
+    _add(session, tenant_id, "001ba9000003", status="blocked")
+    _add(session, tenant_id, "021ba9000004", status="discovered")
+    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=Filter(**wanted))
+    assert [endpoint.mac[-2:] for endpoint, _ in listed] == found

@@ -1,0 +1,94 @@
+"""`./admit endpoint import` and `export`."""
+
+import csv
+import json
+from itertools import chain
+from typing import Any, TextIO
+
+import click
+
+from cli.domain import Domain
+from cli.fail import Refused
+from cli.output import json_option, pages, show_one, tenant_option
+from nac.endpoints import files
+from nac.endpoints import service as endpoints
+from nac.groups import ENDPOINT_GROUPS
+from nac.mac import display_mac
+from nac.models import Endpoint
+
+
+@click.command("import")
+@click.argument("file", type=click.File("rb"))
+@tenant_option
+@click.option("--make-groups", is_flag=True, help="Make the groups that there are not.")
+@click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
+@click.option("--update", is_flag=True, help="Change those that there are already.")
+@json_option
+def import_(
+    file: Any,  # noqa: ANN401 -- a binary file of click's
+    tenant: str,
+    make_groups: bool,
+    allow_random: bool,
+    update: bool,
+    as_json: bool,
+) -> None:
+    """Add the endpoints of FILE, CSV or JSON lines; all of them, or none where a line is wrong."""
+    try:
+        text = file.read().decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise Refused("The file is not UTF-8 text.", place=file.name, remedy="Save it as UTF-8.") from exc
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        done = files.import_endpoints(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            text=text,
+            make_groups=make_groups,
+            allow_random=allow_random,
+            update=update,
+        )
+    row = {"added": done.added, "changed": done.changed, "groups_made": done.groups_made}
+    show_one(row, as_json=as_json)
+
+
+@click.command()
+@tenant_option
+@click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="csv", show_default=True)
+@click.option("--output", type=click.File("w", encoding="utf-8"), default="-", help="A file; standard output else.")
+def export(tenant: str, form: str, output: TextIO) -> None:
+    """Write the endpoints that were decided about, as `import` reads them."""
+    wanted = endpoints.Filter(statuses=("active", "blocked"))
+    with Domain().tenant(tenant) as (session, tenant_id):
+        rows = []
+        for page in pages(
+            lambda after: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=after),
+            lambda listed: listed[0].mac,
+            first="",
+        ):
+            ids = [endpoint.id for endpoint, _ in page]
+            names = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)
+            rows += [_row(endpoint, names.get(endpoint.id, ())) for endpoint, _ in page]
+    if form == "jsonl":
+        for row in rows:
+            output.write(json.dumps(row, ensure_ascii=False) + "\n")
+        return
+    keys = sorted(set(chain.from_iterable(row["attributes"] for row in rows)))
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow([*files.COLUMNS, *(f"attribute.{key}" for key in keys)])
+    for row in rows:
+        cells = {**row, "groups": ";".join(row["groups"])}
+        writer.writerow([*(cells[name] for name in files.COLUMNS), *(row["attributes"].get(key, "") for key in keys)])
+
+
+def _row(endpoint: Endpoint, groups: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "mac": display_mac(endpoint.mac),
+        "name": endpoint.name,
+        "status": endpoint.status,
+        "groups": list(groups),
+        "owner": endpoint.owner,
+        "notes": endpoint.notes,
+        "valid_until": endpoint.valid_until.isoformat() if endpoint.valid_until else "",
+        "attributes": endpoint.attributes,
+    }

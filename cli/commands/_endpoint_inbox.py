@@ -1,0 +1,73 @@
+"""`./admit endpoint inbox` and `classify`: what was discovered, and deciding about many at once."""
+
+from datetime import datetime
+from itertools import chain, islice
+from typing import Any
+
+import click
+
+from cli.commands._endpoint_rows import filter_options, inbox_rows, is_narrow, take_filter
+from cli.domain import Domain
+from cli.moments import until_option
+from cli.output import json_option, pages, show_list, tenant_option
+from nac.endpoints import inbox as service
+from nac.endpoints import service as endpoints
+
+
+@click.command()
+@tenant_option
+@filter_options
+@click.option("--after", default="", metavar="MAC", help="Go on behind this address.")
+@click.option("--limit", type=click.IntRange(min=1), default=1000, show_default=True)
+@json_option
+def inbox(tenant: str, after: str, limit: int, as_json: bool, **given: Any) -> None:  # noqa: ANN401 -- click's
+    """List the devices that were seen and that nobody has decided about."""
+    wanted = take_filter(given, statuses=("discovered",))
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = pages(
+            lambda last: endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=last),
+            lambda listed: listed[0].mac,
+            first=endpoints.after_key(after),
+        )
+        rows = inbox_rows(session, tenant_id, list(islice(chain.from_iterable(found), limit)))
+    show_list(rows, as_json=as_json)
+
+
+@click.command()
+@click.argument("macs", nargs=-1)
+@tenant_option
+@click.option("--approve", "action", flag_value="approve", help="Let policies know them.")
+@click.option("--block", "action", flag_value="block", help="Reject them whatever the rules say.")
+@click.option("--ignore", "action", flag_value="ignore", help="Leave them as they are, out of the inbox.")
+@filter_options
+@click.option("--group", "groups", multiple=True, help="A group to approve them into; may be repeated.")
+@until_option("When the approval ends (UTC).")
+@click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
+@click.option("--dry-run", is_flag=True, help="Tell which they are and change nothing.")
+@json_option
+def classify(
+    macs: tuple[str, ...],
+    tenant: str,
+    action: service.Action | None,
+    groups: tuple[str, ...],
+    valid_until: datetime | None,
+    allow_random: bool,
+    dry_run: bool,
+    as_json: bool,
+    **given: Any,  # noqa: ANN401 -- click's
+) -> None:
+    """Decide about discovered devices: MACS, or those that the options mean, all at once."""
+    if action is None:
+        raise click.UsageError("Say --approve, --block or --ignore.")
+    wanted = take_filter(given, macs=macs)
+    if not is_narrow(wanted):
+        raise click.UsageError("Name addresses, or say which by an option such as --vendor.")
+    domain = Domain()
+    with domain.tenant(tenant) if dry_run else domain.change(tenant) as (session, tenant_id):
+        decision = service.Decision(action, groups, valid_until, allow_random)
+        found = service.classify(
+            session, actor=domain.actor, tenant_id=tenant_id, wanted=wanted, decision=decision, dry_run=dry_run
+        )
+        rows = inbox_rows(session, tenant_id, found)
+    show_list(rows, as_json=as_json)
+    click.echo(f"{len(rows)} would be: {action}" if dry_run else f"{len(rows)}: {action}", err=True)

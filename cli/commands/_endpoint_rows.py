@@ -1,0 +1,144 @@
+"""How endpoints are shown, and the options by which they are chosen."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.moments import Since
+from cli.output import Row
+from nac.endpoints import service as endpoints
+from nac.endpoints.service import Filter, Listed
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from nac.mac import display_mac, is_random_mac
+from nac.models import Endpoint
+from nac.sites import service as sites
+
+F = TypeVar("F", bound=Callable[..., object])
+_OPTIONS = (
+    click.option("--vendor", default="", help="With this in the vendor's name."),
+    click.option("--profile", default="", help="Of this profile, such as printer."),
+    click.option("--site", default="", metavar="SLUG", help="Seen last at this site."),
+    click.option("--seen-since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC)."),
+    click.option("--text", default="", help="With this in name or owner."),
+    click.option("--random/--no-random", default=None, help="Whether the device made its address up (IEEE 802c)."),
+)
+
+
+def filter_options(command: F) -> F:
+    """Options that `take_filter` makes a filter of."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take_filter(given: dict[str, Any], **more: Any) -> Filter:  # noqa: ANN401 -- fields of Filter
+    return Filter(**{field.name: given[field.name] for field in fields(Filter) if field.name in given}, **more)
+
+
+def is_narrow(wanted: Filter) -> bool:
+    return wanted != Filter(statuses=wanted.statuses)
+
+
+def rows(session: Session, tenant_id: TenantId, found: Sequence[Listed]) -> list[Row]:
+    ids = [endpoint.id for endpoint, _ in found]
+    groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids)
+    return [
+        {
+            "mac": display_mac(endpoint.mac),
+            "name": endpoint.name,
+            "status": endpoint.status,
+            "groups": groups.get(endpoint.id, ()),
+            "valid_until": _moment(endpoint.valid_until),
+            "random": is_random_mac(endpoint.mac),
+            "vendor": endpoint.vendor,
+            "profile": endpoint.profile,
+            "confidence": endpoint.profile_confidence,
+            "last_seen": _moment(sighting.last_seen_at if sighting else None),
+        }
+        for endpoint, sighting in found
+    ]
+
+
+def inbox_rows(session: Session, tenant_id: TenantId, found: Sequence[Listed]) -> list[Row]:
+    """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
+    places = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
+    return [
+        {
+            "mac": display_mac(endpoint.mac),
+            "random": is_random_mac(endpoint.mac),
+            "vendor": endpoint.vendor,
+            "profile": endpoint.profile,
+            "confidence": endpoint.profile_confidence,
+            "site": places.get(sighting.site_id, "") if sighting and sighting.site_id else "",
+            "port": (sighting.ssid or sighting.nas_port) if sighting else "",
+            "method": sighting.method if sighting else "",
+            "permitted": sighting.permitted if sighting else None,
+            "times": sighting.times if sighting else 0,
+            "first_seen": _moment(endpoint.first_seen_at),
+            "last_seen": _moment(sighting.last_seen_at if sighting else None),
+        }
+        for endpoint, sighting in found
+    ]
+
+
+def row(session: Session, tenant_id: TenantId, endpoint: Endpoint) -> Row:
+    return rows(session, tenant_id, [_listed(session, tenant_id, endpoint.mac)])[0]
+
+
+def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
+    """All that is known of one endpoint."""
+    endpoint = endpoints.require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    listed = _listed(session, tenant_id, endpoint.mac)
+    seen = dict(inbox_rows(session, tenant_id, [listed])[0])
+    ruled = endpoints.memberships_by_rule(session, tenant_id=tenant_id, endpoint=endpoint)
+    return {
+        **rows(session, tenant_id, [listed])[0],
+        **{name: seen[name] for name in ("first_seen", "site", "port", "method", "permitted", "times")},
+        "identity": listed[1].identity if listed[1] else "",
+        "owner": endpoint.owner,
+        "notes": endpoint.notes,
+        "os": endpoint.os,
+        "model": endpoint.model,
+        "profile_set": bool(endpoint.set_profile),
+        "attributes": endpoint.attributes,
+        "posture": endpoint.posture,
+        "psk": endpoint.psk_sealed is not None,
+        "why": endpoint.found_why,
+        "evidence": [
+            {"source": told.source, "key": told.key, "value": told.value, "at": told.at.isoformat()}
+            for told in endpoints.evidence_of(session, tenant_id=tenant_id, mac=endpoint.mac)
+        ],
+        "groups_by_rule": {
+            name: [{"attribute": each.attribute, "operator": each.operator, "seen": each.seen} for each in because]
+            for name, because in ruled.items()
+        },
+    }
+
+
+def for_people(found: dict[str, Any]) -> Row:
+    """The same with one line for each value."""
+    flat = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
+    flat |= {f"attribute.{name}": text for name, text in found["attributes"].items()}
+    flat |= {name: f"{told['value']} (of {told['source']})" for name, told in found["posture"].items()}
+    for number, reason in enumerate(found["why"], start=1):
+        flat[f"why {number}"] = f"{reason['profile']}: {reason['field']} {reason['value']!r} ({reason['weight']} %)"
+    for told in found["evidence"]:
+        flat[f"{told['source']} {told['key']}"] = told["value"]
+    for name, because in found["groups_by_rule"].items():
+        flat[f"in {name}"] = "; ".join(
+            f"{each['attribute']} is {', '.join(map(str, each['seen'])) or 'missing'}" for each in because
+        )
+    return flat
+
+
+def _listed(session: Session, tenant_id: TenantId, mac: str) -> Listed:
+    return endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=Filter(macs=(mac,)))[0]
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None

@@ -1,0 +1,33 @@
+"""--psk, --generate-psk and --no-psk, of endpoints and of groups."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from nac.endpoints.passphrases import generate_passphrase
+from nac.endpoints.service import UNSET, Unset
+
+F = TypeVar("F", bound=Callable[..., object])
+_OPTIONS = (
+    click.option(
+        "--psk", prompt="Passphrase", prompt_required=False, hide_input=True, help="Asked for where none follows."
+    ),
+    click.option("--generate-psk", is_flag=True, help="Make a passphrase up; it is shown this once."),
+    click.option("--no-psk", is_flag=True, help="Take the passphrase away."),
+)
+
+
+def psk_options(command: F) -> F:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def passphrase_meant(psk: str | None, *, generate_psk: bool, no_psk: bool) -> str | Unset | None:
+    """The new one, None to take it away, UNSET to leave it as it is."""
+    if (psk is not None) + generate_psk + no_psk > 1:
+        raise click.UsageError("Say one of --psk, --generate-psk and --no-psk.")
+    if no_psk:
+        return None
+    return generate_passphrase() if generate_psk else UNSET if psk is None else psk

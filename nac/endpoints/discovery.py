@@ -1,0 +1,44 @@
+"""What becomes of devices that nobody decides about: they are forgotten when they were not seen for long."""
+
+from datetime import timedelta
+
+from sqlalchemy import CursorResult, delete, func, or_, select
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.endpoints.enrichment import IS_RANDOM, forget
+from nac.ids import TenantId
+from nac.models import Endpoint, EndpointSighting
+
+EXPIRE_AFTER = timedelta(days=30)
+# Most phones take another address within a day or for each network.
+RANDOM_EXPIRE_AFTER = timedelta(days=1)
+BATCH = 5_000
+
+
+def expire_discovered(session: Session, *, tenant_id: TenantId) -> int:
+    """Forget up to `BATCH` discovered or ignored endpoints that were not seen for too long; returns how many."""
+    now = utc_now()
+    last_seen = func.coalesce(EndpointSighting.last_seen_at, Endpoint.first_seen_at, Endpoint.created_at)
+    stale = (
+        select(Endpoint.id, Endpoint.mac)
+        .outerjoin(
+            EndpointSighting,
+            (EndpointSighting.tenant_id == Endpoint.tenant_id) & (EndpointSighting.mac == Endpoint.mac),
+        )
+        .where(
+            Endpoint.tenant_id == tenant_id,
+            Endpoint.status.in_(("discovered", "ignored")),
+            or_(last_seen < now - EXPIRE_AFTER, IS_RANDOM & (last_seen < now - RANDOM_EXPIRE_AFTER)),
+        )
+        .limit(BATCH)
+        .with_for_update(of=Endpoint, skip_locked=True)
+    )
+    found = session.execute(stale).all()
+    if not found:
+        return 0
+    ids = [endpoint_id for endpoint_id, _ in found]
+    deleted = session.execute(delete(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.id.in_(ids)))
+    assert isinstance(deleted, CursorResult)
+    forget(session, tenant_id=tenant_id, macs=[mac for _, mac in found])
+    return deleted.rowcount

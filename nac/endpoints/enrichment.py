@@ -1,0 +1,198 @@
+"""What the worker makes of sightings: endpoints, their vendor and profile, and the members of groups by rule.
+
+Only what changed is looked at (nac.endpoints.work), in bounded batches; rows that stay the same are not written, so
+that no cell hears of them.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import Boolean, ColumnElement, delete, func, insert, literal_column, select
+from sqlalchemy.dialects.postgresql import insert as insert_or_skip
+from sqlalchemy.orm import Session
+
+from nac.endpoints import work
+from nac.endpoints.rules import InvalidRule, compile_rule, is_member
+from nac.engine import Policy
+from nac.ids import TenantId
+from nac.mac import is_random_mac
+from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting
+from nac.profiling.classifier import packaged_profiles
+from nac.profiling.evidence import Evidence
+from nac.profiling.oui import registry
+
+_log = logging.getLogger(__name__)
+
+BATCH = 1_000
+# Of one tenant, waiting for a decision. Half of them may have made their address up: a flood of those leaves room.
+MAX_DISCOVERED = 50_000
+MAX_DISCOVERED_RANDOM = MAX_DISCOVERED // 2
+NO_ADDRESS = "000000000000"
+
+# As nac.mac.is_random_mac.
+IS_RANDOM = literal_column("endpoints.mac & '02:00:00:00:00:00'::macaddr <> '00:00:00:00:00:00'", Boolean())
+
+
+def enrich(session: Session, *, tenant_id: TenantId) -> int:
+    """One batch of the tenant's work; returns how much was done, 0 where nothing is left or another worker is at it."""
+    if not work.begin(session, tenant_id=tenant_id):
+        return 0
+    macs = work.take(session, tenant_id=tenant_id, limit=BATCH)
+    if macs:
+        _discover(session, tenant_id, macs)
+        found = _endpoints(session, tenant_id, Endpoint.mac.in_(macs))
+        _profile(session, tenant_id, found)
+        _assign(session, tenant_id, found, _rules(session, tenant_id))
+    return len(macs) + _advance_rules(session, tenant_id)
+
+
+def _endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
+    query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> None:
+    """Endpoints for addresses that were seen and have none, as long as there is room for them."""
+    is_known = select(Endpoint.id).where(
+        Endpoint.tenant_id == EndpointSighting.tenant_id, Endpoint.mac == EndpointSighting.mac
+    )
+    seen = session.execute(
+        select(EndpointSighting.mac, EndpointSighting.first_seen_at)
+        .where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac.in_(macs), ~is_known.exists())
+        .order_by(EndpointSighting.first_seen_at, EndpointSighting.mac)
+    ).all()
+    if not seen:
+        return
+    room, random_room = _room(session, tenant_id)
+    rows, left_out = [], []
+    for mac, first_seen_at in seen:
+        random = is_random_mac(mac)
+        if room <= 0 or (random and random_room <= 0):
+            left_out.append(mac)
+            continue
+        room, random_room = room - 1, random_room - random
+        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", "first_seen_at": first_seen_at})
+    if rows:
+        session.execute(insert_or_skip(Endpoint).on_conflict_do_nothing(), rows)
+    forget(session, tenant_id=tenant_id, macs=left_out)
+
+
+def _room(session: Session, tenant_id: TenantId) -> tuple[int, int]:
+    """How many more may be discovered, and how many of them with an address that they made up."""
+    waiting, random = session.execute(
+        select(func.count(), func.count().filter(IS_RANDOM)).where(
+            Endpoint.tenant_id == tenant_id, Endpoint.status == "discovered"
+        )
+    ).one()
+    return MAX_DISCOVERED - waiting, MAX_DISCOVERED_RANDOM - random
+
+
+def forget(session: Session, *, tenant_id: TenantId, macs: Collection[str]) -> None:
+    """What was seen and said of addresses that have no endpoint; they are news when they come again."""
+    for table in (EndpointSighting, EndpointEvidence):
+        session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac.in_(macs)))
+
+
+def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint]) -> None:
+    macs = [endpoint.mac for endpoint in endpoints]
+    evidence: defaultdict[str, list[Evidence]] = defaultdict(list)
+    for told in session.scalars(
+        select(EndpointEvidence)
+        .where(EndpointEvidence.tenant_id == tenant_id, EndpointEvidence.mac.in_(macs))
+        .order_by(EndpointEvidence.source, EndpointEvidence.key)
+    ):
+        evidence[told.mac].append(Evidence(told.source, told.key, told.value))
+    seen = {
+        sighting.mac: sighting.first_seen_at
+        for sighting in session.execute(
+            select(EndpointSighting.mac, EndpointSighting.first_seen_at).where(
+                EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac.in_(macs)
+            )
+        )
+    }
+    vendors, profiles = registry(), packaged_profiles()
+    for endpoint in endpoints:
+        endpoint.first_seen_at = endpoint.first_seen_at or seen.get(endpoint.mac)
+        endpoint.vendor = vendors.vendor(endpoint.mac)
+        found = profiles.classify(mac=endpoint.mac, vendor=endpoint.vendor, evidence=evidence[endpoint.mac])
+        endpoint.found_profile, endpoint.found_confidence = found.profile, found.confidence
+        endpoint.os, endpoint.model = found.os, found.model
+        why = [reason._asdict() for reason in found.why]
+        if endpoint.found_why != why:
+            endpoint.found_why = why
+    session.flush()
+
+
+def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
+    groups = session.execute(
+        select(EndpointGroup.id, EndpointGroup.rule).where(
+            EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule.is_not(None)
+        )
+    )
+    return {group_id: policy for group_id, rule in groups if (policy := _compiled(group_id, rule)) is not None}
+
+
+def _compiled(group_id: UUID, rule: object) -> Policy | None:
+    """None for a rule that an earlier version took and this one does not: its members stay as they are."""
+    try:
+        return compile_rule(rule)
+    except InvalidRule as exc:
+        _log.warning("the rule of group %s is not worked out: %s", group_id, exc)
+        return None
+
+
+def _assign(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint], rules: Mapping[UUID, Policy]) -> None:
+    """Bring the memberships of these endpoints in these groups to what the rules say."""
+    if not rules or not endpoints:
+        return
+    ids = [endpoint.id for endpoint in endpoints]
+    members = EndpointGroupMember
+    present = {
+        (endpoint_id, group_id)
+        for endpoint_id, group_id in session.execute(
+            select(members.endpoint_id, members.group_id).where(
+                members.tenant_id == tenant_id, members.endpoint_id.in_(ids), members.group_id.in_(rules)
+            )
+        )
+    }
+    wanted = {(each.id, group_id) for each in endpoints for group_id, rule in rules.items() if is_member(rule, each)}
+    _join(session, tenant_id, wanted - present)
+    for group_id in rules:
+        gone = [endpoint_id for endpoint_id, of in present - wanted if of == group_id]
+        if gone:
+            session.execute(delete(members).where(members.group_id == group_id, members.endpoint_id.in_(gone)))
+
+
+def _join(session: Session, tenant_id: TenantId, pairs: Iterable[tuple[UUID, UUID]]) -> None:
+    rows = [{"tenant_id": tenant_id, "endpoint_id": each, "group_id": group} for each, group in pairs]
+    if rows:
+        session.execute(insert(EndpointGroupMember), rows)
+
+
+def _advance_rules(session: Session, tenant_id: TenantId) -> int:
+    """One batch further with the rules that are new: all endpoints are asked, in the order of their addresses."""
+    pending = session.scalars(
+        select(EndpointGroup)
+        .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule_cursor.is_not(None))
+        .order_by(EndpointGroup.rule_cursor)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).all()
+    if not pending:
+        return 0
+    group = pending[0]
+    query = (
+        select(Endpoint)
+        .where(Endpoint.tenant_id == tenant_id, Endpoint.mac > group.rule_cursor)
+        .order_by(Endpoint.mac)
+        .limit(BATCH)
+    )
+    found = session.scalars(query).all()
+    rule = _compiled(group.id, group.rule)
+    if rule is not None:
+        _assign(session, tenant_id, found, {group.id: rule})
+    group.rule_cursor = found[-1].mac if len(found) == BATCH else None
+    session.flush()
+    return max(1, len(found))

@@ -1,0 +1,110 @@
+"""The unknown-device inbox: what was discovered waits for a decision, which can be made for many at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.endpoints import repository, work
+from nac.endpoints.repository import Filter, Listed
+from nac.endpoints.service import EndpointNotFound, require_lasting
+from nac.errors import InvalidInput
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models.endpoint import EndpointStatus
+from nac.validation import require_future, require_mac
+
+Action = Literal["approve", "block", "ignore"]
+_STATUS: dict[Action, EndpointStatus] = {"approve": "active", "block": "blocked", "ignore": "ignored"}
+# What one transaction may change; a cell takes some 10,000 changes a second.
+MAX_CLASSIFIED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    action: Action
+    # Of those that are approved.
+    groups: tuple[str, ...] = ()
+    valid_until: datetime | None = None
+    allow_random: bool = False
+
+
+def classify(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    wanted: Filter,
+    decision: Decision,
+    dry_run: bool = False,
+) -> Sequence[Listed]:
+    """Decide about the discovered endpoints that `wanted` means, all or none; returns them as they were found.
+
+    Addresses that are named may be of ignored endpoints, too. Raises EndpointNotFound where one is neither, and
+    RandomAddress for those that would be approved by an address that they made up. `dry_run` changes nothing.
+    """
+    valid_until = require_future(decision.valid_until)
+    if decision.action != "approve" and (decision.groups or valid_until):
+        raise InvalidInput("Only what is approved has groups and an end.", place="groups", remedy="Leave them out.")
+    found = _find(session, tenant_id, wanted)
+    if decision.action == "approve":
+        require_lasting([endpoint.mac for endpoint, _ in found], allow_random=decision.allow_random)
+    ENDPOINT_GROUPS.join(
+        session,
+        tenant_id=tenant_id,
+        member_ids=() if dry_run else [endpoint.id for endpoint, _ in found],
+        names=decision.groups,
+    )
+    if dry_run or not found:
+        return found
+    for endpoint, _ in found:
+        endpoint.status = _STATUS[decision.action]
+        endpoint.valid_until = valid_until
+    session.flush()
+    macs = [endpoint.mac for endpoint, _ in found]
+    work.enqueue(session, tenant_id=tenant_id, macs=macs)
+    audit.append(
+        session,
+        actor=actor,
+        action=f"endpoint.{decision.action}",
+        target=display_mac(macs[0]) if len(macs) == 1 else f"{len(macs)} endpoints",
+        tenant_id=tenant_id,
+        after={
+            "macs": [display_mac(mac) for mac in macs],
+            "groups": sorted(decision.groups),
+            "valid_until": valid_until and valid_until.isoformat(),
+            "allow_random": decision.allow_random,
+        },
+    )
+    return found
+
+
+def _find(session: Session, tenant_id: TenantId, wanted: Filter) -> Sequence[Listed]:
+    macs = tuple(require_mac(mac) for mac in wanted.macs)
+    statuses = ("discovered", "ignored") if macs else ("discovered",)
+    narrowed = Filter(
+        macs=macs,
+        statuses=statuses,
+        vendor=wanted.vendor,
+        profile=wanted.profile,
+        text=wanted.text,
+        site=wanted.site,
+        seen_since=wanted.seen_since,
+        random=wanted.random,
+    )
+    found = repository.list_page(session, tenant_id, narrowed, after_mac="", limit=MAX_CLASSIFIED + 1, lock=True)
+    if len(found) > MAX_CLASSIFIED:
+        raise InvalidInput(
+            f"These are more than {MAX_CLASSIFIED} endpoints.", place="filter", remedy="Narrow it, and do it in parts."
+        )
+    if missing := sorted(set(macs) - {endpoint.mac for endpoint, _ in found}):
+        raise EndpointNotFound(
+            f"Not in the inbox: {', '.join(map(display_mac, missing))}.",
+            place="mac",
+            remedy="They are listed by: ./admit endpoint inbox",
+        )
+    return found

@@ -1,0 +1,71 @@
+"""Passphrases of devices and of groups of them (iPSK, PPSK, DPSK: a WPA2 passphrase for each device).
+
+A device's own comes before its group's. They are stored sealed and shown once: to whoever sets one.
+"""
+
+import secrets
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.endpoints import service
+from nac.errors import InvalidInput
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models import Endpoint, EndpointGroup
+from nac.sealing import Seal
+
+# Without those that are mistaken for each other. 20 of 31 are 99 bits.
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_GENERATED = 20
+# IEEE 802.11-2020 J.4.1: 8 to 63 characters of ASCII, 32 to 126.
+_SHORTEST, _LONGEST = 8, 63
+
+
+def generate_passphrase() -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_GENERATED))
+
+
+def require_passphrase(text: str) -> str:
+    if not _SHORTEST <= len(text) <= _LONGEST or not text.isascii() or not text.isprintable():
+        # Not shown: it may be one all but for a character.
+        raise InvalidInput(
+            "That is no passphrase of a wireless network.",
+            place="psk",
+            remedy=f"Use {_SHORTEST} to {_LONGEST} printable ASCII characters, or have one generated.",
+        )
+    return text
+
+
+def set_endpoint_psk(
+    session: Session, *, actor: str, tenant_id: TenantId, mac: str, passphrase: str | None, seal: Seal
+) -> Endpoint:
+    """None takes it away."""
+    endpoint = service.require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    context = f"endpoint-psk:{endpoint.id}"
+    endpoint.psk_sealed = _sealed(passphrase, seal, context)
+    session.flush()
+    _audit(session, actor, tenant_id, "endpoint.set-psk", display_mac(endpoint.mac), passphrase)
+    return endpoint
+
+
+def set_group_psk(
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, passphrase: str | None, seal: Seal
+) -> EndpointGroup:
+    """None takes it away."""
+    group = ENDPOINT_GROUPS.require(session, tenant_id=tenant_id, name=name)
+    group.psk_sealed = _sealed(passphrase, seal, f"endpoint-group-psk:{group.id}")
+    session.flush()
+    _audit(session, actor, tenant_id, "endpoint-group.set-psk", name, passphrase)
+    return group
+
+
+def _sealed(passphrase: str | None, seal: Seal, context: str) -> bytes | None:
+    return None if passphrase is None else seal(require_passphrase(passphrase).encode(), context)
+
+
+def _audit(session: Session, actor: str, tenant_id: TenantId, action: str, target: str, passphrase: str | None) -> None:
+    """That there is one, never which."""
+    after = {"psk": passphrase is not None}
+    audit.append(session, actor=actor, action=action, target=target, tenant_id=tenant_id, after=after)

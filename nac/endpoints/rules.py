@@ -1,0 +1,99 @@
+"""Groups by rule: a condition, in the language of policies, over what is known of an endpoint. The worker works it out.
+
+A rule reads nothing that changes by itself (time, posture that goes stale) and no group, so there are no circles and
+membership follows from the endpoint alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nac.endpoint_facts import CHANGING, NAMES, endpoint_value
+from nac.engine import ComparisonTrace, Mistake, Policy, PolicyErrors, Request, compile_policy, decide
+from nac.errors import InvalidInput
+from nac.mac import is_random_mac
+from nac.models import Endpoint
+from nac.packet_values import Values
+from nac.replica.compile import attribute_texts, posture_values
+from nac.replica.records import EndpointRecord
+
+_ATTRIBUTE = "endpoint.attribute."
+_FOUND_OUT = NAMES - CHANGING
+READABLE = frozenset(("mac", "mac.random", "endpoint.name", *_FOUND_OUT))
+# Of one tenant: each is asked for each endpoint.
+MAX_RULES = 200
+
+
+class InvalidRule(InvalidInput):
+    """The rule of the group has mistakes; nothing was stored."""
+
+    def __init__(self, mistakes: tuple[Mistake, ...]) -> None:
+        super().__init__("; ".join(str(mistake) for mistake in mistakes), place="rule")
+        self.mistakes = mistakes
+
+
+def compile_rule(condition: object) -> Policy:
+    """One that permits the group's members. Raises InvalidRule with every mistake."""
+    document = {"rules": [{"id": "member", "name": "member", "when": condition, "then": {"verdict": "permit"}}]}
+    try:
+        policy = compile_policy(document)
+    except PolicyErrors as errors:
+        mistakes = tuple(Mistake(_within(mistake.place), mistake.message) for mistake in errors.mistakes)
+        raise InvalidRule(mistakes) from errors
+    unreadable = sorted(
+        name for name in policy.rules[0].reads if name not in READABLE and not name.startswith(_ATTRIBUTE)
+    )
+    if unreadable:
+        raise InvalidRule(tuple(Mistake("", _why_not(name)) for name in unreadable))
+    return policy
+
+
+def is_member(policy: Policy, endpoint: Endpoint) -> bool:
+    return decide(policy, Request(facts(endpoint), 0)).permitted
+
+
+def why(policy: Policy, endpoint: Endpoint) -> tuple[ComparisonTrace, ...]:
+    """The comparisons on account of which it is a member."""
+    return decide(policy, Request(facts(endpoint), 0), trace=True).trace[-1].because
+
+
+def facts(endpoint: Endpoint) -> Mapping[str, Values]:
+    record = record_of(endpoint)
+    found: dict[str, Values] = {"mac": (endpoint.mac,), "mac.random": (is_random_mac(endpoint.mac),)}
+    if endpoint.name:
+        found["endpoint.name"] = (endpoint.name,)
+    for name in _FOUND_OUT:
+        value = endpoint_value(record, name, 0)
+        if value:
+            found[name] = value
+    for name, text in record.attributes.items():
+        found[_ATTRIBUTE + name] = (text,)
+    return found
+
+
+def record_of(endpoint: Endpoint) -> EndpointRecord:
+    """As the cell knows it, without its groups and passphrase."""
+    seen: Any = endpoint.first_seen_at
+    return EndpointRecord(
+        str(endpoint.id),
+        endpoint.name,
+        endpoint.status,
+        (),
+        0,
+        attribute_texts(endpoint.attributes),
+        endpoint.vendor,
+        endpoint.profile,
+        endpoint.profile_confidence,
+        endpoint.os,
+        int(seen.timestamp()) if seen else 0,
+        posture=posture_values(endpoint.posture),
+    )
+
+
+def _within(place: str) -> str:
+    return place.removeprefix("rules[0].when").removeprefix(".")
+
+
+def _why_not(name: str) -> str:
+    if name == "endpoint.group":
+        return "endpoint.group: a rule cannot go by groups, because two could go by each other"
+    return f"{name}: a rule of a group reads only {', '.join(sorted(READABLE))} and {_ATTRIBUTE}<name>"

@@ -1,0 +1,39 @@
+"""What the worker has to look at: written by whoever changes what vendor, profile or a group's rule go by."""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from sqlalchemy import delete, func, insert, select, text
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import EndpointWork
+
+_TENANTS = text("SELECT tenants_with_endpoint_work()")
+
+
+def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
+    """Within a second of the commit the worker looks at these addresses."""
+    rows = [{"tenant_id": tenant_id, "mac": mac} for mac in macs]
+    if rows:
+        session.execute(insert(EndpointWork), rows)
+
+
+def tenants(session: Session) -> Sequence[UUID]:
+    """Those that there is work for. As admit_worker."""
+    return session.scalars(_TENANTS).all()
+
+
+def begin(session: Session, *, tenant_id: TenantId) -> bool:
+    """Take the tenant's work until the transaction ends; False where another worker has it."""
+    lock = func.pg_try_advisory_xact_lock(func.hashtext("endpoint_work"), func.hashtext(str(tenant_id)))
+    return bool(session.scalar(select(lock)))
+
+
+def take(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
+    """The addresses that came first, taken off the list. What is appended meanwhile stays for the next turn."""
+    oldest = (
+        select(EndpointWork.id).where(EndpointWork.tenant_id == tenant_id).order_by(EndpointWork.id).limit(limit)
+    ).scalar_subquery()
+    taken = delete(EndpointWork).where(EndpointWork.tenant_id == tenant_id, EndpointWork.id.in_(oldest))
+    return set(session.scalars(taken.returning(EndpointWork.mac)))

@@ -1,0 +1,141 @@
+"""What kind of device it is: clues of `profiles/*.toml` that hold, put together to a confidence that explains itself.
+
+A clue alone makes us `weight` percent sure. Of each field the strongest clue counts; those of different fields add up
+as independent ones do: what is left of the doubt is the product of their doubts. What speaks for another profile counts
+half against it. So each figure follows from the reasons that are kept with it.
+"""
+
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from nac.mac import is_random_mac
+from nac.profiling.evidence import KEYS, Evidence
+
+# Nobody is certain: 100 is kept for what a person says.
+MOST = 99
+# Below it, nothing is claimed.
+LEAST = 20
+_FIELDS = frozenset(("vendor", "random", *(f"{source}.{key}" for source, key in KEYS)))
+_TESTS = ("equals", "starts_with", "ends_with", "contains")
+
+
+class Clue(NamedTuple):
+    profile: str
+    field: str
+    test: str
+    # Case-folded; any of them.
+    words: tuple[str, ...]
+    weight: int
+    os: str
+    # The value itself tells the model.
+    model: bool
+
+    def holds(self, folded: str) -> bool:
+        match self.test:
+            case "equals":
+                return folded in self.words
+            case "starts_with":
+                return folded.startswith(self.words)
+            case "ends_with":
+                return folded.endswith(self.words)
+            case _:
+                return any(word in folded for word in self.words)
+
+
+class Reason(NamedTuple):
+    profile: str
+    field: str
+    value: str
+    weight: int
+
+
+class Finding(NamedTuple):
+    """`profile` "" and confidence 0 where nothing speaks for any; what speaks for others is among `why`, too."""
+
+    profile: str = ""
+    confidence: int = 0
+    os: str = ""
+    model: str = ""
+    why: tuple[Reason, ...] = ()
+
+
+class Profiles(NamedTuple):
+    # Name to what it is called.
+    titles: Mapping[str, str]
+    clues: Mapping[str, tuple[Clue, ...]]
+
+    def classify(self, *, mac: str, vendor: str, evidence: Iterable[Evidence]) -> Finding:
+        """`mac` as 12 hex digits; never raises, whatever the values are."""
+        told = [("vendor", vendor), ("random", "true" if is_random_mac(mac) else "")]
+        told += [(f"{each.source}.{each.key}", each.value) for each in evidence]
+        # The strongest clue of each profile and field.
+        held: defaultdict[str, dict[str, tuple[Clue, str]]] = defaultdict(dict)
+        for field, value in told:
+            folded = value.casefold()
+            for clue in self.clues.get(field, ()) if value else ():
+                known = held[clue.profile].get(field) if clue.profile in held else None
+                if clue.holds(folded) and (known is None or known[0].weight < clue.weight):
+                    held[clue.profile][field] = clue, value
+        return _finding(held)
+
+
+def _finding(held: Mapping[str, Mapping[str, tuple[Clue, str]]]) -> Finding:
+    if not held:
+        return Finding()
+    sure = {profile: _together(clue.weight for clue, _ in clues.values()) for profile, clues in held.items()}
+    ranked = sorted(sure, key=lambda profile: (-sure[profile], profile))
+    best = ranked[0]
+    against = sure[ranked[1]] / 2 if len(ranked) > 1 else 0
+    confidence = round(100 * min(MOST / 100, sure[best] * (1 - against)))
+    own = sorted(held[best].values(), key=lambda each: (-each[0].weight, each[0].field))
+    why = tuple(
+        Reason(profile, clue.field, value, clue.weight)
+        for profile in ranked
+        for clue, value in sorted(held[profile].values(), key=lambda each: (-each[0].weight, each[0].field))
+    )
+    if confidence < LEAST:
+        return Finding(why=why)
+    os = next((clue.os for clue, _ in own if clue.os), "")
+    model = next((value for clue, value in own if clue.model), "")
+    return Finding(best, confidence, os, model, why)
+
+
+def _together(weights: Iterable[int]) -> float:
+    doubt = 1.0
+    for weight in weights:
+        doubt *= 1 - weight / 100
+    return 1 - doubt
+
+
+@cache
+def packaged_profiles() -> Profiles:
+    """Those of this version; a mistake in a file is a ValueError that names it."""
+    titles = {}
+    clues: defaultdict[str, list[Clue]] = defaultdict(list)
+    for file in sorted(files("nac.profiling").joinpath("profiles").iterdir(), key=lambda entry: entry.name):
+        profile = file.name.removesuffix(".toml")
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        titles[profile] = str(document["title"])
+        for number, entry in enumerate(document["clue"]):
+            clue = _clue(profile, entry, place=f"{file.name}: clue {number + 1}")
+            clues[clue.field].append(clue)
+    return Profiles(titles, {field: tuple(found) for field, found in clues.items()})
+
+
+def _clue(profile: str, entry: Mapping[str, Any], *, place: str) -> Clue:
+    tests = [test for test in _TESTS if test in entry]
+    known = {"field", "weight", "os", "model", *_TESTS}
+    if entry.keys() - known or len(tests) != 1:
+        raise ValueError(f"{place}: needs one of {', '.join(_TESTS)}, and nothing but {', '.join(sorted(known))}")
+    if entry["field"] not in _FIELDS:
+        raise ValueError(f"{place}: there is no field {entry['field']!r}")
+    if not 0 < entry["weight"] < 100:
+        raise ValueError(f"{place}: the weight is a percentage between 0 and 100")
+    words = tuple(str(word).casefold() for word in entry[tests[0]])
+    return Clue(
+        profile, entry["field"], tests[0], words, entry["weight"], entry.get("os", ""), bool(entry.get("model"))
+    )

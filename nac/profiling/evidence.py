@@ -1,0 +1,148 @@
+"""What a packet says of the device behind it: DHCP options, LLDP, CDP, User-Agent, a switch's own classification.
+
+All of it is the device's or the NAS's word. Every function here is total: whatever comes, there is an answer, and it is
+bounded (`KEYS` are all the keys that a device can have, each of at most `MAX_VALUE` characters).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from nac.packet_values import Pairs
+from nac.profiling import sensor
+from nac.profiling.sensor import Tlv
+
+MAX_VALUE = 255
+
+
+class Evidence(NamedTuple):
+    # dhcp | lldp | cdp | http | radius
+    source: str
+    key: str
+    value: str
+
+
+def _text(octets: bytes) -> str:
+    return _clean(octets.decode("utf-8", "replace"))
+
+
+def _clean(text: str) -> str:
+    """One line that a terminal and PostgreSQL take."""
+    return "".join(c if c.isprintable() else " " for c in text[: 2 * MAX_VALUE]).strip()[:MAX_VALUE]
+
+
+def _numbers(octets: bytes) -> str:
+    """RFC 2132 9.8: a list of option codes; "1,3,6"."""
+    return ",".join(map(str, octets))[:MAX_VALUE].rstrip(",")
+
+
+def _fqdn(octets: bytes) -> str:
+    """RFC 4702 2: flags and two result codes, then the name; bit E of the flags says that it is in DNS wire form."""
+    if len(octets) < 4:
+        return ""
+    if not octets[0] & 4:
+        return _text(octets[3:])
+    labels, at = [], 3
+    while at < len(octets) and 0 < octets[at] < 64:
+        labels.append(octets[at + 1 : at + 1 + octets[at]])
+        at += 1 + octets[at]
+    return _text(b".".join(labels))
+
+
+def _lldp_capabilities(octets: bytes) -> str:
+    """IEEE 802.1AB 8.5.8: what the system can do, then what of it is switched on."""
+    return _bits(int.from_bytes(octets[2:4] if len(octets) >= 4 else octets[:2]), _LLDP_CAPABILITIES)
+
+
+def _cdp_capabilities(octets: bytes) -> str:
+    return _bits(int.from_bytes(octets[:4]), _CDP_CAPABILITIES)
+
+
+def _bits(value: int, names: tuple[str, ...]) -> str:
+    return ",".join(name for place, name in enumerate(names) if value >> place & 1)
+
+
+_LLDP_CAPABILITIES = ("other", "repeater", "bridge", "wlan-ap", "router", "telephone", "docsis", "station")
+_CDP_CAPABILITIES = ("router", "bridge", "source-route-bridge", "switch", "host", "igmp", "repeater", "phone")
+
+_TLVS: Mapping[tuple[str, int], tuple[str, Callable[[bytes], str]]] = {
+    # RFC 2132 3.14, 9.8, 9.13.
+    ("dhcp", 12): ("hostname", _text),
+    ("dhcp", 55): ("parameters", _numbers),
+    ("dhcp", 60): ("class", _text),
+    ("dhcp", 81): ("fqdn", _fqdn),
+    # IEEE 802.1AB 8.5.
+    ("lldp", 5): ("name", _text),
+    ("lldp", 6): ("description", _text),
+    ("lldp", 7): ("capabilities", _lldp_capabilities),
+    ("cdp", 1): ("name", _text),
+    ("cdp", 4): ("capabilities", _cdp_capabilities),
+    ("cdp", 5): ("version", _text),
+    ("cdp", 6): ("platform", _text),
+    ("http", 1): ("user-agent", _text),
+}
+# What a NAS found out by itself, in plain text.
+_PLAIN: Mapping[str, tuple[str, str]] = {
+    "Aruba-Device-Type": ("radius", "device-type"),
+    "Ruckus-Client-Device-Type": ("radius", "device-type"),
+    "Ruckus-Client-Host-Name": ("radius", "hostname"),
+    "Ruckus-Client-Os-Type": ("radius", "os"),
+    "Ruckus-Client-Os-Class": ("radius", "os-class"),
+}
+# Of a Cisco wireless controller's device classifier, as Cisco-AVPair.
+_AVPAIRS: Mapping[str, tuple[str, str]] = {
+    "dc-profile-name": ("radius", "device-type"),
+    "dc-device-name": ("radius", "device-name"),
+    "dc-device-class-tag": ("radius", "device-class"),
+}
+_INTERESTING = frozenset((sensor.ATTRIBUTE, "Cisco-AVPair", "User-Name", *_PLAIN))
+# Windows signs in as "host/<name>" or "DOMAIN\\NAME$" where the machine itself does.
+_MACHINE_PREFIX, _MACHINE_SUFFIX = "host/", "$"
+KEYS = frozenset(
+    (
+        *((source, key) for (source, _), (key, _) in _TLVS.items()),
+        *_PLAIN.values(),
+        *_AVPAIRS.values(),
+        ("radius", "machine"),
+    )
+)
+
+
+def interesting_pairs(pairs: Pairs) -> Pairs:
+    """Those that evidence is read out of: cheap to find, and the same as long as a device says the same."""
+    return tuple([pair for pair in pairs if pair[0] in _INTERESTING and _says_something(*pair)])
+
+
+def _says_something(name: str, value: str) -> bool:
+    if name == "User-Name":
+        return value.startswith(_MACHINE_PREFIX) or value.endswith(_MACHINE_SUFFIX)
+    return name != "Cisco-AVPair" or value.partition("=")[0] in _AVPAIRS
+
+
+def read_evidence(pairs: Pairs) -> tuple[Evidence, ...]:
+    """Of the attributes of one packet; the last value where a key comes twice, in the order of the keys."""
+    found: dict[tuple[str, str], str] = {}
+    for name, value in interesting_pairs(pairs):
+        each = _of_attribute(name, value)
+        if each is not None and each.value:
+            found[each.source, each.key] = each.value
+    return tuple(Evidence(source, key, found[source, key]) for source, key in sorted(found))
+
+
+def _of_attribute(name: str, value: str) -> Evidence | None:
+    if name == sensor.ATTRIBUTE:
+        tlv = sensor.read_tlv(value)
+        return None if tlv is None else _of_tlv(tlv)
+    if name == "Cisco-AVPair":
+        key, _, rest = value.partition("=")
+        return Evidence(*_AVPAIRS[key], _clean(rest))
+    if name == "User-Name":
+        return Evidence("radius", "machine", _clean(value))
+    return Evidence(*_PLAIN[name], _clean(value))
+
+
+def _of_tlv(tlv: Tlv) -> Evidence | None:
+    known = _TLVS.get((tlv.source, tlv.type))
+    if known is None:
+        return None
+    key, read = known
+    return Evidence(tlv.source, key, read(tlv.value))

@@ -1,0 +1,82 @@
+"""How many live sessions a device and a name have, in the replica of the cells whose tenants' policies ask for it.
+
+The shipper tells of every start and end through the change feed, in the transaction that stores it, so that a count is
+live as any other change is. What that leaves out (sessions that begin with an Interim-Update, NASes that restart) and
+what comes while a policy begins to ask is made good by counting anew, every `RECOUNT_SECONDS`.
+"""
+
+import time
+from collections.abc import Collection, Mapping
+
+import psycopg
+
+from nac.replica.writer import WriteBatch
+
+NOUN = "session"
+RECOUNT_SECONDS = 60.0
+# After a policy has begun to ask: what was shipped meanwhile did not know of it.
+SETTLE_SECONDS = 2.0
+
+_ASKING = """
+SELECT DISTINCT p.tenant_id::text
+FROM policies p
+JOIN policy_versions v ON v.policy_id = p.id AND v.tenant_id = p.tenant_id AND v.number = p.published_version
+WHERE v.document::text LIKE '%"session.count.%'
+"""
+_OF_SOME = "SELECT key, live FROM live_session_counts(%s, %s::macaddr[], %s)"
+_OF_ALL = """
+SELECT key, count(*) FROM sessions CROSS JOIN LATERAL (
+    VALUES ('m' || replace(mac::text, ':', '')), ('u' || nullif(lower(identity), ''))
+) named (key)
+WHERE tenant_id = %(tenant)s AND stopped_at IS NULL AND key IS NOT NULL GROUP BY key
+"""
+TELL = "SELECT tell_session_changes(%s::uuid[], %s)"
+
+
+def address_key(mac: str) -> str:
+    return f"m{mac}"
+
+
+def name_key(identity: str) -> str:
+    """As PostgreSQL's lower() has it, for the names that RADIUS carries."""
+    return f"u{identity.lower()}"
+
+
+class SessionCounts:
+    """Belongs to the thread that follows the replica; `counted` may be read by any."""
+
+    def __init__(self) -> None:
+        # Ids of the tenants whose policies ask.
+        self.counted: frozenset[str] = frozenset()
+        self._due_at = 0.0
+
+    def count_soon(self) -> None:
+        """A policy changed, or everything is loaded anew."""
+        self._due_at = 0.0
+
+    def recount_if_due(self, cursor: psycopg.Cursor, batch: WriteBatch, tenants: Mapping[str, int]) -> None:
+        """`tenants` are the cell's, id to number."""
+        now = time.monotonic()
+        if now < self._due_at:
+            return
+        asking = frozenset(tenant_id for (tenant_id,) in cursor.execute(_ASKING.encode()).fetchall()) & tenants.keys()
+        for tenant_id in (asking | self.counted) & tenants.keys():
+            batch.clear_session_counts(tenants[tenant_id])
+        for tenant_id in asking:
+            for key, live in cursor.execute(_OF_ALL, {"tenant": tenant_id}):
+                batch.put_session_count(tenants[tenant_id], key, live)
+        self._due_at = now + (RECOUNT_SECONDS if asking == self.counted else SETTLE_SECONDS)
+        self.counted = asking
+
+    def refresh(
+        self, cursor: psycopg.Cursor, batch: WriteBatch, tenant_id: str, number: int, keys: Collection[str]
+    ) -> None:
+        """Bring these counts to what the sessions are now."""
+        gone = set(keys)
+        macs = [key[1:] for key in keys if key[:1] == "m"]
+        names = [key[1:] for key in keys if key[:1] == "u"]
+        for key, live in cursor.execute(_OF_SOME, (tenant_id, macs, names)):
+            batch.put_session_count(number, key, live)
+            gone.discard(key)
+        for key in gone:
+            batch.delete_session_count(number, key)

@@ -1,0 +1,141 @@
+"""What the replica holds of an endpoint: what was found out, groups by rule, posture, passphrase; as it changes."""
+
+import json
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints import group_rules, passphrases
+from nac.endpoints import service as endpoints
+from nac.groups import ENDPOINT_GROUPS
+from nac.replica.store import ReplicaWriter
+from nac.secrets import MasterKeyFile, SealedForAnotherKey, Sealer
+from radius.agent.alarms import Alarms
+from radius.agent.sync import ReplicaSync
+from radius.module.passphrases import PassphraseOpener
+from tests.agent.rows import add_endpoint
+from tests.factories.tenancy import ACTOR
+from tests.replica.contents import view_of
+
+MAC = "001ba9010203"
+
+
+def record(replica, tenant, mac=MAC):
+    with replica.view as view:
+        return view.endpoint(tenant.number, mac)
+
+
+@pytest.fixture
+def change(app_engine: Engine, alpha):
+    def change(service, **given):
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            return service(session, actor=ACTOR, tenant_id=alpha.id, **given)
+
+    return change
+
+
+def test_what_was_found_out_is_mirrored(owner, alpha, replica):
+    add_endpoint(owner, alpha, MAC)
+    posture = {"mdm.compliant": {"value": True, "source": "mdm", "at": 7, "until": 99}}
+    owner.execute(
+        "UPDATE endpoints SET status = 'discovered', vendor = 'Brother', found_profile = 'printer', "
+        "found_confidence = 72, os = 'linux', first_seen_at = to_timestamp(7), posture = %s",
+        (json.dumps(posture),),
+    )
+    found = record(replica.catch_up(), alpha)
+    assert (found.status, found.vendor, found.profile, found.confidence, found.os, found.first_seen, found.posture) == (
+        "discovered",
+        "Brother",
+        "printer",
+        72,
+        "linux",
+        7,
+        {"mdm.compliant": (True, 99)},
+    )
+    owner.execute("UPDATE endpoints SET set_profile = 'camera'")
+    found = record(replica.catch_up(), alpha)
+    assert (found.profile, found.confidence) == ("camera", 100)
+
+
+def test_groups_by_rule_are_told_apart(owner, alpha, replica, change):
+    add_endpoint(owner, alpha, MAC, groups=("chosen",))
+    change(ENDPOINT_GROUPS.create, name="ruled")
+    change(group_rules.set_rule, name="ruled", rule={"all": []})
+    owner.execute(
+        "INSERT INTO endpoint_group_members SELECT e.tenant_id, e.id, g.id FROM endpoints e, endpoint_groups g "
+        "WHERE g.name = 'ruled'"
+    )
+    found = record(replica.catch_up(), alpha)
+    assert (found.groups, found.rule_groups) == (("chosen",), ("ruled",))
+
+
+@pytest.fixture
+def sealed(app_engine, cell_engine, platform, alpha, tmp_path, change):
+    """A replica that seals with a cell's key what the master key had sealed, and the module's way to open it."""
+    master = Sealer(MasterKeyFile.create(tmp_path / "master.key"))
+    cell = Sealer(MasterKeyFile.create(tmp_path / "cell.key"))
+    alarms = Alarms()
+    with ReplicaWriter(tmp_path / "sealed") as writer:
+        sync = ReplicaSync(
+            platform.cell_id,
+            cell_engine,
+            writer,
+            dictionary=None,
+            reseal=lambda sealed, context: cell.seal(master.open(sealed, context), context),
+            alarms=alarms,
+        )
+        opener = PassphraseOpener(str(tmp_path / "cell.key"))
+
+        def passphrase(mac=MAC):
+            while sync.catch_up():
+                continue
+            with view_of(writer) as view:
+                return opener(view.endpoint(alpha.number, mac))
+
+        change(endpoints.add_endpoint, mac=MAC)
+        yield master, passphrase, alarms
+
+
+def test_passphrase_of_the_device_comes_before_its_groups(sealed, change):
+    master, passphrase, _ = sealed
+    assert passphrase() == ""
+    for name in ("a-group", "b-group"):
+        change(ENDPOINT_GROUPS.create, name=name)
+        change(passphrases.set_group_psk, name=name, passphrase=f"passphrase of {name}", seal=master.seal)
+    change(endpoints.set_groups, mac=MAC, groups=["a-group", "b-group"])
+    assert passphrase() == "passphrase of a-group"
+    change(passphrases.set_endpoint_psk, mac=MAC, passphrase="the device's own", seal=master.seal)
+    assert passphrase() == "the device's own"
+    change(passphrases.set_endpoint_psk, mac=MAC, passphrase=None, seal=master.seal)
+    assert passphrase() == "passphrase of a-group"
+
+
+def test_new_passphrase_of_a_group_reaches_every_member(sealed, change):
+    master, passphrase, _ = sealed
+    change(ENDPOINT_GROUPS.create, name="sensors")
+    change(passphrases.set_group_psk, name="sensors", passphrase="the first one", seal=master.seal)
+    macs = [MAC, "001ba9010204"]
+    change(endpoints.add_endpoint, mac=macs[1])
+    for mac in macs:
+        change(endpoints.set_groups, mac=mac, groups=["sensors"])
+    assert {passphrase(mac) for mac in macs} == {"the first one"}
+    change(passphrases.set_group_psk, name="sensors", passphrase="the second one", seal=master.seal)
+    assert {passphrase(mac) for mac in macs} == {"the second one"}
+    change(passphrases.set_group_psk, name="sensors", passphrase=None, seal=master.seal)
+    assert {passphrase(mac) for mac in macs} == {""}
+
+
+def test_passphrase_that_does_not_open_is_told_and_the_device_stays(sealed, change, owner, tmp_path):
+    master, passphrase, alarms = sealed
+    stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
+    change(passphrases.set_endpoint_psk, mac=MAC, passphrase="some passphrase", seal=stranger.seal)
+    assert passphrase() == ""
+    (alarm,) = alarms.standing()
+    assert "00:1b:a9:01:02:03" in alarm.detail
+    assert "some passphrase" not in alarm.detail
+    change(passphrases.set_endpoint_psk, mac=MAC, passphrase="another passphrase", seal=master.seal)
+    assert passphrase() == "another passphrase"
+    assert alarms.standing() == []
+    with pytest.raises(SealedForAnotherKey):
+        master.open(stranger.seal(b"x", "c"), "c")

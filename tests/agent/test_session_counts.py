@@ -1,0 +1,113 @@
+"""Live sessions in the replica: only where a policy asks, right after every start and end, and after a restart."""
+
+import pytest
+
+from radius.agent import session_counts
+from radius.agent.streams import AccountingStream
+from tests.agent.conftest import Replica
+from tests.agent.journal import AT, SECOND, accounting, drain
+from tests.agent.rows import add_policy, publish
+
+ASKS = {
+    "rules": [
+        {
+            "id": "many",
+            "name": "Too many at once",
+            "when": {"attribute": "session.count.user", "operator": "greater_than", "value": 2},
+            "then": {"verdict": "deny"},
+        }
+    ]
+}
+MAC = "maabbccddeeff"
+
+
+@pytest.fixture
+def ship(journal, replica):
+    """Ships as an agent does: told by its replica which tenants are counted; then the replica follows."""
+    shipper = journal.shipper(AccountingStream(lambda: replica.sync.session_counts.counted))
+
+    def ship(*records):
+        journal.write(*records)
+        drain(shipper)
+        replica.catch_up()
+
+    yield ship
+    shipper.close()
+
+
+def counts(replica, tenant):
+    names = (MAC, "uanna", "m000000000001", "uben")
+    with replica.view as view:
+        return {name: live for name in names if (live := view.session_count(tenant.number, name))}
+
+
+def stored(replica):
+    return len(replica.everything["session_counts"])
+
+
+def test_starts_and_ends_are_counted_as_they_are_shipped(owner, alpha, replica, ship):
+    add_policy(owner, alpha, ASKS)
+    replica.catch_up()
+    ship(
+        accounting(alpha, "Start", session="s1"), accounting(alpha, "Start", session="s2", station="00-00-00-00-00-01")
+    )
+    assert counts(replica, alpha) == {MAC: 1, "m000000000001": 1, "uanna": 2}
+    ship(accounting(alpha, "Start", session="s3", User_Name="ANNA"))
+    assert counts(replica, alpha) == {MAC: 2, "m000000000001": 1, "uanna": 3}
+    ship(accounting(alpha, "Stop", at=AT + SECOND, session="s1", seconds=1))
+    ship(accounting(alpha, "Stop", at=AT + SECOND, session="s2", seconds=1, station="00-00-00-00-00-01"))
+    assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
+    # Told again (RFC 2866 2), it is the same session.
+    ship(accounting(alpha, "Start", session="s3", User_Name="ANNA"))
+    assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
+
+
+def test_tenant_whose_policies_do_not_ask_costs_nothing(owner, alpha, make, replica, ship):
+    bravo = make("bravo")
+    add_policy(owner, alpha, ASKS)
+    add_policy(owner, bravo)
+    replica.catch_up()
+    owner.execute("DELETE FROM replica_changes")
+    ship(accounting(alpha, "Start"), accounting(bravo, "Start"))
+    assert counts(replica, alpha) == {MAC: 1, "uanna": 1}
+    assert counts(replica, bravo) == {}
+    told = owner.execute("SELECT DISTINCT tenant_id FROM replica_changes WHERE noun = 'session'").fetchall()
+    assert told == [(alpha.id,)]
+
+
+def test_policy_that_begins_to_ask_finds_the_sessions_that_are_live_and_leaves_none_behind(owner, alpha, replica, ship):
+    policy = add_policy(owner, alpha)
+    ship(accounting(alpha, "Start", session="s1"), accounting(alpha, "Start", session="s2"))
+    assert stored(replica) == 0
+    publish(owner, alpha, policy, 2, ASKS)
+    replica.catch_up()
+    assert counts(replica, alpha) == {MAC: 2, "uanna": 2}
+    publish(owner, alpha, policy, 3, {"rules": []})
+    replica.catch_up()
+    assert stored(replica) == 0
+
+
+def test_agent_that_starts_anew_counts_what_is_live(owner, alpha, platform, cell_engine, replica, ship, journal):
+    add_policy(owner, alpha, ASKS)
+    replica.catch_up()
+    ship(accounting(alpha, "Start", session="s1"))
+    # Shipped while nobody followed.
+    journal.ship(accounting(alpha, "Start", session="s2"))
+    directory = replica.writer._directory
+    replica.writer.close()
+    again = Replica(platform.cell_id, cell_engine, directory)
+    replica.writer = again.writer
+    again.catch_up()
+    assert again.sync.counters["full_loads"] == 0
+    assert counts(again, alpha) == {MAC: 2, "uanna": 2}
+
+
+def test_what_was_not_told_is_made_good_by_counting_anew(owner, alpha, replica, ship, monkeypatch):
+    monkeypatch.setattr(session_counts, "RECOUNT_SECONDS", 0.0)
+    monkeypatch.setattr(session_counts, "SETTLE_SECONDS", 0.0)
+    add_policy(owner, alpha, ASKS)
+    replica.catch_up()
+    ship(accounting(alpha, "Start", session="s1"), accounting(alpha, "Accounting-On", at=AT + SECOND))
+    replica.sync._moved_at = float("-inf")
+    replica.catch_up()
+    assert counts(replica, alpha) == {}

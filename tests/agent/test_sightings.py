@@ -1,0 +1,99 @@
+"""Every address that is seen is written down, once; what changes is work for the worker, and nothing else is."""
+
+from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS
+from radius.agent.streams import AccountingStream, AuthStream
+from tests.agent.journal import AT, SECOND, accounting, auth, drain
+
+MAC = "aa:bb:cc:dd:ee:ff"
+
+
+def sensed(number, value):
+    return "0x" + (b"dhcp-option=" + number.to_bytes(2) + len(value).to_bytes(2) + value).hex()
+
+
+def sightings(owner, columns="mac::text, method, identity, permitted, nas_port, ssid, times"):
+    return owner.execute(f"SELECT {columns} FROM endpoint_sightings ORDER BY tenant_id, mac").fetchall()
+
+
+def evidence(owner):
+    return owner.execute("SELECT source, key, value FROM endpoint_evidence ORDER BY source, key").fetchall()
+
+
+def take_work(owner):
+    """The addresses that the worker is told of."""
+    return [mac for (mac,) in owner.execute("DELETE FROM endpoint_work RETURNING mac::text").fetchall()]
+
+
+def test_authentication_tells_where_and_how(owner, alpha, journal):
+    pairs = (("Called-Station-Id", "00-10-A4-23-19-C0:Guests"),)
+    journal.ship(auth(alpha, permitted=False, pairs=pairs))
+    assert sightings(owner) == [(MAC, "mab", "aabbccddeeff", False, "1/0/3", "Guests", 1)]
+    assert take_work(owner) == [MAC]
+
+
+def test_accounting_alone_makes_a_sighting_and_leaves_what_authentication_said(owner, alpha, journal):
+    journal.ship(accounting(alpha, "Start", NAS_Port_Id="Gi1/0/7"))
+    assert sightings(owner) == [(MAC, "", "", None, "Gi1/0/7", "", 1)]
+    journal.ship(auth(alpha, at=AT + SECOND))
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + ACCOUNTING_QUIET_MICROSECONDS, seconds=1800))
+    assert sightings(owner) == [(MAC, "mab", "aabbccddeeff", True, "", "", 3)]
+
+
+def test_device_that_comes_again_is_no_work_and_soon_no_row_either(owner, alpha, journal):
+    journal.ship(auth(alpha), accounting(alpha, "Start"))
+    assert take_work(owner) == [MAC]
+    for minute in range(1, 20):
+        journal.ship(accounting(alpha, "Interim-Update", at=AT + minute * 60 * SECOND, seconds=minute * 60))
+    journal.ship(auth(alpha, at=AT + 61 * SECOND))
+    assert take_work(owner) == []
+    # One by each stream, one a minute later.
+    assert sightings(owner, "times") == [(3,)]
+
+
+def test_evidence_is_written_when_it_is_new_or_another(owner, alpha, journal):
+    hostname, parameters = sensed(12, b"BRW001"), sensed(55, bytes((1, 3, 6)))
+    journal.ship(accounting(alpha, "Start", Device_Sensor=hostname))
+    assert evidence(owner) == [("dhcp", "hostname", "BRW001")]
+    take_work(owner)
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + SECOND, seconds=1, Device_Sensor=hostname))
+    assert take_work(owner) == []
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 2 * SECOND, seconds=2, Device_Sensor=parameters))
+    assert evidence(owner) == [("dhcp", "hostname", "BRW001"), ("dhcp", "parameters", "1,3,6")]
+    assert take_work(owner) == [MAC]
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 3 * SECOND, seconds=3, Device_Sensor=sensed(12, b"NPI7")))
+    assert evidence(owner) == [("dhcp", "hostname", "NPI7"), ("dhcp", "parameters", "1,3,6")]
+
+
+def test_evidence_of_several_records_of_a_batch_is_kept(owner, alpha, journal):
+    journal.ship(
+        accounting(alpha, "Start", Device_Sensor=sensed(12, b"BRW001")),
+        accounting(alpha, "Interim-Update", at=AT + SECOND, seconds=1, Device_Sensor=sensed(60, b"Brother")),
+        accounting(alpha, "Interim-Update", at=AT + 2 * SECOND, seconds=2),
+    )
+    assert evidence(owner) == [("dhcp", "class", "Brother"), ("dhcp", "hostname", "BRW001")]
+
+
+def test_agent_that_starts_anew_repeats_no_work(owner, alpha, journal):
+    journal.ship(auth(alpha, pairs=(("User-Name", "host/pc1"),)), accounting(alpha, "Start"))
+    take_work(owner)
+    for stream in (AuthStream(), AccountingStream()):
+        journal.write(
+            auth(alpha, at=AT + SECOND, pairs=(("User-Name", "host/pc1"),)),
+            accounting(alpha, "Interim-Update", at=AT + SECOND, seconds=1),
+        )
+        drain(journal.shipper(stream))
+    assert take_work(owner) == []
+
+
+def test_evidence_that_is_malformed_is_left_out_and_its_record_is_shipped(owner, alpha, journal):
+    journal.ship(accounting(alpha, "Start", Device_Sensor="0xzz", User_Name="host/\0\x1b[2J"))
+    assert evidence(owner) == [("radius", "machine", "host/ [2J")]
+    assert journal.alarm_codes == set()
+
+
+def test_same_address_at_two_tenants_is_two_devices(owner, alpha, make, journal):
+    bravo = make("bravo")
+    journal.ship(auth(alpha), auth(bravo, permitted=False))
+    found = owner.execute("SELECT tenant_id, permitted FROM endpoint_sightings").fetchall()
+    assert dict(found) == {alpha.id: True, bravo.id: False}
+    assert len(take_work(owner)) == 2

@@ -1,0 +1,188 @@
+"""`./admit endpoint` and `endpoint-group`: what a person and a script see, and with which exit status."""
+
+import json
+
+import psycopg
+import pytest
+
+OF = ("-t", "alpha")
+BROTHER, AXIS, PHONE = "00:1b:a9:01:02:03", "00:40:8c:01:02:03", "02:aa:bb:cc:dd:ee"
+
+
+@pytest.fixture
+def seen(alpha, database):
+    """Three devices that the worker has made endpoints of."""
+    with psycopg.connect(database.owner_url) as connection:
+        for mac, vendor, profile in ((BROTHER, "Brother", "printer"), (AXIS, "Axis", "camera"), (PHONE, "", "mobile")):
+            connection.execute(
+                "INSERT INTO endpoints (tenant_id, mac, status, vendor, found_profile, found_confidence, found_why) "
+                "SELECT id, %s, 'discovered', %s, %s, 75, %s FROM tenants",
+                (
+                    mac,
+                    vendor,
+                    profile,
+                    json.dumps([{"profile": profile, "field": "vendor", "value": vendor, "weight": 75}]),
+                ),
+            )
+            connection.execute(
+                "INSERT INTO endpoint_sightings "
+                "(tenant_id, mac, last_seen_at, site_id, nas_port, method, identity, permitted, times) "
+                "SELECT tenant_id, %s, now(), id, 'Gi1/0/7', 'mab', 'x', false, 3 FROM sites",
+                (mac,),
+            )
+        connection.execute(
+            "INSERT INTO endpoint_evidence SELECT id, %s, 'dhcp', 'hostname', 'BRW1', now() FROM tenants", (BROTHER,)
+        )
+    return alpha
+
+
+def macs(found):
+    return [row["mac"] for row in found]
+
+
+def test_inbox_tells_what_a_decision_goes_by(seen):
+    rows = seen.json("endpoint", "inbox", *OF)
+    assert macs(rows) == [BROTHER, AXIS, PHONE]
+    assert [row["random"] for row in rows] == [False, False, True]
+    first = {
+        name: rows[0][name]
+        for name in ("vendor", "profile", "confidence", "site", "port", "method", "permitted", "times")
+    }
+    assert first == {
+        "vendor": "Brother",
+        "profile": "printer",
+        "confidence": 75,
+        "site": "main",
+        "port": "Gi1/0/7",
+        "method": "mab",
+        "permitted": False,
+        "times": 3,
+    }
+    assert macs(seen.json("endpoint", "inbox", *OF, "--profile", "camera", "--site", "main")) == [AXIS]
+    assert macs(seen.json("endpoint", "inbox", *OF, "--after", BROTHER, "--limit", "1")) == [AXIS]
+    assert seen.json("endpoint", "list", *OF) == []
+    assert macs(seen.json("endpoint", "list", *OF, "--status", "discovered")) == [BROTHER, AXIS, PHONE]
+
+
+def test_many_are_classified_after_a_look(seen):
+    seen.json("endpoint-group", "add", "things", *OF)
+    wanted = ("endpoint", "classify", *OF, "--no-random", "--approve", "--group", "things")
+    assert macs(seen.json(*wanted, "--dry-run")) == [BROTHER, AXIS]
+    assert len(seen.json("endpoint", "inbox", *OF)) == 3
+    assert macs(seen.json(*wanted)) == [BROTHER, AXIS]
+    assert macs(seen.json("endpoint", "inbox", *OF)) == [PHONE]
+    assert macs(seen.json("endpoint", "list", *OF, "--group", "things")) == [BROTHER, AXIS]
+    seen.json("endpoint", "classify", PHONE, *OF, "--ignore")
+    assert seen.json("endpoint", "inbox", *OF) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("classify", PHONE, *OF, "--approve"), 1, "random"),
+        (("add", PHONE, *OF), 1, "--allow-random"),
+        (("classify", *OF, "--approve"), 2, "Name addresses"),
+        (("classify", BROTHER, *OF), 2, "--approve, --block or --ignore"),
+        (("classify", "00:1b:a9:09:09:09", *OF, "--block"), 1, "Not in the inbox"),
+        (("set", "00:1b:a9:09:09:09", *OF, "--name", "x"), 1, "no endpoint"),
+        (("set", BROTHER, *OF, "--psk", "short"), 1, "8 to 63"),
+        (("set", BROTHER, *OF, "--psk", "long enough", "--no-psk"), 2, "one of --psk"),
+        (("set", BROTHER, *OF, "--attribute", "floor"), 2, "KEY=VALUE"),
+        (("posture", "set", BROTHER, *OF, "compliant=true"), 1, "mdm.compliant"),
+        (("posture", "set", BROTHER, *OF, "mdm.compliant"), 2, "NAME=VALUE"),
+        (("posture", "set", BROTHER, *OF, "mdm.x=1", "--lifetime", "long"), 2, "length of time"),
+        (("list", *OF, "--after", "x"), 1, "after"),
+        (("show", "x", *OF), 1, "MAC address"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_its_exit_status(seen, arguments, status, said):
+    done = seen.run("endpoint", *arguments)
+    assert done.exit_code == status
+    assert said in done.stderr
+    assert "long enough" not in done.stderr
+
+
+def test_show_tells_all_that_is_known_and_why(seen):
+    seen.json("endpoint", "posture", "set", BROTHER, *OF, "mdm.compliant=true", "mdm.build=7", "--source", "intune")
+    shown = seen.json("endpoint", "show", BROTHER, *OF)
+    assert (shown["profile"], shown["confidence"], shown["identity"], shown["psk"]) == ("printer", 75, "x", False)
+    assert shown["why"] == [{"profile": "printer", "field": "vendor", "value": "Brother", "weight": 75}]
+    assert [(each["key"], each["value"]) for each in shown["evidence"]] == [("hostname", "BRW1")]
+    assert {name: each["value"] for name, each in shown["posture"].items()} == {"mdm.compliant": True, "mdm.build": 7}
+    table = seen.run("endpoint", "show", BROTHER, *OF).stdout
+    for line in ("printer: vendor 'Brother' (75 %)", "dhcp hostname", "BRW1", "True (of intune)"):
+        assert line in table
+
+
+def test_set_changes_what_is_given(seen):
+    seen.json("endpoint", "add", BROTHER, *OF, "--owner", "IT", "--attribute", "floor=2")
+    seen.json("endpoint", "set", BROTHER, *OF, "--name", "Printer", "--until", "2099-01-31", "--profile", "camera")
+    shown = seen.json("endpoint", "show", BROTHER, *OF)
+    assert (shown["name"], shown["owner"], shown["attributes"]) == ("Printer", "IT", {"floor": "2"})
+    assert (shown["profile"], shown["confidence"], shown["profile_set"]) == ("camera", 100, True)
+    assert shown["valid_until"] == "2099-01-31T00:00:00+00:00"
+    seen.json("endpoint", "set", BROTHER, *OF, "--no-until", "--attribute", "floor=", "--profile", "")
+    shown = seen.json("endpoint", "show", BROTHER, *OF)
+    assert (shown["valid_until"], shown["attributes"], shown["profile"]) == (None, {}, "printer")
+
+
+def test_generated_passphrase_is_shown_once(seen, database):
+    seen.json("endpoint", "add", BROTHER, *OF)
+    made = seen.json("endpoint", "set", BROTHER, *OF, "--generate-psk")["psk"]
+    assert len(made) == 20
+    shown = seen.json("endpoint", "show", BROTHER, *OF)
+    assert shown["psk"] is True
+    assert made not in json.dumps(shown)
+    with psycopg.connect(database.owner_url) as connection:
+        (sealed, audited) = connection.execute(
+            "SELECT psk_sealed, (SELECT string_agg(a::text, ' ') FROM audit_log a) FROM endpoints WHERE mac = %s",
+            (BROTHER,),
+        ).fetchone()
+    assert made.encode() not in sealed
+    assert made not in audited
+    asked = seen.run("endpoint", "set", BROTHER, *OF, "--psk", text="typed by hand\n")
+    assert asked.exit_code == 0
+    assert "typed by hand" not in asked.stdout
+
+
+def test_group_has_a_rule_and_a_passphrase(seen, tmp_path):
+    rule = tmp_path / "rule.json"
+    rule.write_text('{"attribute": "endpoint.profile", "operator": "equals", "value": "printer"}')
+    seen.json("endpoint-group", "add", "printers", *OF)
+    made = seen.json("endpoint-group", "set", "printers", *OF, "--rule", str(rule), "--generate-psk")
+    assert (json.loads(made["rule"])["value"], len(made["psk"])) == ("printer", 20)
+    (listed,) = seen.json("endpoint-group", "list", *OF)
+    assert (listed["name"], listed["psk"]) == ("printers", True)
+    rule.write_text('{"attribute": "endpoint.group", "operator": "equals", "value": "printers"}')
+    refused = seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule))
+    assert refused.exit_code == 1
+    assert "cannot go by groups" in refused.stderr
+    rule.write_text("{")
+    assert seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule)).exit_code == 1
+    assert seen.json("endpoint-group", "set", "printers", *OF, "--no-rule", "--no-psk")["rule"] == ""
+
+
+def test_what_is_exported_can_be_imported(seen, tmp_path):
+    file = tmp_path / "devices.csv"
+    file.write_text(f"mac,name,groups,attribute.floor\n{BROTHER},Printer,printers;all,2\n{AXIS},Camera,,\n")
+    refused = seen.run("endpoint", "import", str(file), *OF)
+    assert refused.exit_code == 1
+    assert "line 2: groups: there is no group 'all'" in refused.stderr
+    done = seen.json("endpoint", "import", str(file), *OF, "--make-groups")
+    assert done == {"added": 0, "changed": 2, "groups_made": ["all", "printers"]}
+    for form in ("csv", "jsonl"):
+        exported = seen.run("endpoint", "export", *OF, "--format", form)
+        assert exported.exit_code == 0
+        file.write_text(exported.stdout)
+        for mac in (BROTHER, AXIS):
+            seen.json("endpoint", "remove", mac, *OF)
+        assert seen.json("endpoint", "import", str(file), *OF)["added"] == 2
+        shown = seen.json("endpoint", "show", BROTHER, *OF)
+        assert (shown["name"], shown["groups"], shown["attributes"]) == ("Printer", ["all", "printers"], {"floor": "2"})
+
+
+def test_file_that_is_no_text_is_refused(seen, tmp_path):
+    file = tmp_path / "devices.csv"
+    file.write_bytes(b"mac\n\xff\n")
+    done = seen.run("endpoint", "import", str(file), *OF)
+    assert (done.exit_code, "not UTF-8" in done.stderr) == (1, True)

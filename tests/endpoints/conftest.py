@@ -1,0 +1,99 @@
+"""Two tenants of one cell, and a worker's turn by hand."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints.enrichment import enrich
+from nac.ids import TenantId
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.postgres import Database
+
+
+@dataclass(frozen=True)
+class Two:
+    alpha: TenantId
+    bravo: TenantId
+
+
+@pytest.fixture
+def two(app_engine: Engine, cell_engine: Engine) -> Two:
+    platform = make_platform(app_engine, cell_engine)
+    return Two(make_tenant(app_engine, platform, "alpha").id, make_tenant(app_engine, platform, "bravo").id)
+
+
+@pytest.fixture
+def tenant_id(two: Two) -> TenantId:
+    return two.alpha
+
+
+@pytest.fixture
+def who(tenant_id: TenantId) -> dict[str, object]:
+    return {"actor": ACTOR, "tenant_id": tenant_id}
+
+
+@pytest.fixture
+def session(app_engine: Engine, tenant_id: TenantId) -> Iterator[Session]:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        yield session
+
+
+@pytest.fixture
+def change(app_engine: Engine, tenant_id: TenantId) -> Callable[..., object]:
+    """Call a service in a transaction of its own."""
+
+    def change(service: Callable[..., object], **given: object) -> object:
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            return service(session, actor=ACTOR, tenant_id=tenant_id, **given)
+
+    return change
+
+
+@pytest.fixture
+def work(worker_engine: Engine, tenant_id: TenantId) -> Callable[[], int]:
+    """All that waits for the worker, as its job does it; returns how much it was."""
+
+    def work(of: TenantId = tenant_id) -> int:
+        done = 0
+        while True:
+            with session_scope(TenantScope(of), engine=worker_engine) as session:
+                batch = enrich(session, tenant_id=of)
+            if not batch:
+                return done
+            done += batch
+
+    return work
+
+
+@pytest.fixture
+def owner(database: Database, two: Two) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def see(owner: psycopg.Connection, tenant_id: TenantId) -> Callable[..., None]:
+    """As the shipper tells of an address: a sighting, evidence as (source, key, value), and work."""
+
+    def see(mac: str, *evidence: tuple[str, str, str], days_ago: float = 0, of: TenantId = tenant_id) -> None:
+        owner.execute(
+            "INSERT INTO endpoint_sightings (tenant_id, mac, first_seen_at, last_seen_at, permitted) "
+            "VALUES (%(of)s, %(mac)s, now() - %(ago)s * interval '1 day', now() - %(ago)s * interval '1 day', false) "
+            "ON CONFLICT (tenant_id, mac) DO UPDATE SET last_seen_at = excluded.last_seen_at",
+            {"of": of, "mac": mac, "ago": days_ago},
+        )
+        for source, key, value in evidence:
+            owner.execute(
+                "INSERT INTO endpoint_evidence (tenant_id, mac, source, key, value, at) "
+                "VALUES (%s, %s, %s, %s, %s, now()) "
+                "ON CONFLICT (tenant_id, mac, source, key) DO UPDATE SET value = excluded.value",
+                (of, mac, source, key, value),
+            )
+        owner.execute("INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", (of, mac))
+
+    return see

@@ -1,0 +1,255 @@
+"""What the worker makes of what is seen: endpoints, vendors, profiles, members of groups by rule."""
+
+import pytest
+from sqlalchemy import select
+
+from nac.audit import service as audit
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import enrichment, group_rules
+from nac.endpoints import service as endpoints
+from nac.endpoints import work as waiting
+from nac.endpoints.discovery import expire_discovered
+from nac.endpoints.rules import InvalidRule
+from nac.errors import Conflict
+from nac.groups import ENDPOINT_GROUPS, GroupByRule
+from nac.models import Endpoint
+
+BROTHER, AXIS, PHONE = "001ba9010203", "00408c010203", "02aabbccddee"
+HOSTNAME = ("dhcp", "hostname", "BRW001BA9")
+
+
+def rule(attribute, value, operator="equals"):
+    return {"attribute": attribute, "operator": operator, "value": value}
+
+
+def found(session, mac=BROTHER):
+    session.expire_all()
+    return session.scalars(select(Endpoint).where(Endpoint.mac == mac)).one()
+
+
+def members(session, tenant_id, name):
+    session.expire_all()
+    listed = endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=endpoints.Filter(group=name))
+    return [endpoint.mac for endpoint, _ in listed]
+
+
+def changes(owner):
+    """What cells hear of."""
+    return [key for (key,) in owner.execute("DELETE FROM replica_changes WHERE noun = 'endpoint' RETURNING key")]
+
+
+def test_address_that_is_seen_is_discovered_with_vendor_and_profile(session, see, work):
+    see(BROTHER, HOSTNAME)
+    assert work() == 1
+    endpoint = found(session)
+    assert (endpoint.status, endpoint.vendor) == ("discovered", "Brother industries, LTD.")
+    assert (endpoint.found_profile, endpoint.found_confidence) == ("printer", 72)
+    assert [reason["field"] for reason in endpoint.found_why] == ["vendor", "dhcp.hostname"]
+    assert endpoint.first_seen_at is not None
+    assert work() == 0
+
+
+def test_discovery_is_of_its_tenant_alone(session, app_engine, two, see, work):
+    see(BROTHER, of=two.bravo)
+    assert work() == 0
+    assert work(two.bravo) == 1
+    assert session.scalars(select(Endpoint)).all() == []
+    with session_scope(TenantScope(two.bravo), engine=app_engine) as other:
+        assert found(other).vendor == "Brother industries, LTD."
+
+
+def test_only_tenants_with_work_are_looked_at(worker_engine, two, see, work):
+    def tenants():
+        with session_scope(PlatformScope(), engine=worker_engine) as session:
+            return set(waiting.tenants(session))
+
+    assert tenants() == set()
+    see(BROTHER, of=two.bravo)
+    assert tenants() == {two.bravo}
+    work(two.bravo)
+    assert tenants() == set()
+
+
+def test_new_evidence_changes_the_profile_and_the_cell_hears_of_it_once(session, owner, see, work):
+    see(BROTHER)
+    work()
+    changes(owner)
+    see(BROTHER, HOSTNAME)
+    work()
+    assert found(session).found_confidence == 72
+    assert changes(owner) == [BROTHER]
+    see(BROTHER)
+    work()
+    assert changes(owner) == []
+
+
+def test_approved_endpoint_is_profiled_and_keeps_what_people_said(session, change, see, work):
+    change(endpoints.add_endpoint, mac=BROTHER, name="Printer")
+    change(endpoints.set_endpoint, mac=BROTHER, profile="camera")
+    see(BROTHER, HOSTNAME)
+    work()
+    endpoint = found(session)
+    assert (endpoint.status, endpoint.name, endpoint.profile, endpoint.found_profile) == (
+        "active",
+        "Printer",
+        "camera",
+        "printer",
+    )
+
+
+def test_full_inbox_takes_no_more_and_forgets_them(session, owner, see, work, monkeypatch):
+    monkeypatch.setattr(enrichment, "MAX_DISCOVERED", 4)
+    monkeypatch.setattr(enrichment, "MAX_DISCOVERED_RANDOM", 2)
+    for number in range(4):
+        see(f"02aa0000000{number}", HOSTNAME)
+    work()
+    for number in range(4):
+        see(f"001ba900000{number}", HOSTNAME)
+    work()
+    macs = sorted(session.scalars(select(Endpoint.mac)))
+    # Addresses that are made up leave room for the others.
+    assert macs == ["001ba9000000", "001ba9000001", "02aa00000000", "02aa00000001"]
+    for table in ("endpoint_sightings", "endpoint_evidence"):
+        left = owner.execute(f"SELECT replace(mac::text, ':', '') FROM {table} ORDER BY 1").fetchall()
+        assert [mac for (mac,) in left] == macs
+
+
+def test_devices_not_seen_for_long_are_forgotten_and_approved_ones_never(session, owner, change, see, work, tenant_id):
+    ages = {BROTHER: 29, AXIS: 31, PHONE: 2, "02aabbccddff": 0.5}
+    for mac, days in ages.items():
+        see(mac, HOSTNAME, days_ago=days)
+    change(endpoints.add_endpoint, mac="0004f2000001")
+    see("0004f2000001", days_ago=400)
+    work()
+    assert expire_discovered(session, tenant_id=tenant_id) == 2
+    assert sorted(session.scalars(select(Endpoint.mac))) == ["0004f2000001", BROTHER, "02aabbccddff"]
+    session.commit()
+    assert owner.execute("SELECT count(*) FROM endpoint_evidence").fetchone() == (2,)
+    # Seen again, it is news.
+    see(AXIS)
+    work()
+    assert found(session, AXIS).status == "discovered"
+
+
+def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, see, work, tenant_id):
+    see(BROTHER, HOSTNAME)
+    see(AXIS)
+    work()
+    change(ENDPOINT_GROUPS.create, name="brothers")
+    change(group_rules.set_rule, name="brothers", rule=rule("endpoint.vendor", "Brother", "starts_with"))
+    assert members(session, tenant_id, "brothers") == []
+    work()
+    assert members(session, tenant_id, "brothers") == [BROTHER]
+    why = endpoints.memberships_by_rule(session, tenant_id=tenant_id, endpoint=found(session))
+    assert [(each.attribute, each.seen) for each in why["brothers"]] == [
+        ("endpoint.vendor", ("Brother industries, LTD.",))
+    ]
+    change(group_rules.set_rule, name="brothers", rule=rule("endpoint.profile", "camera"))
+    work()
+    assert members(session, tenant_id, "brothers") == [AXIS]
+
+
+@pytest.mark.parametrize(
+    ("condition", "joins"),
+    [
+        (rule("endpoint.attribute.floor", "2"), True),
+        (rule("endpoint.attribute.floor", "3"), False),
+        (rule("mac.random", False), True),
+        (rule("mac", "00:1b:a9", "starts_with"), True),
+        (rule("endpoint.profile.confidence", 40, "greater_than"), True),
+        (rule("endpoint.profile.confidence", 60, "greater_than"), False),
+        ({"not": rule("endpoint.profile", "printer")}, False),
+        (rule("endpoint.first_seen", 1, "greater_than"), True),
+        (rule("endpoint.name", "Printer"), True),
+        ({"all": [rule("endpoint.vendor", "Brother", "starts_with"), rule("endpoint.name", "x")]}, False),
+    ],
+)
+def test_rule_reads_what_is_known_of_the_endpoint(session, change, see, work, tenant_id, condition, joins):
+    change(ENDPOINT_GROUPS.create, name="g")
+    change(group_rules.set_rule, name="g", rule=condition)
+    see(BROTHER)
+    change(endpoints.add_endpoint, mac=BROTHER, name="Printer", attributes={"floor": "2"})
+    work()
+    assert members(session, tenant_id, "g") == ([BROTHER] if joins else [])
+
+
+def test_member_leaves_when_it_changes(session, change, see, work, tenant_id):
+    change(ENDPOINT_GROUPS.create, name="second")
+    change(group_rules.set_rule, name="second", rule=rule("endpoint.attribute.floor", "2"))
+    change(endpoints.add_endpoint, mac=BROTHER, attributes={"floor": "2"})
+    work()
+    assert members(session, tenant_id, "second") == [BROTHER]
+    change(endpoints.set_endpoint, mac=BROTHER, attributes={"floor": "3"})
+    work()
+    assert members(session, tenant_id, "second") == []
+
+
+def test_new_rule_is_worked_out_in_batches_for_all(session, change, work, tenant_id, monkeypatch):
+    monkeypatch.setattr(enrichment, "BATCH", 3)
+    macs = [f"001ba90000{number:02x}" for number in range(10)]
+    for mac in macs:
+        change(endpoints.add_endpoint, mac=mac)
+    work()
+    change(ENDPOINT_GROUPS.create, name="all")
+    change(group_rules.set_rule, name="all", rule={"all": []})
+    work()
+    assert members(session, tenant_id, "all") == macs
+
+
+@pytest.mark.parametrize(
+    ("condition", "complaint"),
+    [
+        (rule("endpoint.group", "other"), "cannot go by groups"),
+        (rule("posture.av", "on"), "reads only"),
+        (rule("site.name", "Main"), "reads only"),
+        (rule("endpoint.colour", "red"), "unknown attribute"),
+        ({"all": [rule("endpoint.vendor", ""), rule("mac", "x", "like")]}, "must not be empty.*unknown operator"),
+        ({"any": []}, "never match"),
+        ("brother", "must be an object"),
+    ],
+)  # fmt: skip
+def test_rule_with_mistakes_is_refused_with_all_of_them(session, who, condition, complaint):
+    ENDPOINT_GROUPS.create(session, **who, name="g")
+    with pytest.raises(InvalidRule, match=f"(?s){complaint}"):
+        group_rules.set_rule(session, **who, name="g", rule=condition)
+    assert ENDPOINT_GROUPS.require(session, tenant_id=who["tenant_id"], name="g").rule is None
+
+
+def test_people_put_nobody_into_a_group_by_rule_and_no_rule_over_their_members(session, who):
+    for name in ("ruled", "chosen"):
+        ENDPOINT_GROUPS.create(session, **who, name=name)
+    group_rules.set_rule(session, **who, name="ruled", rule={"all": []})
+    with pytest.raises(GroupByRule, match="'ruled'"):
+        endpoints.add_endpoint(session, **who, mac=BROTHER, groups=["ruled"])
+    endpoints.set_groups(session, **who, mac=BROTHER, groups=["chosen"])
+    with pytest.raises(Conflict, match="1 members"):
+        group_rules.set_rule(session, **who, name="chosen", rule={"all": []})
+
+
+def test_rule_taken_away_leaves_an_empty_group_and_is_audited(session, change, work, tenant_id):
+    change(endpoints.add_endpoint, mac=BROTHER)
+    change(ENDPOINT_GROUPS.create, name="all")
+    change(group_rules.set_rule, name="all", rule={"all": []})
+    work()
+    assert members(session, tenant_id, "all") == [BROTHER]
+    change(group_rules.set_rule, name="all", rule=None)
+    assert members(session, tenant_id, "all") == []
+    entry = audit.list_entries(session)[0]
+    assert (entry.action, entry.before) == ("endpoint-group.set-rule", {"rule": {"all": []}})
+
+
+def test_setting_other_groups_leaves_those_by_rule(session, change, work, tenant_id):
+    change(endpoints.add_endpoint, mac=BROTHER)
+    change(ENDPOINT_GROUPS.create, name="all")
+    change(group_rules.set_rule, name="all", rule={"all": []})
+    work()
+    change(endpoints.set_groups, mac=BROTHER, groups=[])
+    assert members(session, tenant_id, "all") == [BROTHER]
+
+
+def test_two_workers_share_no_work_of_a_tenant(worker_engine, two, see, work):
+    see(BROTHER)
+    with session_scope(TenantScope(two.alpha), engine=worker_engine) as session:
+        assert enrichment.enrich(session, tenant_id=two.alpha) == 1
+        assert work() == 0
+    assert work() == 0

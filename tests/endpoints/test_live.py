@@ -1,0 +1,159 @@
+"""From a first packet to a decision over what the device is, through radiusd, agent, PostgreSQL and worker."""
+
+import json
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, attribute
+from loadtest.product_tenants import BenchTenants, Provisioned
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.workloads import BENCH_NAS, calling_station
+from tests.faults.instance import Instance
+from tests.faults.waiting import until
+from tests.faults.wire import Wire
+
+# Interim-Update (RFC 2866 5.1).
+_INTERIM = 3
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[Instance]:
+    instance = Instance()
+    try:
+        instance.up()
+        yield instance
+    finally:
+        instance.close()
+
+
+@pytest.fixture(scope="module")
+def two(instance: Instance) -> tuple[Provisioned, Provisioned]:
+    maker = BenchTenants(instance.installation, instance.home, print)
+    alpha, bravo = (
+        maker.provision(BenchTenant(slug, [Endpoint(f"02f0{number:08x}", GROUPS[0])]))
+        for number, slug in enumerate(("live-alpha", "live-bravo"))
+    )
+    for made in (alpha, bravo):
+        maker.wait_live(made)
+    return alpha, bravo
+
+
+def when(attribute, value, operator="equals"):
+    return {"attribute": attribute, "operator": operator, "value": value}
+
+
+def brother() -> str:
+    """Another printer each time, so that nothing of an earlier test is known of it."""
+    return "001ba9" + secrets.token_hex(3)
+
+
+class Tenant:
+    def __init__(self, instance: Instance, made: Provisioned) -> None:
+        self._instance = instance
+        self.made = made
+        self._of = ("--tenant", made.tenant.slug)
+
+    def admit(self, *arguments: str, text: str = "") -> object:
+        done = self._instance.admit(*arguments, *self._of, "--json", text=text)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def decide_by(self, condition: object) -> None:
+        document = {"rules": [{"id": "r", "name": "r", "when": condition, "then": {"verdict": "permit", "vlan": "20"}}]}
+        slug = f"p-{secrets.token_hex(4)}"
+        self.admit("policy", "save", "-", "--slug", slug, text=json.dumps(document))
+        self.admit("policy", "publish", "--slug", slug)
+        self.admit("policy", "assign", "--slug", slug, "--site", "main")
+
+    def shown(self, mac: str) -> dict:
+        done = self._instance.admit("endpoint", "show", mac, *self._of, "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+@pytest.fixture
+def alpha(instance, two) -> Tenant:
+    return Tenant(instance, two[0])
+
+
+@pytest.fixture
+def bravo(instance, two) -> Tenant:
+    return Tenant(instance, two[1])
+
+
+def sensed(made: Provisioned, wire: Wire, mac: str, *options: bytes) -> None:
+    """An Interim-Update with Cisco's device sensor."""
+    body = attribute(packet.ACCT_STATUS_TYPE, _INTERIM) + attribute(packet.ACCT_SESSION_ID, secrets.token_hex(4))
+    body += attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
+    for value in options:
+        vendor = (9).to_bytes(4, "big") + bytes((1, len(value) + 2)) + value
+        body += attribute(26, vendor)
+    assert wire.exchange(packet.accounting_request(7, body, made.target.secret), acct=True)
+
+
+def test_device_is_let_in_by_its_vendor_soon_after_it_was_seen_first(alpha, bravo):
+    for tenant in (alpha, bravo):
+        tenant.decide_by(when("endpoint.vendor", "Brother", "starts_with"))
+    mac = brother()
+    with Wire(alpha.made) as wire, Wire(bravo.made) as other:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        until(lambda: wire.is_admitted(mac), "the vendor is live")
+        # At another tenant nobody has seen it.
+        assert other.verdict(mac) == ACCESS_REJECT
+        until(lambda: other.is_admitted(mac), "the vendor is live there, too")
+    (listed,) = [row for row in alpha.admit("endpoint", "inbox") if row["mac"].replace(":", "") == mac]
+    assert (listed["vendor"], listed["site"], listed["method"]) == ("Brother industries, LTD.", "main", "mab")
+    assert alpha.admit("endpoint", "classify", mac, "--block")[0]["mac"] == listed["mac"]
+    with Wire(alpha.made) as wire, Wire(bravo.made) as other:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        assert other.verdict(mac) == ACCESS_ACCEPT
+
+
+def test_what_a_switch_tells_of_a_device_makes_its_profile_and_puts_it_into_a_group(alpha, tmp_path):
+    group = f"sure-printers-{secrets.token_hex(3)}"
+    rule = tmp_path / "rule.json"
+    condition = {"all": [when("endpoint.profile", "printer"), when("endpoint.profile.confidence", 80, "greater_than")]}
+    rule.write_text(json.dumps(condition))
+    rule.chmod(0o644)
+    alpha.admit("endpoint-group", "add", group)
+    alpha.admit("endpoint-group", "set", group, "--rule", str(rule))
+    alpha.decide_by(when("endpoint.group", group))
+    mac = brother()
+    with Wire(alpha.made) as wire:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        until(lambda: alpha.shown(mac).get("confidence") == 50, "the vendor alone is half sure")
+        assert wire.verdict(mac) == ACCESS_REJECT
+        sensed(alpha.made, wire, mac, b"dhcp-option=\0\x0c\0\x09BRW001BA9", b"dhcp-option=\0\x3c\0\x07Brother")
+        until(lambda: wire.is_admitted(mac), "the group by rule is live")
+    shown = alpha.shown(mac)
+    assert (shown["profile"], shown["status"]) == ("printer", "discovered")
+    assert {(each["source"], each["key"], each["value"]) for each in shown["evidence"]} == {
+        ("dhcp", "hostname", "BRW001BA9"),
+        ("dhcp", "class", "Brother"),
+    }
+    assert list(shown["groups_by_rule"]) == [group]
+
+
+def test_posture_decides_as_soon_as_it_is_set(alpha):
+    alpha.decide_by({"all": [when("endpoint.known", True), when("mdm.state", "compliant")]})
+    mac = brother()
+    alpha.admit("endpoint", "add", mac)
+    with Wire(alpha.made) as wire:
+        assert wire.verdict(mac) == ACCESS_REJECT
+        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=compliant", "--source", "intune")
+        assert wire.verdict(mac) == ACCESS_ACCEPT
+        alpha.admit("endpoint", "posture", "set", mac, "mdm.state=lost")
+        assert wire.verdict(mac) == ACCESS_REJECT
+
+
+def test_word_of_a_person_is_live_at_once_over_what_was_found(alpha):
+    alpha.decide_by(when("endpoint.profile", "camera"))
+    mac = brother()
+    with Wire(alpha.made) as wire:
+        wire.verdict(mac)
+        until(lambda: alpha.shown(mac), "it is discovered")
+        alpha.admit("endpoint", "set", mac, "--profile", "camera")
+        assert wire.verdict(mac) == ACCESS_ACCEPT
+    assert alpha.shown(mac)["confidence"] == 100

