@@ -15,6 +15,7 @@ from nac.engine.operators import operators_of
 from nac.models import Policy, PolicyVersion
 from nac.policies import service as policies
 from nac.policies.reading import in_reading_order
+from nac.policies.schema import policy_schema
 from nac.sites import service as sites
 
 slug_option = click.option("--slug", "-s", required=True, help="The policy.")
@@ -200,6 +201,12 @@ def attributes(as_json: bool) -> None:
         click.echo()
         for operators, what in _by_operators(found).items():
             click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of policy documents, for editors and for checks before anything is sent here."""
+    click.echo(json.dumps(policy_schema(), indent=2))
 
 
 def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str, None]]:
