@@ -7,7 +7,7 @@ has one, IP addresses in normal form); False says nothing.
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from nac.engine import domains
+from nac.engine import domains, networks
 from nac.engine.conditions import Comparison
 from nac.engine.operators import Numbers, Wanted
 from nac.engine.windows import Window
@@ -16,10 +16,10 @@ from nac.engine.windows import Window
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
 _WHOLE = ("equals", "one_of")
 _PARTIAL = ("starts_with", "ends_with", "contains")
-# Whether all that lies in the second lies in the first.
-_COVERS: dict[str, Callable[[Any, Any], bool]] = {
-    "in_domain": lambda outer, inner: domains.is_below(inner, outer),
-    "in_network": lambda outer, inner: outer.covers(inner),
+# Of the members of one list, a test whether all that lies in another member lies in one of them.
+_COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
+    "in_domain": domains.covered_by,
+    "in_network": networks.covered_by,
 }
 
 
@@ -68,8 +68,7 @@ def implies(one: Term, other: Term) -> bool:
                 return False
             return _part_test(other_how, _fold(wanted, other_folded), other_wanted)
         case frozenset(), frozenset() if how == other_how:
-            covers = _COVERS[how]
-            return all(any(covers(outer, inner) for outer in other_wanted) for inner in wanted)
+            return all(map(_COVERED_BY[how](other_wanted), wanted))
     return False
 
 
@@ -96,8 +95,8 @@ def excludes(one: Term, other: Term) -> bool:
             shorter, longer = sorted((_fold(wanted, folding), _fold(other_wanted, folding)), key=len)
             return not _part_test(how, longer, shorter)
         case frozenset(), frozenset():
-            covers = _COVERS[how]
-            return not any(covers(one, other) or covers(other, one) for one in wanted for other in other_wanted)
+            is_covered = _COVERED_BY[how]
+            return not any(map(is_covered(wanted), other_wanted)) and not any(map(is_covered(other_wanted), wanted))
     return False
 
 

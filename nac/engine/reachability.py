@@ -46,14 +46,14 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding
         why: list[str] = []
         key = analysis.canonical(condition, why)
         if key == NEVER:
-            reason = f": {why[0]}" if why else ""
-            yield Finding(number, True, f"can never match{reason}; remove it or correct the condition")
+            because = f": {why[0]}" if why else ""
+            yield Finding(number, True, f"can never match{because}; remove it or correct the condition")
             continue
         rule = analysis.rule(place, key)
         for before in earlier:
-            because = analysis.forestalls(before, rule)
-            if because is not None:
-                told = f"unreachable: {before.where} comes first and matches whatever this matches{because}"
+            why_not = analysis.forestalls(before, rule)
+            if why_not is not None:
+                told = f"unreachable: {before.where} comes first and matches whatever this matches{why_not}"
                 yield Finding(number, False, told)
                 break
         else:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from loadtest.packet import ACCESS_REJECT
+from loadtest.packet import ACCESS_REJECT, ACCT_SESSION_ID, ACCT_STATUS_TYPE, NAS_IDENTIFIER, attribute
 from tests.engine.builders import compare, policy_of, rule
 from tests.radius.devices import VERSIONS, Device
+from tests.radius.nas import Nas
 
 HOLD = (
     compare("certificate.common_name", "matches", "^lap(top)?$"),
@@ -42,3 +43,13 @@ def test_conditions_that_hold_permit_and_those_that_fail_do_not(cell, replica, v
     put(cell, replica, {"any": list(FAIL)}, 41)
     device.visit(cell.alpha, expected=ACCESS_REJECT)
     assert [record.reason for record in cell.decisions()] == ["rule-permitted", "fallback-denied"]
+
+
+def test_patterns_work_in_threads_that_have_served_accounting(cell, replica):
+    """Each of the module's two instances has its own state of a thread; a library that mixes them up hangs radiusd."""
+    put(cell, replica, compare("radius.NAS-Identifier", "matches", f"^{'x' * 20}$"), 42)
+    for number in range(16):
+        session = attribute(ACCT_STATUS_TYPE, 1) + attribute(ACCT_SESSION_ID, f"session-{number}")
+        assert Nas(cell.alpha).account(session) is not None
+        device = Device(cell.alpha.clients["laptop"], VERSIONS[0], attributes=attribute(NAS_IDENTIFIER, "x" * 20))
+        device.visit(cell.alpha, vlan="70")
