@@ -34,8 +34,14 @@ def is_in(domains: frozenset[str]) -> Callable[[str], bool]:
     return test
 
 
-def is_below(inner: str, outer: str) -> bool:
-    return inner == outer or inner.endswith("." + outer)
+def covered_by(domains: frozenset[str]) -> Callable[[str], bool]:
+    """A test whether a domain is one of these or lies in one."""
+
+    def test(domain: str) -> bool:
+        labels = domain.split(".")
+        return any(".".join(labels[start:]) in domains for start in range(len(labels)))
+
+    return test
 
 
 def _in_ascii(name: str) -> str | None:

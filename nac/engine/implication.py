@@ -5,45 +5,53 @@ has one, IP addresses in normal form); False says nothing.
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from nac.engine import domains
+from nac.engine import domains, networks
 from nac.engine.conditions import Comparison
 from nac.engine.operators import Numbers, Wanted
 from nac.engine.windows import Window
 
-Shape = tuple[str, bool, Wanted]
 # Those for which upper and lower case is settled by themselves.
 _FOLDED_BY_NATURE = ("in_domain", "in_network", "exists", "within")
 _WHOLE = ("equals", "one_of")
 _PARTIAL = ("starts_with", "ends_with", "contains")
-# Whether all that lies in the second lies in the first.
-_COVERS: dict[str, Callable[[Any, Any], bool]] = {
-    "in_domain": lambda outer, inner: domains.is_below(inner, outer),
-    "in_network": lambda outer, inner: outer.covers(inner),
+# Of the members of one list, a test whether all that lies in another member lies in one of them.
+_COVERED_BY: dict[str, Callable[[Any], Callable[[Any], bool]]] = {
+    "in_domain": domains.covered_by,
+    "in_network": networks.covered_by,
 }
 
 
-def shape_of(comparison: Comparison) -> Shape:
-    """(how it compares, whether it folds, with what); equal for comparisons that mean the same."""
-    wanted = comparison.wanted
+class Term(NamedTuple):
+    """A comparison as seen here. `shape` is equal for comparisons of one attribute that mean the same."""
+
+    comparison: Comparison
+    # How it compares: the operator, or what operators have in common; whether it folds; with what.
+    shape: tuple[str, bool, Wanted]
+
+
+def term_of(comparison: Comparison) -> Term:
+    wanted, folded = comparison.wanted, False
     if isinstance(wanted, Numbers):
-        return "range", False, wanted
-    if comparison.operator in _WHOLE:
-        if isinstance(wanted, bool):
-            return "truth", False, wanted
-        if isinstance(wanted, frozenset) and isinstance(next(iter(wanted)), int):
-            return "numbers", False, wanted
-        return "texts", comparison.folded, wanted
-    folded = comparison.folded and comparison.operator not in _FOLDED_BY_NATURE
-    return comparison.operator, folded, wanted
+        how = "range"
+    elif comparison.operator not in _WHOLE:
+        how = comparison.operator
+        folded = comparison.folded and how not in _FOLDED_BY_NATURE
+    elif isinstance(wanted, bool):
+        how = "truth"
+    elif isinstance(wanted, frozenset) and isinstance(next(iter(wanted)), int):
+        how = "numbers"
+    else:
+        how, folded = "texts", comparison.folded
+    return Term(comparison, (how, folded, wanted))
 
 
-def implies(one: Comparison, other: Comparison) -> bool:
+def implies(one: Term, other: Term) -> bool:
     """Whether `other` holds wherever `one` does; both are of the same attribute."""
-    how, folded, wanted = shape_of(one)
-    other_how, other_folded, other_wanted = shape_of(other)
-    if other_how == "exists" or (how, folded, wanted) == (other_how, other_folded, other_wanted):
+    how, folded, wanted = one.shape
+    other_how, other_folded, other_wanted = other.shape
+    if other_how == "exists" or one.shape == other.shape:
         return True
     if how == "texts":
         if other_how == "texts" and folded == other_folded:
@@ -60,19 +68,18 @@ def implies(one: Comparison, other: Comparison) -> bool:
                 return False
             return _part_test(other_how, _fold(wanted, other_folded), other_wanted)
         case frozenset(), frozenset() if how == other_how:
-            covers = _COVERS[how]
-            return all(any(covers(outer, inner) for outer in other_wanted) for inner in wanted)
+            return all(map(_COVERED_BY[how](other_wanted), wanted))
     return False
 
 
-def excludes(one: Comparison, other: Comparison) -> bool:
+def excludes(one: Term, other: Term) -> bool:
     """Whether never both hold; they are of the same attribute, which has one value."""
-    how, folded, wanted = shape_of(one)
-    other_how, other_folded, other_wanted = shape_of(other)
+    how, folded, wanted = one.shape
+    other_how, other_folded, other_wanted = other.shape
     if "exists" in (how, other_how):
         return False
     for first, second in ((one, other), (other, one)):
-        if shape_of(first)[0] == "texts" and _stands_for_its_values(first, second):
+        if first.shape[0] == "texts" and _stands_for_its_values(first, second):
             return not any(_holds(second, value) for value in _values(first))
     if how in ("numbers", "range") and other_how in ("numbers", "range"):
         return _numbers_exclude(wanted, other_wanted)
@@ -88,28 +95,28 @@ def excludes(one: Comparison, other: Comparison) -> bool:
             shorter, longer = sorted((_fold(wanted, folding), _fold(other_wanted, folding)), key=len)
             return not _part_test(how, longer, shorter)
         case frozenset(), frozenset():
-            covers = _COVERS[how]
-            return not any(covers(one, other) or covers(other, one) for one in wanted for other in other_wanted)
+            is_covered = _COVERED_BY[how]
+            return not any(map(is_covered(wanted), other_wanted)) and not any(map(is_covered(other_wanted), wanted))
     return False
 
 
-def _stands_for_its_values(texts: Comparison, other: Comparison) -> bool:
+def _stands_for_its_values(texts: Term, other: Term) -> bool:
     """Whether `other` says of each text that `texts` takes what it says of the one that stands in the condition."""
-    how, other_folded, _ = shape_of(other)
-    if not texts.folded or how in ("exists", "in_domain"):
+    how, other_folded, _ = other.shape
+    if not texts.comparison.folded or how in ("exists", "in_domain"):
         return True
-    if texts.attribute.kind in ("address", "mac"):
+    if texts.comparison.attribute.kind in ("address", "mac"):
         return other_folded or how == "in_network"
     # RE2 folds single characters, where a value may fold to several.
     return other_folded and how != "matches"
 
 
-def _values(comparison: Comparison) -> frozenset[str]:
-    return cast(frozenset[str], comparison.wanted)
+def _values(term: Term) -> frozenset[str]:
+    return cast(frozenset[str], term.comparison.wanted)
 
 
-def _holds(comparison: Comparison, value: str) -> bool:
-    return comparison.match({comparison.attribute.name: (value,)})
+def _holds(term: Term, value: str) -> bool:
+    return term.comparison.match({term.comparison.attribute.name: (value,)})
 
 
 def _fold(text: str, folded: bool) -> str:

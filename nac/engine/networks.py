@@ -16,13 +16,6 @@ class Network(NamedTuple):
     length: int
     prefix: int
 
-    def covers(self, other: "Network") -> bool:
-        return (
-            self.version == other.version
-            and self.length <= other.length
-            and other.prefix >> (other.length - self.length) == self.prefix
-        )
-
 
 def parse_network(text: str) -> Network:
     """Of "192.0.2.0/24", "2001:db8::/32" or one address. Raises ValueError with a sentence."""
@@ -59,21 +52,29 @@ def read_address(text: str) -> Network | None:
     return Network(4 if bits == 32 else 6, length, int.from_bytes(packed, "big") >> (bits - length))
 
 
-def is_in(networks: Iterable[Network]) -> Callable[[str], bool]:
-    """A test of an address as text: one look-up for each length of prefix, however many networks there are."""
+def covered_by(networks: Iterable[Network]) -> Callable[[Network], bool]:
+    """A test whether a network lies in one of these: one look-up for each length of prefix, however many there are."""
     by_length: dict[tuple[int, int], set[int]] = {}
     for network in networks:
         by_length.setdefault((network.version, network.length), set()).add(network.prefix)
     tables = tuple((version, length, frozenset(found)) for (version, length), found in by_length.items())
 
-    def test(text: str) -> bool:
-        address = read_address(text)
-        if address is None:
-            return False
-        version, length, prefix = address
+    def test(network: Network) -> bool:
+        version, length, prefix = network
         return any(
             version == of_version and length >= of_length and (prefix >> (length - of_length)) in prefixes
             for of_version, of_length, prefixes in tables
         )
+
+    return test
+
+
+def is_in(networks: Iterable[Network]) -> Callable[[str], bool]:
+    """A test of an address as text."""
+    is_covered = covered_by(networks)
+
+    def test(text: str) -> bool:
+        address = read_address(text)
+        return address is not None and is_covered(address)
 
     return test

@@ -16,19 +16,19 @@ from nac.engine.windows import Window
 _T = TypeVar("_T")
 
 _WHOLE = ("equals", "one_of")
-_PARTIAL = ("starts_with", "ends_with", "contains")
-_NUMERIC = ("greater_than", "less_than", "at_least", "at_most", "between")
-OPERATORS = (*_WHOLE, *_PARTIAL, "in_domain", "in_network", "matches", "exists", *_NUMERIC, "within")
+PARTIAL = ("starts_with", "ends_with", "contains")
+NUMERIC = ("greater_than", "less_than", "at_least", "at_most", "between")
+OPERATORS = (*_WHOLE, *PARTIAL, "in_domain", "in_network", "matches", "exists", *NUMERIC, "within")
 # Those that take "ignore_case".
-FOLDABLE = (*_WHOLE, *_PARTIAL, "matches")
+FOLDABLE = (*_WHOLE, *PARTIAL, "matches")
 
 _OF_KIND: dict[Kind, tuple[str, ...]] = {
-    "text": (*_WHOLE, *_PARTIAL, "in_domain", "matches", "exists"),
-    "mac": (*_WHOLE, *_PARTIAL, "exists"),
-    "address": (*_WHOLE, *_PARTIAL, "in_network", "exists"),
+    "text": (*_WHOLE, *PARTIAL, "in_domain", "matches", "exists"),
+    "mac": (*_WHOLE, *PARTIAL, "exists"),
+    "address": (*_WHOLE, *PARTIAL, "in_network", "exists"),
     "boolean": ("equals", "exists"),
-    "number": (*_WHOLE, "exists", *_NUMERIC),
-    "open": (*_WHOLE, *_PARTIAL, "in_domain", "in_network", "matches", "exists", *_NUMERIC),
+    "number": (*_WHOLE, "exists", *NUMERIC),
+    "open": (*_WHOLE, *PARTIAL, "in_domain", "in_network", "matches", "exists", *NUMERIC),
     # It is never missing.
     "time": ("within",),
 }
@@ -98,7 +98,7 @@ def compile_value(attribute: Attribute, operator: str, value: object, *, ignore_
     if operator == "within":
         window = windows.parse_window(value)
         return Compiled(window, matchers.on_number(name, windows.is_in(window)))
-    if operator in _NUMERIC:
+    if operator in NUMERIC:
         return _in_range(name, _numbers(operator, value))
     if operator in _WHOLE:
         return _compile_whole(attribute, operator, value, folded=folded)

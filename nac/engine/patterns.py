@@ -1,9 +1,10 @@
-"""Regular expressions by RE2: time linear in the text whatever the pattern, memory bounded (docs/adr/0006).
-
-It is loaded where a policy has a pattern, and not before.
-"""
+"""Regular expressions by RE2: time linear in the text whatever the pattern, memory bounded (docs/adr/0007)."""
 
 from collections.abc import Callable
+
+# Here and not where it is needed: its binding takes the interpreter's lock when it is first loaded, which never ends in
+# a thread of radiusd that has called another instance of the module before.
+import re2  # house: allow engine-imports -- no regular expression of the standard library is safe (docs/adr/0007)
 
 MAX_PATTERN = 500
 # Bytes for the compiled form and for what it remembers while it matches; one that needs more is refused.
@@ -14,8 +15,6 @@ def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]
     """A test whether the pattern is found anywhere in a text. Raises ValueError with a sentence."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"{len(pattern)} characters; a pattern has at most {MAX_PATTERN}")
-    import re2  # house: allow engine-imports -- no regular expression of the standard library is safe (docs/adr/0006)
-
     options = re2.Options()
     options.max_mem = _MAX_MEMORY
     options.log_errors = False

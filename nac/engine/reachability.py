@@ -7,8 +7,9 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from nac.engine import implication, matchers
+from nac.engine import matchers
 from nac.engine.conditions import Comparison, Condition
+from nac.engine.implication import Term, excludes, implies, intersection, term_of
 from nac.engine.operators import Numbers, shown
 
 ALWAYS = ("constant", True)
@@ -17,8 +18,8 @@ NEVER = ("constant", False)
 # stands before comparisons alone here.
 Canonical = tuple[str, Hashable]
 _OPPOSITES = {"all": "any", "any": "all"}
-# Comparisons of two comparisons for one policy, 1 us each; policies as people write them take a tenth of it.
-_MAX_STEPS = 300_000
+# Looks at two comparisons for one policy, 1 us each; 500 rules as people write them take a third of it.
+_MAX_STEPS = 500_000
 
 
 class Finding(NamedTuple):
@@ -50,9 +51,9 @@ def find_unreachable(rules: Iterable[tuple[str, Condition]]) -> Iterator[Finding
             continue
         rule = analysis.rule(place, key)
         for before in earlier:
-            because = analysis.forestalls(before, rule)
-            if because is not None:
-                told = f"unreachable: {before.where} comes first and matches whatever this matches{because}"
+            why_not = analysis.forestalls(before, rule)
+            if why_not is not None:
+                told = f"unreachable: {before.where} comes first and matches whatever this matches{why_not}"
                 yield Finding(number, False, told)
                 break
         else:
@@ -63,7 +64,7 @@ class _Analysis:
     """Of one policy."""
 
     def __init__(self) -> None:
-        self._comparisons: dict[Canonical, Comparison] = {}
+        self._terms: dict[Canonical, Term] = {}
         self._steps = _MAX_STEPS
 
     def canonical(self, condition: Condition, why: list[str]) -> Canonical:
@@ -85,7 +86,7 @@ class _Analysis:
         groups: list[Canonical] = []
         for part in parts:
             if part[0] == "comparison":
-                by_attribute.setdefault(self._comparisons[part].attribute.name, []).append(part)
+                by_attribute.setdefault(self._terms[part].comparison.attribute.name, []).append(part)
             else:
                 groups.append(part)
         return _Rule(where, parts, by_attribute, groups)
@@ -107,7 +108,7 @@ class _Analysis:
     def _met(self, need: Canonical, rule: _Rule) -> Canonical | None:
         """The part of `rule` that implies `need`."""
         if need[0] == "comparison":
-            alike = rule.by_attribute.get(self._comparisons[need].attribute.name, [])
+            alike = rule.by_attribute.get(self._terms[need].comparison.attribute.name, [])
             candidates: Iterable[Canonical] = (*alike, *rule.groups)
         else:
             candidates = rule.parts
@@ -131,8 +132,8 @@ class _Analysis:
             inner = _inner(other)
             return self._implies(inner, _inner(one)) if one[0] == "not" else self._excludes(one, inner)
         if one[0] == other[0] == "comparison":
-            comparison, another = self._comparisons[one], self._comparisons[other]
-            return comparison.attribute.name == another.attribute.name and implication.implies(comparison, another)
+            term, another = self._terms[one], self._terms[other]
+            return term.comparison.attribute.name == another.comparison.attribute.name and implies(term, another)
         return False
 
     def _excludes(self, one: Canonical, other: Canonical) -> bool:
@@ -150,15 +151,17 @@ class _Analysis:
             if first[0] == "all":
                 return any(self._excludes(part, second) for part in _members(first))
         if one[0] == other[0] == "comparison":
-            comparison, another = self._comparisons[one], self._comparisons[other]
-            if comparison.attribute.name != another.attribute.name or comparison.attribute.many:
+            term, another = self._terms[one], self._terms[other]
+            attribute = term.comparison.attribute
+            if attribute.name != another.comparison.attribute.name or attribute.many:
                 return False
-            return implication.excludes(comparison, another)
+            return excludes(term, another)
         return False
 
     def _comparison(self, comparison: Comparison) -> Canonical:
-        key = ("comparison", (comparison.attribute.name, implication.shape_of(comparison)))
-        self._comparisons.setdefault(key, comparison)
+        term = term_of(comparison)
+        key = ("comparison", (comparison.attribute.name, term.shape))
+        self._terms.setdefault(key, term)
         return key
 
     def _consistent(self, key: Canonical, why: list[str]) -> Canonical:
@@ -170,7 +173,7 @@ class _Analysis:
         others: list[Canonical] = []
         for part in parts:
             if part[0] == "comparison":
-                attribute = self._comparisons[part].attribute
+                attribute = self._terms[part].comparison.attribute
                 if not attribute.many:
                     for seen in by_attribute.setdefault(attribute.name, []):
                         if self._excludes(seen, part):
@@ -194,13 +197,16 @@ class _Analysis:
         merged: dict[str, tuple[Comparison, Numbers]] = {}
         kept = set(parts)
         for part in parts:
-            comparison = self._comparisons.get(part)
-            if comparison is None or comparison.attribute.many or not isinstance(comparison.wanted, Numbers):
+            term = self._terms.get(part)
+            if term is None:
+                continue
+            comparison = term.comparison
+            if comparison.attribute.many or not isinstance(comparison.wanted, Numbers):
                 continue
             kept.discard(part)
             name = comparison.attribute.name
             _, before = merged.get(name, (comparison, Numbers(None, None)))
-            merged[name] = comparison, implication.intersection(before, comparison.wanted)
+            merged[name] = comparison, intersection(before, comparison.wanted)
         for name, (comparison, numbers) in merged.items():
             match = matchers.on_number(name, numbers.test())
             if numbers != comparison.wanted:
@@ -210,7 +216,7 @@ class _Analysis:
 
     def _words(self, key: Canonical) -> str:
         if key[0] == "comparison":
-            comparison = self._comparisons[key]
+            comparison = self._terms[key].comparison
             value = "" if comparison.operator == "exists" else f" {shown(comparison.value)}"
             return f"{comparison.attribute.name} {comparison.operator}{value}"
         if key[0] == "not":

@@ -1,8 +1,13 @@
 """`./admit policy` on a real database, in an installation of the test's own."""
 
 import json
+from typing import get_args
+
+from jsonschema import Draft202012Validator
 
 from nac.db import TenantScope, session_scope
+from nac.engine.attributes import Kind
+from nac.engine.operators import OPERATORS
 from nac.methods import METHODS
 from nac.policies import service as policies
 from tests.factories.tenancy import ACTOR
@@ -109,6 +114,18 @@ def test_attributes_are_listed(policy_command):
     assert rows["mac.random"]["operators"] == ["equals", "exists"]
     assert "less_than" in rows["radius.<name>"]["operators"]
     assert "less_than" not in rows["mac"]["operators"]
+    assert {row["kind"] for row in rows.values()} == set(get_args(Kind))
+    assert rows["time"]["operators"] == ["within"]
+    assert rows["mdm.<name>"]["operators"] == [each for each in OPERATORS if each != "within"]
+    assert "in_network" in rows["certificate.san.ip"]["operators"]
     shown = policy_command("attributes", tenant_slug="").output
     assert f"  {', '.join(METHODS)}  " in shown
     assert "\noperators of boolean: equals, exists\n" in shown
+    assert "\noperators of time: within\n" in shown
+
+
+def test_schema_is_printed_and_takes_a_good_policy(policy_command):
+    schema = json.loads(policy_command("schema", tenant_slug="").output)
+    validator = Draft202012Validator(schema)
+    assert validator.is_valid(good())
+    assert not validator.is_valid({"rules": 7})

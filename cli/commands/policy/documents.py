@@ -21,6 +21,7 @@ from nac.policies import service as policies
 from nac.policies.fitting import notes
 from nac.policies.reading import in_reading_order
 from nac.policies.rendering import mistake_rows
+from nac.policies.schema import policy_schema
 
 # Of the radiusd that is installed here, which serves the cell of `./admit up`.
 _DICTIONARY = Path("/usr/share/freeradius/dictionary")
@@ -185,6 +186,12 @@ def attributes(as_json: bool) -> None:
         click.echo()
         for operators, what in _by_operators(found).items():
             click.echo(f"operators of {', '.join(what)}: {', '.join(operators)}")
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of policy documents, for editors and for checks before anything is sent here."""
+    show_json(policy_schema())
 
 
 def _by_operators(found: Iterable[Attribute]) -> dict[tuple[str, ...], dict[str, None]]:

@@ -1,0 +1,256 @@
+"""The JSON Schema (draft 2020-12) of policy documents, for editors and for those who write policies by program.
+
+It says what form a document has, and names every attribute with the operators that apply to it. What it cannot say the
+engine alone refuses: names that are not there, circles, limits, rules that are never reached, replies that radiusd's
+dictionaries do not know. What the engine takes, it takes.
+"""
+
+from collections.abc import Sequence
+
+from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
+from nac.engine.conditions import MAX_CONDITIONS
+from nac.engine.named import MAX_NAMED
+from nac.engine.operators import FOLDABLE, NUMERIC, PARTIAL, operators_of, takes_ignore_case
+from nac.engine.patterns import MAX_PATTERN
+from nac.engine.policy import MAX_RULES
+from nac.engine.windows import DAYS
+
+Schema = dict[str, object]
+
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_WHOLE_NUMBER: Schema = {"type": "integer", "exclusiveMinimum": -(2**64), "exclusiveMaximum": 2**64}
+_TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
+_DATE: Schema = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "format": "date"}
+_CONDITION: Schema = {"$ref": "#/$defs/condition"}
+
+
+def policy_schema() -> Schema:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Admit policy",
+        "description": "Who is admitted at a site, and with what. See docs/policy.md.",
+        **_object(
+            {
+                "conditions": {
+                    "type": "object",
+                    "description": "Conditions by name, for rules and other conditions to refer to.",
+                    "patternProperties": {f"^{_NAME}$": _CONDITION},
+                    "additionalProperties": False,
+                    "maxProperties": MAX_NAMED,
+                },
+                "profiles": {
+                    "type": "object",
+                    "description": "Results by name, for rules to share.",
+                    "patternProperties": {f"^{_NAME}$": {"$ref": "#/$defs/profile"}},
+                    "additionalProperties": False,
+                },
+                "pinned_denies": _list({"$ref": "#/$defs/pinned_deny"}, most=MAX_RULES),
+                "rules": _list({"$ref": "#/$defs/rule"}, most=MAX_RULES),
+                "fallback": {"$ref": "#/$defs/outcome"},
+                "tests": _list({"$ref": "#/$defs/test"}),
+            }
+        ),
+        "$defs": {
+            "condition": _condition(),
+            "comparison": _comparison(),
+            "window": _window(),
+            **_rules(),
+            **_results(),
+            "test": _test(),
+        },
+    }
+
+
+def _object(properties: Schema, *, required: Sequence[str] = ()) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _list(items: Schema, *, least: int = 0, most: int | None = None) -> Schema:
+    schema: Schema = {"type": "array", "items": items}
+    if least:
+        schema["minItems"] = least
+    return schema if most is None else {**schema, "maxItems": most}
+
+
+def _condition() -> Schema:
+    several = _list(_CONDITION, most=MAX_CONDITIONS)
+    return {
+        "type": "object",
+        "oneOf": [
+            _object({"all": several}, required=["all"]),
+            _object({"any": {**several, "minItems": 1}}, required=["any"]),
+            _object({"not": _CONDITION}, required=["not"]),
+            _object({"condition": {"type": "string", "pattern": f"^{_NAME}$"}}, required=["condition"]),
+            {"$ref": "#/$defs/comparison"},
+        ],
+    }
+
+
+def _comparison() -> Schema:
+    """One branch for each set of attributes that compare alike."""
+    alike: dict[tuple[str, tuple[str, ...]], list[Attribute]] = {}
+    for attribute in (*CATALOGUE.values(), *open_attributes()):
+        alike.setdefault((attribute.kind, attribute.choices), []).append(attribute)
+    return {
+        "type": "object",
+        "required": ["attribute", "operator"],
+        "oneOf": [_branch(attributes) for attributes in alike.values()],
+    }
+
+
+def _branch(attributes: list[Attribute]) -> Schema:
+    """An attribute of `attributes`, with an operator of theirs and a value of its form."""
+    first = attributes[0]
+    operators: dict[str, list[str]] = {}
+    values: dict[str, Schema | None] = {}
+    for operator in operators_of(first):
+        value = _value(first, operator)
+        form = repr((value, takes_ignore_case(first, operator)))
+        operators.setdefault(form, []).append(operator)
+        values[form] = value
+    branches = []
+    for form, alike in operators.items():
+        properties: Schema = {"attribute": True, "operator": {"enum": alike}}
+        if takes_ignore_case(first, alike[0]):
+            properties["ignore_case"] = {"type": "boolean"}
+        else:
+            properties["ignore_case"] = {"const": False}
+        value = values[form]
+        properties["value"] = {"const": True} if value is None else value
+        branches.append(_object(properties, required=[] if value is None else ["value"]))
+    return {"properties": {"attribute": _names(attributes)}, "oneOf": branches}
+
+
+def _names(attributes: list[Attribute]) -> Schema:
+    fixed = [attribute.name for attribute in attributes if "<name>" not in attribute.name]
+    if fixed:
+        return {"enum": fixed}
+    prefixes = "|".join(attribute.name.removesuffix("<name>").replace(".", "\\.") for attribute in attributes)
+    return {"type": "string", "pattern": f"^({prefixes})[A-Za-z0-9][A-Za-z0-9_.+/-]{{0,127}}$"}
+
+
+def _value(attribute: Attribute, operator: str) -> Schema | None:
+    """None where the operator takes none."""
+    if operator == "exists":
+        return None
+    if operator == "within":
+        return {"$ref": "#/$defs/window"}
+    if operator == "between":
+        return {"type": "array", "items": _WHOLE_NUMBER, "minItems": 2, "maxItems": 2}
+    if operator in NUMERIC:
+        return _WHOLE_NUMBER
+    if operator in ("in_domain", "in_network"):
+        return {"anyOf": [_TEXT, _list(_TEXT, least=1)]}
+    if operator == "matches":
+        return {**_TEXT, "maxLength": MAX_PATTERN}
+    if operator in PARTIAL:
+        return _TEXT
+    assert operator in FOLDABLE
+    return _whole(attribute, several=operator == "one_of")
+
+
+def _whole(attribute: Attribute, *, several: bool) -> Schema:
+    kinds: list[Schema] = [{"enum": list(attribute.choices)} if attribute.choices else _TEXT]
+    if attribute.kind == "boolean":
+        kinds = [{"type": "boolean"}]
+    elif attribute.kind == "number":
+        kinds = [_WHOLE_NUMBER]
+    elif attribute.kind == "open":
+        kinds = [_TEXT, _WHOLE_NUMBER] if several else [_TEXT, _WHOLE_NUMBER, {"type": "boolean"}]
+    if several:
+        kinds = [_list(kind, least=1) for kind in kinds]
+    return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+
+
+def _window() -> Schema:
+    return {
+        **_object(
+            {
+                "days": _list({"enum": list(DAYS)}, least=1),
+                "from": {"type": "string", "pattern": f"^{_TIME_OF_DAY}$"},
+                "to": {"type": "string", "pattern": f"^({_TIME_OF_DAY}|24:00)$"},
+                "dates": {**_object({"from": _DATE, "to": _DATE}), "minProperties": 1},
+            }
+        ),
+        "minProperties": 1,
+    }
+
+
+def _rules() -> Schema:
+    named: Schema = {
+        "id": {"type": "string", "pattern": f"^{_NAME}$"},
+        "name": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "\\S"},
+        "when": _CONDITION,
+    }
+    monitored: Schema = {**named, "monitor": {"type": "boolean"}, "then": {"$ref": "#/$defs/outcome"}}
+    return {
+        "pinned_deny": _object(named, required=list(named)),
+        "rule": _object(monitored, required=[*named, "then"]),
+    }
+
+
+def _results() -> Schema:
+    """ADR 0005: vendor-neutral results, and attributes of any dictionary."""
+    reply = _object(
+        {
+            "attribute": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_./-]{0,126}$"},
+            "operator": {"enum": [":=", "+="]},
+            "value": _TEXT,
+            "tag": {"type": ["integer", "null"], "minimum": 0, "maximum": 31},
+        },
+        required=["attribute", "value"],
+    )
+    result: Schema = {
+        "vlan": {"type": ["string", "null"], "minLength": 1},
+        "acl": _TEXT,
+        "downloadable_acl": {"anyOf": [_TEXT, _list(_TEXT, least=1)]},
+        "role": _TEXT,
+        "session_timeout": {"type": "integer", "minimum": 1},
+        "reauthenticate": {"type": "boolean"},
+        "psk": _TEXT,
+        "reply": _list({"$ref": "#/$defs/reply"}, most=100),
+    }
+    admitted: Schema = {**result, "profile": {"type": "string", "pattern": f"^{_NAME}$"}}
+    empty: Schema = {"vlan": {"const": None}, "reply": _list({}, most=0)}
+    return {
+        "reply": reply,
+        "profile": _object(result),
+        "outcome": {
+            "type": "object",
+            "oneOf": [
+                _object({"verdict": {"enum": ["permit", "quarantine"]}, **admitted}, required=["verdict"]),
+                _object({"verdict": {"const": "deny"}, **empty}, required=["verdict"]),
+            ],
+        },
+    }
+
+
+def _test() -> Schema:
+    scalar: Schema = {"type": ["string", "integer", "boolean"]}
+    request: Schema = {"type": "object", "additionalProperties": {"anyOf": [scalar, _list(scalar)]}}
+    expect = {
+        **_object(
+            {
+                "verdict": {"enum": ["permit", "deny", "quarantine"]},
+                "rule": {"type": "string"},
+                "reason": {"type": "string"},
+                "vlan": {"type": "string"},
+                "profile": {"type": "string"},
+                "monitored": {"type": "boolean"},
+                "reply": _list({}),
+            }
+        ),
+        "minProperties": 1,
+    }
+    return _object(
+        {
+            "name": {"type": "string", "minLength": 1},
+            "request": request,
+            "at": {"type": "string", "format": "date-time"},
+            "site": {"type": "string"},
+            "expect": expect,
+        },
+        required=["name", "request", "expect"],
+    )

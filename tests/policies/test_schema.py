@@ -1,0 +1,132 @@
+"""docs/policy.schema.json says the form of what the engine takes, no less, and refuses what has another form."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from cli.layout import CHECKOUT
+from nac.engine import PolicyErrors, compile_policy
+from nac.engine.attributes import CATALOGUE
+from nac.policies.schema import policy_schema
+from tests.engine.builders import DENY, PERMIT, compare, pinned, policy_of, rule
+from tests.engine.strategies import policies
+
+SCHEMA = json.loads((CHECKOUT / "docs" / "policy.schema.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+CASES = sorted((CHECKOUT / "tests" / "engine" / "cases").glob("*.json"))
+
+
+def mistakes(document):
+    return [f"{error.json_path}: {error.message}"[:200] for error in VALIDATOR.iter_errors(document)]
+
+
+def test_file_is_what_the_command_prints():
+    Draft202012Validator.check_schema(SCHEMA)
+    assert policy_schema() == SCHEMA, "make it anew: ./admit policy schema > docs/policy.schema.json"
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
+def test_case_file_fits(path):
+    case = json.loads(path.read_text())
+    assert mistakes(case["policy"]) == []
+    if "fallback" in case:
+        assert mistakes({"fallback": case["fallback"]}) == []
+
+
+def test_examples_of_the_documentation_fit():
+    page = (CHECKOUT / "docs" / "policy.md").read_text()
+    examples = [json.loads(each) for each in re.findall(r"\n    (\{\n.*?\n    \})\n", page, re.DOTALL)]
+    examples += [
+        json.loads("{" + each + "}") for each in re.findall(r'\n    ("conditions": \{\n.*?\n    \})\n', page, re.DOTALL)
+    ]
+    assert len(examples) >= 2
+    assert [mistakes(example) for example in examples] == [[]] * len(examples)
+
+
+def test_document_of_the_decision_record_fits():
+    (text,) = re.findall(
+        r"```json\n(.*?)```", (CHECKOUT / "docs/adr/0005-what-a-policy-can-say.md").read_text(), re.DOTALL
+    )
+    document = json.loads(text.replace('"id": "..."', '"id": "a"').replace('"when": {}', '"when": {"all": []}'))
+    assert mistakes(document) == []
+
+
+@settings(deadline=None, max_examples=150)
+@given(policies())
+def test_what_the_engine_takes_fits(document):
+    compile_policy(document, refuse_unreachable=False)
+    assert mistakes(document) == []
+
+
+SSID = compare("ssid", "equals", "corp")
+WRONG = [
+    compare("sssid", "equals", "corp"),
+    compare("ssid", "equal", "corp"),
+    compare("ssid", "equals", 5),
+    compare("ssid", "equals", ""),
+    compare("ssid", "equals"),
+    compare("ssid", "exists", "corp"),
+    compare("ssid", "one_of", []),
+    compare("ssid", "at_least", 5),
+    compare("ssid", "in_network", "10.0.0.0/8"),
+    compare("method", "equals", "peap!"),
+    compare("mac.random", "equals", "true"),
+    compare("mac.random", "contains", "t"),
+    compare("session.count.user", "equals", "5"),
+    compare("session.count.user", "between", [1]),
+    compare("radius.A:1", "exists"),
+    compare("mdm.x", "one_of", ["a", 1]),
+    compare("time", "exists"),
+    compare("time", "within", {}),
+    compare("time", "within", {"days": ["monday"]}),
+    compare("time", "within", {"from": "24:00"}),
+    compare("time", "within", {"dates": {"until": "2026-01-01"}}),
+    {**SSID, "note": "x"},
+    {**SSID, "ignore_case": "yes"},
+    {**compare("ssid", "exists"), "ignore_case": True},
+    {**SSID, "not": SSID},
+    {"all": SSID},
+    {"any": []},
+    {"condition": 5},
+    {},
+    [],
+]
+
+
+@pytest.mark.parametrize("condition", WRONG, ids=[json.dumps(each)[:60] for each in WRONG])
+def test_condition_of_another_form_is_refused_by_both(condition):
+    document = policy_of(rule("r", condition))
+    assert mistakes(document)
+    with pytest.raises(PolicyErrors):
+        compile_policy(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {"colour": 1},
+        {"rules": {}},
+        {"rules": [{"id": "a", "name": "x", "when": SSID}]},
+        {"rules": [{**rule("a b", SSID)}]},
+        {"rules": [{**rule("a", SSID), "name": " "}]},
+        {"rules": [rule("a", SSID, {"verdict": "maybe"})]},
+        {"rules": [rule("a", SSID, {**DENY, "vlan": "20"})]},
+        {"rules": [rule("a", SSID, {**PERMIT, "colour": "red"})]},
+        {"rules": [rule("a", SSID, {**PERMIT, "reply": [{"attribute": "X", "value": 5}]})]},
+        {"pinned_denies": [{**pinned("a", SSID), "then": PERMIT}]},
+        {"conditions": {"a b": SSID}},
+        {"fallback": {}},
+    ],
+)
+def test_document_of_another_form_is_refused_by_both(document):
+    assert mistakes(document)
+    with pytest.raises(PolicyErrors):
+        compile_policy(document)
+
+
+def test_every_attribute_is_named():
+    assert [name for name in CATALOGUE if f'"{name}"' not in json.dumps(SCHEMA)] == []
