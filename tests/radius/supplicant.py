@@ -44,7 +44,7 @@ class Eap:
 
     def run(self) -> "Seen":
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-            file.write(_configuration(self.network))
+            file.write(network_block(self.network))
             file.flush()
             done = subprocess.run(
                 self._command(file.name), capture_output=True, text=True, errors="replace", timeout=60, check=False
@@ -151,5 +151,6 @@ def _quoted(value: object) -> str:
     return f'"{value}"'
 
 
-def _configuration(network: Mapping[str, str]) -> str:
+def network_block(network: Mapping[str, str]) -> str:
+    """As eapol_test and wpa_supplicant read it."""
     return "network={\n" + "".join(f"\t{name}={value}\n" for name, value in network.items()) + "}\n"
