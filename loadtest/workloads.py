@@ -114,11 +114,12 @@ class StatusServer:
 
 
 class Device(NamedTuple):
-    """A device known to a tenant: where it authenticates, its MAC address and the VLAN it must get."""
+    """A device known to a tenant: where it authenticates, its MAC address, the VLAN it must get, and its switch."""
 
     target: Target
     mac: str
     vlan: str | None
+    nas: Nas = BENCH_NAS
 
 
 def mab_source(devices: Sequence[Device], nas: Nas = BENCH_NAS) -> Callable[[], Pap]:
