@@ -105,9 +105,13 @@ def eap_tls(
     ciphers: str = "",
     identity: str = "",
     mac: str = "",
+    fragment_octets: int = 0,
     **options: object,
 ) -> Eap:
-    """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another."""
+    """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another.
+
+    `fragment_octets` 0 leaves it to eapol_test how large its fragments are.
+    """
     network = {
         "key_mgmt": "IEEE8021X",
         "eap": "TLS",
@@ -117,6 +121,8 @@ def eap_tls(
     }
     if client is not None:
         network |= {"client_cert": _quoted(client.chain_file), "private_key": _quoted(client.key_file)}
+    if fragment_octets:
+        network["fragment_size"] = str(fragment_octets)
     if version == TLS_1_1:
         ciphers = ciphers or "DEFAULT@SECLEVEL=0"
     if ciphers:
