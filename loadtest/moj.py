@@ -34,7 +34,8 @@ from loadtest.workloads import Device, mab
 from nac.db import TenantScope, session_scope
 from nac.policies import service as policies
 
-WORKS = ("mab", "tls-full")
+# What is measured of the works that are asked for. NACS' own test sent MAC addresses by EAP-MD5.
+_WORKS = {"mab": ("mab", "mab-md5"), "tls-full": ("tls-full",)}
 NAME = "admit, no PostgreSQL"
 _CLIENTS = 10
 _CHANGES = 10
@@ -46,7 +47,8 @@ Tell = Callable[[str], None]
 
 def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[Finding]]:
     """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
-    if not set(works) & set(WORKS):
+    chosen = [each for work in works for each in _WORKS.get(work, ())]
+    if not chosen:
         raise BenchError(f"the data set has no use for {', '.join(works)}: choose mab or tls")
     with ExitStack() as stack:
         tell("starting an installation of our own")
@@ -74,7 +76,6 @@ def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tup
         runs: list[Run] = []
         system = _system(installation, made, sites, devices, runs.append)
         with private.without("postgres"):
-            chosen = [work for work in works if work in WORKS]
             results = run_rounds({work: [system] for work in chosen}, rounds=rounds, seconds=seconds, tell=tell)
         back = perf_counter()
         for run in runs:

@@ -80,7 +80,7 @@ class Pap:
         return ""
 
 
-_MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
+MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
 
 
 def mab(
@@ -93,7 +93,7 @@ def mab(
     kind: str = "mab",
 ) -> Pap:
     """MAC authentication as switches send it by default: the address (12 hex digits) as name and as PAP password."""
-    attributes = _MAB_SERVICE + calling_station(mac) + nas_attributes
+    attributes = MAB_SERVICE + calling_station(mac) + nas_attributes
     return Pap(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
 
 

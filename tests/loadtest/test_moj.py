@@ -107,12 +107,12 @@ def test_sites_are_stored_loaded_by_the_agents_mirror_and_compiled_by_the_module
 def test_bench_measures_all_of_it_in_an_installation_of_its_own(capsys):
     assert main(["moj", "--seconds", "1", "--rounds", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [result["work"] for result in told["results"]] == ["mab", "tls-full"]
+    assert [result["work"] for result in told["results"]] == ["mab", "mab-md5", "tls-full"]
     for result in told["results"]:
         assert [kind["wrong"] for kind in result["classes"].values()] == [{}]
         assert result["right_per_second"] > 0
     assert {target["target"] for target in told["targets"]} == {"P8"}
-    assert len(told["targets"]) == 7
+    assert len(told["targets"]) == 9
 
 
 def test_work_that_the_data_set_has_no_use_for_is_refused(capsys):
