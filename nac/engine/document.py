@@ -41,7 +41,7 @@ def read_policy_text(text: str | bytes) -> object:
 def check_storable(document: object) -> tuple[Mistake, ...]:
     """What is not JSON, cannot be stored, or is too large; () where the document can be read further."""
     report = Report()
-    # Places are made only for what is wrong: they take ten times as long as looking.
+    # Places are made only where something is wrong: making them takes longer than looking.
     if not _is_plain(document):
         _walk(document, report)
     if not report:
