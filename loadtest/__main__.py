@@ -14,6 +14,7 @@ from pathlib import Path
 from loadtest import report
 from loadtest.bare_cell import BareCell
 from loadtest.findings import Finding
+from loadtest.moj import moj
 from loadtest.peers.running import PEERS_OF, RLM_SQL, running_peers
 from loadtest.processes import BenchError
 from loadtest.quick import quick
@@ -73,6 +74,12 @@ def _quick(options: argparse.Namespace) -> None:
     _show(options, results, findings)
 
 
+def _moj(options: argparse.Namespace) -> None:
+    """The data set of MoJ's NACS in an installation of the bench's own, PostgreSQL stopped."""
+    results, findings = moj(_works(options.only), rounds=options.rounds, seconds=options.seconds, tell=_tell)
+    _show(options, results, findings)
+
+
 def _peers(options: argparse.Namespace) -> None:
     """The peers alone."""
     works = _works(options.only)
@@ -109,6 +116,7 @@ def _show(options: argparse.Namespace, results: Results, findings: Sequence[Find
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.Namespace], None]]] = {
     "quick": ("the running product beside its peers", _quick),
     "cell": ("a cell's radiusd alone beside stock FreeRADIUS", _cell),
+    "moj": ("the data set of MoJ's NACS in one tenant, PostgreSQL stopped", _moj),
     "peers": ("the peers alone", _peers),
 }
 

@@ -11,7 +11,7 @@ from loadtest.product_tenants import ACTOR, BenchTenants, Provisioned
 from loadtest.radius_client import Exchange, RadiusClient, Request, Target
 from loadtest.tally import Run
 from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
-from loadtest.workloads import BENCH_NAS, mab
+from loadtest.workloads import BENCH_NAS, Pap, mab
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 
@@ -21,14 +21,14 @@ _LONGEST_SECONDS = 10
 
 
 class _Probe:
-    """A MAB request of which either verdict may come; tells when it was sent and what came."""
+    """A request of which either verdict may come; tells when it was sent and what came."""
 
     kind = "probe"
     code = ACCESS_REQUEST
 
-    def __init__(self, target: Target, mac: str, tell: Callable[[float, int], None]) -> None:
-        self.target = target
-        self._request = mab(target, mac, BENCH_NAS.attributes()).first()
+    def __init__(self, asked: Pap, tell: Callable[[float, int], None]) -> None:
+        self.target = asked.target
+        self._request = asked.first()
         self._tell = tell
 
     def first(self) -> Request:
@@ -51,6 +51,36 @@ class Changes:
     @property
     def endpoint_changes(self) -> Sequence[float]:
         return sorted(self.added + self.blocked)
+
+
+def seconds_until_decided(
+    start: float, asked: Pap, wanted: int, others: Callable[[], Exchange], settle: Callable[[Run], None]
+) -> float:
+    """Asks again and again, while `others` are served: seconds from `start` until the first request was sent that was
+    answered as `wanted` (a code). BenchError where that takes too long, or where another is answered wrongly."""
+    decided: list[float] = []
+
+    def tell(sent_at: float, code: int) -> None:
+        if code == wanted:
+            decided.append(sent_at)
+
+    turns = 0
+
+    def source() -> Exchange | None:
+        nonlocal turns
+        if decided:
+            return None
+        turns += 1
+        return _Probe(asked, tell) if turns % 2 else others()
+
+    with RadiusClient() as client:
+        run = client.run(source, count=_LONGEST_SECONDS * _PER_SECOND, window=4096, per_second=_PER_SECOND)
+    settle(run)
+    if run.faults():
+        raise BenchError(f"while something was changed: {dict(run.faults())}")
+    if not decided:
+        raise BenchError(f"a change was not in force after {_LONGEST_SECONDS} s")
+    return min(decided) - start
 
 
 class ChangeBench:
@@ -91,33 +121,9 @@ class ChangeBench:
         return result
 
     def _until(self, target: Target, mac: str, wanted: int, start: float) -> float:
-        """Asks again and again; seconds from `start` until the first request was sent that was answered as wanted."""
-        decided: list[float] = []
-
-        def tell(sent_at: float, code: int) -> None:
-            if code == wanted:
-                decided.append(sent_at)
-
         device = self._others.tenant.endpoints[0]
-        turns = 0
 
-        def source() -> Exchange | None:
-            nonlocal turns
-            if decided:
-                return None
-            turns += 1
-            if turns % 2:
-                return _Probe(target, mac, tell)
+        def others() -> Exchange:
             return mab(self._others.target, device.mac, BENCH_NAS.attributes(), vlan=device.vlan, kind="others")
 
-        with RadiusClient() as client:
-            run = client.run(source, count=_LONGEST_SECONDS * _PER_SECOND, window=4096, per_second=_PER_SECOND)
-        self._check(run, decided)
-        return min(decided) - start
-
-    def _check(self, run: Run, decided: Sequence[float]) -> None:
-        self._rows.settle(run)
-        if run.faults():
-            raise BenchError(f"while something was changed: {dict(run.faults())}")
-        if not decided:
-            raise BenchError(f"a change was not in force after {_LONGEST_SECONDS} s")
+        return seconds_until_decided(start, mab(target, mac, BENCH_NAS.attributes()), wanted, others, self._rows.settle)

@@ -9,23 +9,20 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from loadtest.eap import FAILURE, IDENTITY, NAK, REQUEST, RESPONSE, SUCCESS, TLS, eap_of, eap_packet
 from loadtest.packet import (
     ACCESS_ACCEPT,
     ACCESS_CHALLENGE,
     ACCESS_REJECT,
     ACCESS_REQUEST,
-    EAP_MESSAGE,
     STATE,
     USER_NAME,
     attribute,
-    attributes_of,
     eap_message,
     vlan_of,
 )
 from loadtest.radius_client import Request, Target, unlike
 
-_REQUEST, _RESPONSE, _SUCCESS, _FAILURE = 1, 2, 3, 4
-_IDENTITY, _NAK, _TLS = 1, 3, 13
 _LENGTH_INCLUDED, _MORE, _START = 0x80, 0x40, 0x20
 # As eapol_test's default; FreeRADIUS' own is 1024.
 FRAGMENT_OCTETS = 1398
@@ -116,37 +113,32 @@ class EapTls:
         session = supplicant.session if self._resume else None
         self._wanted_resumption = session is not None
         self._tls = supplicant.context.wrap_bio(self._incoming, self._outgoing, session=session)
-        identity = _eap(_RESPONSE, 0, _IDENTITY, supplicant.identity)
+        identity = eap_packet(RESPONSE, 0, IDENTITY, supplicant.identity)
         return Request(supplicant.attributes + eap_message(identity))
 
     def receive(self, reply: bytes) -> Request | str:
-        eap, state = b"", b""
-        for number, value in attributes_of(reply):
-            if number == EAP_MESSAGE:
-                eap += value
-            elif number == STATE:
-                state = value
+        eap, state = eap_of(reply)
         if reply[0] != ACCESS_CHALLENGE:
             fault = self._end(reply, eap)
             if self._finished is not None:
                 self._finished()
             return fault
-        if len(eap) < 5 or eap[0] != _REQUEST:
+        if len(eap) < 5 or eap[0] != REQUEST:
             return "Access-Challenge without an EAP request"
         return Request(self._supplicant.attributes + eap_message(self._answer(eap)) + attribute(STATE, state))
 
     def _answer(self, eap: bytes) -> bytes:
-        if eap[4] != _TLS:
-            return _eap(_RESPONSE, eap[1], _NAK, bytes((_TLS,)))
+        if eap[4] != TLS:
+            return eap_packet(RESPONSE, eap[1], NAK, bytes((TLS,)))
         flags, data = eap[5], eap[10:] if eap[5] & _LENGTH_INCLUDED else eap[6:]
         if data:
             self._incoming.write(data)
         if flags & _MORE:
-            return _eap(_RESPONSE, eap[1], _TLS, b"\0")
+            return eap_packet(RESPONSE, eap[1], TLS, b"\0")
         if data or flags & _START:
             self._advance()
             self._fragment(self._outgoing.read())
-        return _eap(_RESPONSE, eap[1], _TLS, self._fragments.popleft() if self._fragments else b"\0")
+        return eap_packet(RESPONSE, eap[1], TLS, self._fragments.popleft() if self._fragments else b"\0")
 
     def _advance(self) -> None:
         """Lets OpenSSL work on what has come. A failure leaves an alert in the outgoing buffer for the server."""
@@ -178,10 +170,10 @@ class EapTls:
         if reply[0] != self._expected:
             return f"{unlike(reply, self._expected)} {self._tls_fault}".rstrip()
         if self._expected == ACCESS_REJECT:
-            return "" if eap[:1] == bytes((_FAILURE,)) else "Access-Reject without EAP-Failure"
+            return "" if eap[:1] == bytes((FAILURE,)) else "Access-Reject without EAP-Failure"
         if self._tls_fault or not self._connected:
             return f"accepted although TLS did not complete {self._tls_fault}".rstrip()
-        if eap[:1] != bytes((_SUCCESS,)):
+        if eap[:1] != bytes((SUCCESS,)):
             return "Access-Accept without EAP-Success"
         if self._tls.version() == "TLSv1.3" and not self._committed:
             return "no protected success indication (RFC 9190 2.5)"
@@ -193,10 +185,6 @@ class EapTls:
         if self._keep_session:
             self._supplicant.session = self._tls.session
         return ""
-
-
-def _eap(code: int, identifier: int, kind: int, data: bytes) -> bytes:
-    return bytes((code, identifier)) + (5 + len(data)).to_bytes(2, "big") + bytes((kind,)) + data
 
 
 class EapTlsSource:

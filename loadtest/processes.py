@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import random
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+_KINDS = (socket.SOCK_DGRAM, socket.SOCK_STREAM)
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -102,6 +104,29 @@ def free_ports(count: int) -> list[int]:
             trial.bind((LOOPBACK, 0))
             ports.append(int(trial.getsockname()[1]))
         return ports
+
+
+# Below the kernel's ephemeral ports (ip(7)).
+_LOW_PORTS = range(20_000, 32_000)
+
+
+def first_of_free_ports(count: int) -> int:
+    """The first of so many ports of the loopback interface in a row that are free for UDP and TCP."""
+    starts = range(_LOW_PORTS.start, _LOW_PORTS.stop - count, count)
+    # In no order, so that two who look at once do not find the same.
+    for first in random.sample(starts, len(starts)):
+        if all(_is_free(kind, port) for port in range(first, first + count) for kind in _KINDS):
+            return first
+    raise BenchError(f"there are no {count} free ports in a row below {_LOW_PORTS.stop}")
+
+
+def _is_free(kind: socket.SocketKind, port: int) -> bool:
+    with socket.socket(socket.AF_INET, kind) as trial:
+        try:
+            trial.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from nac.settings import Settings, SettingsError, load_settings
 
 STREAMS = ("auth", "acct")
 _SETTLE_SECONDS = 180
-_REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
+# Settings that an `Installation` needs.
+REQUIRED = ("DATABASE_URL", "DATABASE_OWNER_URL", "MASTER_KEY_FILE")
 
 
 class Installation:
@@ -153,7 +154,7 @@ def delete_logs(owner: Engine, tenants: Collection[TenantId]) -> None:
 
 def find_installation() -> Installation:
     try:
-        return Installation(load_settings(required=_REQUIRED))
+        return Installation(load_settings(required=REQUIRED))
     except SettingsError as error:
         raise BenchError(f"{error}. Start the bench as ./admit bench, after ./admit up") from error
 

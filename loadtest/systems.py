@@ -9,6 +9,7 @@ from statistics import median
 from time import perf_counter
 
 from loadtest.certificates import ClientFiles
+from loadtest.eap_md5_client import EapMd5
 from loadtest.eap_tls_client import EapTlsSource, Supplicant, client_context
 from loadtest.fleet import run_together
 from loadtest.packet import ACCESS_REJECT
@@ -63,8 +64,8 @@ class System:
     @cached_property
     def mab_exchanges(self) -> Sequence[Pap]:
         """One for each device, encoded once: that takes a third of the generator's time from every round."""
-        nas_attributes = BENCH_NAS.attributes()
-        return [mab(device.target, device.mac, nas_attributes, vlan=device.vlan) for device in self.devices]
+        nases = {nas: nas.attributes() for nas in {device.nas for device in self.devices}}
+        return [mab(device.target, device.mac, nases[device.nas], vlan=device.vlan) for device in self.devices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,17 @@ def paced_mab_work(system: System, seconds: float) -> Run:
         return client.run(requests, seconds=seconds, window=MAB_WINDOW, per_second=PACED_PER_SECOND)
 
 
+def md5_work(system: System, seconds: float) -> Run:
+    turns = cycle(system.devices)
+
+    def following() -> EapMd5:
+        device = next(turns)
+        return EapMd5(device.target, device.mac, device.nas.attributes(), vlan=device.vlan)
+
+    with RadiusClient() as client:
+        return client.run(following, seconds=seconds, window=MAB_WINDOW)
+
+
 def accounting_work(system: System, seconds: float) -> Run:
     source = AccountingSource(system.devices, prefix=os.urandom(4).hex())
     with RadiusClient() as client:
@@ -164,6 +176,7 @@ def _tls_work(system: System, seconds: float, *, reconnects: int) -> Run:
 WORKS: Mapping[str, Work] = {
     "mab": mab_work,
     "mab-paced": paced_mab_work,
+    "mab-md5": md5_work,
     "acct": accounting_work,
     "tls-full": tls_full_work,
     "tls-mix": tls_mix_work,

@@ -80,7 +80,7 @@ class Pap:
         return ""
 
 
-_MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
+MAB_SERVICE = attribute(packet.SERVICE_TYPE, _CALL_CHECK)
 
 
 def mab(
@@ -93,7 +93,7 @@ def mab(
     kind: str = "mab",
 ) -> Pap:
     """MAC authentication as switches send it by default: the address (12 hex digits) as name and as PAP password."""
-    attributes = _MAB_SERVICE + calling_station(mac) + nas_attributes
+    attributes = MAB_SERVICE + calling_station(mac) + nas_attributes
     return Pap(target, mac, mac, attributes, expected=expected, vlan=vlan, kind=kind)
 
 
@@ -114,11 +114,12 @@ class StatusServer:
 
 
 class Device(NamedTuple):
-    """A device known to a tenant: where it authenticates, its MAC address and the VLAN it must get."""
+    """A device known to a tenant: where it authenticates, its MAC address, the VLAN it must get, and its switch."""
 
     target: Target
     mac: str
     vlan: str | None
+    nas: Nas = BENCH_NAS
 
 
 def mab_source(devices: Sequence[Device], nas: Nas = BENCH_NAS) -> Callable[[], Pap]:

@@ -16,10 +16,10 @@ from cli.supervisor import Supervisor
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
     """Measure the running cell against its peers: './admit bench quick'."""
-    if not {"-h", "--help"} & set(arguments):
+    # The other measurements bring what they measure.
+    if "quick" in arguments and not {"-h", "--help"} & set(arguments):
         environment.load_into_process()
-        # The other measurements bring what they measure.
-        if "quick" in arguments and not Supervisor(require_layout()).is_up():
+        if not Supervisor(require_layout()).is_up():
             raise NothingRuns
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", "loadtest", *arguments])  # noqa: S606 -- no shell is the point

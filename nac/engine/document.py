@@ -41,12 +41,40 @@ def read_policy_text(text: str | bytes) -> object:
 def check_storable(document: object) -> tuple[Mistake, ...]:
     """What is not JSON, cannot be stored, or is too large; () where the document can be read further."""
     report = Report()
-    _walk(document, report)
+    # Places are made only where something is wrong: making them takes longer than looking.
+    if not _is_plain(document):
+        _walk(document, report)
     if not report:
         size = len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode())
         if size > MAX_DOCUMENT_BYTES:
             return (_too_large(size),)
     return report.mistakes
+
+
+def _is_plain(document: object) -> bool:
+    """Whether `_walk` would certainly find nothing."""
+    level, budget = [document], MAX_DOCUMENT_BYTES
+    for _ in range(_MAX_CONTAINERS):
+        budget -= len(level)
+        if budget < 0:
+            return False
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, str):
+                if not value.isascii() or "\0" in value:
+                    return False
+            elif isinstance(value, dict):
+                if not all(isinstance(key, str) and key.isascii() and "\0" not in key for key in value):
+                    return False
+                below += value.values()
+            elif isinstance(value, list):
+                below += value
+            elif value is not None and not isinstance(value, int):
+                return False
+        if not below:
+            return True
+        level = below
+    return False
 
 
 def _walk(document: object, report: Report) -> None:

@@ -1,12 +1,10 @@
 """What is wrong with a document and where: every mistake is collected, so that one answer names them all."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 # Enough for a person to work on; a hostile document must not make an answer of megabytes.
 MAX_REPORTED = 200
-_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ class Report:
 
 
 def at_key(place: str, key: str) -> str:
-    if not _PLAIN_KEY.match(key):
+    if not (key.isascii() and key.isidentifier()):
         return f"{place}[{key[:64]!r}]"
     return f"{place}.{key}" if place else key
 

@@ -1,5 +1,6 @@
 """Compiled policies, and for each of their decisions what the module makes of it: prepared once, not per packet."""
 
+import gc
 import json
 from typing import NamedTuple
 
@@ -127,7 +128,11 @@ class Policies:
             monitor=site.monitor,
             refuse_unreachable=False,
         )
-        if len(self._compiled) >= MAX_COMPILED_POLICIES:
-            self._compiled.clear()
+        if known is None and len(self._compiled) >= MAX_COMPILED_POLICIES:
+            # The oldest makes room: with a few sites too many, most of what is asked for is there all the same.
+            del self._compiled[next(iter(self._compiled))]
         compiled = self._compiled[key] = SitePolicy(record, policy)
+        # Python's collector need not look through them again and again: 1,700 policies would hold up every request for
+        # 0.2 s. Nothing in them refers back, so what is dropped is freed all the same.
+        gc.freeze()
         return compiled

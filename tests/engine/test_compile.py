@@ -1,5 +1,8 @@
 """Every mistake in one answer, each with its place."""
 
+import gc
+import weakref
+
 import pytest
 
 from nac.engine import PolicyErrors, compile_outcome, compile_policy, read_policy_text
@@ -329,3 +332,30 @@ def test_empty_policy_denies():
     policy = compile_policy({})
     assert policy.fallback.verdict == "deny"
     assert policy.decisions.of((), -1).reason == "fallback-denied"
+
+
+def test_policies_of_one_shape_share_their_code():
+    one, two = (
+        compile_policy(policy_of(rule("r", {"all": [SSID, compare("nas.name", "equals", name)]}))) for name in "ab"
+    )
+    assert one.first is not two.first
+    assert one.first.__code__ is two.first.__code__
+    assert (one.first({"ssid": ("corp",), "nas.name": ("a",)}), two.first({"ssid": ("corp",), "nas.name": ("a",)})) == (
+        0,
+        -1,
+    )
+
+
+def test_policy_that_is_dropped_is_gone_without_the_collector():
+    """Cells keep compiled policies from Python's collector: a circle of references would stay for good."""
+    gc.collect()
+    gc.disable()
+    try:
+        policy = compile_policy(
+            policy_of(rule("r", {"any": [SSID, {"not": compare("mac", "one_of", ["020000000001"])}]}))
+        )
+        first = weakref.ref(policy.first)
+        del policy
+        assert first() is None
+    finally:
+        gc.enable()

@@ -1,5 +1,6 @@
-"""A stock FreeRADIUS of the distribution, started once for all tests of the generators."""
+"""A stock FreeRADIUS of the distribution, started once for all tests of the generators; an installation to fill."""
 
+import os
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -12,9 +13,16 @@ from loadtest import processes
 from loadtest.certificates import BenchAuthority, ClientFiles
 from loadtest.eap_tls_client import Supplicant, client_context
 from loadtest.peers.freeradius import FreeRadius, authorize_lines
+from loadtest.product import Installation
 from loadtest.radius_client import RadiusClient, Target
 from loadtest.workloads import BENCH_NAS, Device
+from nac.cells import service as cells
+from nac.db import CellScope, make_engine, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
 
+_DICTIONARY = Path("/usr/share/freeradius/dictionary")
 KNOWN = [(f"02000000{number:04x}", str(10 + number)) for number in range(50)]
 
 
@@ -41,6 +49,32 @@ class Stock:
             version=version,
         )
         return Supplicant(context, self.client.identity, BENCH_NAS.attributes(), server_certificate=server_certificate)
+
+
+@pytest.fixture
+def installation(database, tmp_path):
+    key = tmp_path / "master.key"
+    key.touch(mode=0o600)
+    key.write_text(os.urandom(32).hex())
+    settings = load_settings(
+        {
+            "ADMIT_VAR_DIR": str(tmp_path),
+            "ADMIT_DATABASE_URL": database.app_url,
+            "ADMIT_DATABASE_OWNER_URL": database.owner_url,
+            "ADMIT_DATABASE_CELL_URL": database.cell_url,
+            "ADMIT_MASTER_KEY_FILE": str(key),
+        }
+    )
+    sealer, engine = Sealer(MasterKeyFile(key)), make_engine(database.cell_url)
+    with session_scope(CellScope(cells.NO_CELL), engine=engine) as session:
+        cell_id = cells.register_cell(session, name=settings.cell_name, host="127.0.0.1")
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        cells.ensure_slots(session, cell_id=cell_id, count=4, first_port=18120, seal=sealer.seal)
+        content = to_json(read_dictionary(_DICTIONARY))
+        cells.upload_dictionary(session, cell_id=cell_id, content=content, server_version="3.2.7")
+    engine.dispose()
+    with Installation(settings) as installation:
+        yield installation
 
 
 @pytest.fixture(scope="session")

@@ -1,52 +1,21 @@
 """The bench's tenants, made and removed through the services on a real database."""
 
 import os
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
 from loadtest.__main__ import main
 from loadtest.processes import BenchError
-from loadtest.product import Installation, StoredRows
+from loadtest.product import StoredRows
 from loadtest.product_tenants import BenchTenants
 from loadtest.tally import Run
 from loadtest.tenantry import make_tenants
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import CellScope, PlatformScope, make_engine, session_scope
-from nac.dictionary import read_dictionary, to_json
+from nac.db import PlatformScope, make_engine, session_scope
 from nac.models import AuthLog, Endpoint, EndpointGroupMember, Slot, Tenant
-from nac.secrets import MasterKeyFile, Sealer
-from nac.settings import load_settings
 from tests.factories.tenancy import make_platform, make_tenant
-
-_DICTIONARY = Path("/usr/share/freeradius/dictionary")
-
-
-@pytest.fixture
-def installation(database, tmp_path):
-    key = tmp_path / "master.key"
-    key.touch(mode=0o600)
-    key.write_text(os.urandom(32).hex())
-    settings = load_settings(
-        {
-            "ADMIT_VAR_DIR": str(tmp_path),
-            "ADMIT_DATABASE_URL": database.app_url,
-            "ADMIT_DATABASE_OWNER_URL": database.owner_url,
-            "ADMIT_MASTER_KEY_FILE": str(key),
-        }
-    )
-    sealer, engine = Sealer(MasterKeyFile(key)), make_engine(database.cell_url)
-    with session_scope(CellScope(cells.NO_CELL), engine=engine) as session:
-        cell_id = cells.register_cell(session, name=settings.cell_name, host="127.0.0.1")
-    with session_scope(CellScope(cell_id), engine=engine) as session:
-        cells.ensure_slots(session, cell_id=cell_id, count=4, first_port=18120, seal=sealer.seal)
-        content = to_json(read_dictionary(_DICTIONARY))
-        cells.upload_dictionary(session, cell_id=cell_id, content=content, server_version="3.2.7")
-    engine.dispose()
-    with Installation(settings) as installation:
-        yield installation
 
 
 def count(installation, model):

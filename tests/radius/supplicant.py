@@ -44,7 +44,7 @@ class Eap:
 
     def run(self) -> "Seen":
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-            file.write(_configuration(self.network))
+            file.write(network_block(self.network))
             file.flush()
             done = subprocess.run(
                 self._command(file.name), capture_output=True, text=True, errors="replace", timeout=60, check=False
@@ -108,7 +108,10 @@ def eap_tls(
     fragment_octets: int = 0,
     **options: object,
 ) -> Eap:
-    """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another."""
+    """EAP-TLS with a client certificate (None for none), trusting the tenant's root unless `trusts` is another.
+
+    `fragment_octets` 0 leaves it to eapol_test how large its fragments are.
+    """
     network = {
         "key_mgmt": "IEEE8021X",
         "eap": "TLS",
@@ -177,5 +180,6 @@ def _quoted(value: object) -> str:
     return f'"{value}"'
 
 
-def _configuration(network: Mapping[str, str]) -> str:
+def network_block(network: Mapping[str, str]) -> str:
+    """As eapol_test and wpa_supplicant read it."""
     return "network={\n" + "".join(f"\t{name}={value}\n" for name, value in network.items()) + "}\n"

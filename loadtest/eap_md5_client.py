@@ -1,0 +1,56 @@
+"""MAC authentication by EAP-MD5, as some switches send it: an `Exchange` (RFC 3748 5.4, RFC 1994 2)."""
+
+from hashlib import md5
+
+from loadtest.eap import IDENTITY, MD5_CHALLENGE, NAK, REQUEST, RESPONSE, SUCCESS, eap_of, eap_packet
+from loadtest.packet import (
+    ACCESS_ACCEPT,
+    ACCESS_CHALLENGE,
+    ACCESS_REQUEST,
+    STATE,
+    USER_NAME,
+    attribute,
+    eap_message,
+    vlan_of,
+)
+from loadtest.radius_client import Request, Target, unlike
+from loadtest.workloads import MAB_SERVICE, calling_station
+
+
+class EapMd5:
+    """A MAC address (12 hex digits) as name and password."""
+
+    __slots__ = ("_attributes", "_mac", "_vlan", "target")
+    kind = "mab-md5"
+    code = ACCESS_REQUEST
+
+    def __init__(self, target: Target, mac: str, nas_attributes: bytes = b"", *, vlan: str | None = None) -> None:
+        """`vlan` is the one the Access-Accept must bear ("" for none, None for any)."""
+        self.target = target
+        self._mac = mac.encode()
+        self._attributes = attribute(USER_NAME, self._mac) + MAB_SERVICE + calling_station(mac) + nas_attributes
+        self._vlan = vlan
+
+    def first(self) -> Request:
+        return Request(self._attributes + eap_message(eap_packet(RESPONSE, 0, IDENTITY, self._mac)))
+
+    def receive(self, reply: bytes) -> Request | str:
+        eap, state = eap_of(reply)
+        if reply[0] == ACCESS_CHALLENGE:
+            if len(eap) < 5 or eap[0] != REQUEST:
+                return "Access-Challenge without an EAP request"
+            return Request(self._attributes + eap_message(self._answer(eap)) + attribute(STATE, state))
+        if reply[0] != ACCESS_ACCEPT:
+            return unlike(reply, ACCESS_ACCEPT)
+        if eap[:1] != bytes((SUCCESS,)):
+            return "Access-Accept without EAP-Success"
+        if self._vlan is not None and vlan_of(reply) != self._vlan:
+            return f"VLAN {vlan_of(reply)!r} instead of {self._vlan!r}"
+        return ""
+
+    def _answer(self, eap: bytes) -> bytes:
+        if eap[4] != MD5_CHALLENGE:
+            return eap_packet(RESPONSE, eap[1], NAK, bytes((MD5_CHALLENGE,)))
+        challenge = eap[6 : 6 + eap[5]]
+        value = md5(eap[1:2] + self._mac + challenge, usedforsecurity=False).digest()
+        return eap_packet(RESPONSE, eap[1], MD5_CHALLENGE, bytes((len(value),)) + value)

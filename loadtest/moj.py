@@ -1,0 +1,182 @@
+"""`./admit bench moj` (P8): the data set of NACS' load test in one tenant of an installation of the bench's own.
+
+How long the data set takes to decide, how soon a changed rule does, and how many authentications a core makes while
+PostgreSQL is stopped.
+"""
+
+import copy
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from loadtest.changes import seconds_until_decided
+from loadtest.eap_tls_client import Supplicant, client_context
+from loadtest.findings import Finding
+from loadtest.moj_data import MojSite, make_sites
+from loadtest.moj_load import Loaded, load
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
+from loadtest.private_installation import PrivateInstallation
+from loadtest.processes import BenchError, Tree, resident_bytes
+from loadtest.product import Installation, StoredRows
+from loadtest.product_tenants import ACTOR, BenchTenants, Provisioned
+from loadtest.radius_client import Exchange, RadiusClient
+from loadtest.rounds import Results, run_rounds
+from loadtest.systems import System
+from loadtest.tally import Run
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.workloads import Device, mab
+from nac.db import TenantScope, session_scope
+from nac.policies import service as policies
+
+# What is measured of the works that are asked for. NACS' own test sent MAC addresses by EAP-MD5.
+_WORKS = {"mab": ("mab", "mab-md5"), "tls-full": ("tls-full",)}
+NAME = "admit, no PostgreSQL"
+_CLIENTS = 10
+_CHANGES = 10
+# NACS: 340 MAB/s, 315 EAP-TLS/s, from up to 20 servers of one core each.
+_PER_SECOND_AND_CORE = 340
+
+Tell = Callable[[str], None]
+
+
+def moj(works: Sequence[str], *, rounds: int, seconds: float, tell: Tell) -> tuple[Results, list[Finding]]:
+    """Starts the installation, measures, removes it. BenchError where a measurement cannot be made or trusted."""
+    chosen = [each for work in works for each in _WORKS.get(work, ())]
+    if not chosen:
+        raise BenchError(f"the data set has no use for {', '.join(works)}: choose mab or tls")
+    with ExitStack() as stack:
+        tell("starting an installation of our own")
+        private = stack.enter_context(PrivateInstallation())
+        installation = private.installation
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
+        tenants = BenchTenants(installation, folder, tell)
+        made = tenants.provision(BenchTenant("moj", [Endpoint("02bd00000000", GROUPS[0])]), clients=_CLIENTS)
+        tenants.wait_live(made)
+        tell("loading its server certificate into radiusd")
+        tenants.bake([made])
+        sites = make_sites()
+        tell(f"{len(sites):,} sites, {sum(len(site.nases) for site in sites):,} NASes")
+        before = resident_bytes(installation.radiusd_pid())
+        loaded = load(installation, made, sites)
+        devices = [Device(made.target, nas.mac, nas.vlan, nas.nas) for site in sites for nas in site.nases]
+        rows = StoredRows(installation, [made.tenant_id])
+        for visit in ("first", "second"):
+            tell(f"{visit} request of each site: {_visit(devices[:: len(sites[0].nases)], rows)}")
+        tell(f"{2 * _CHANGES} changes of a rule, one by one")
+        changes = list(_change_rules(installation, made, sites, devices, rows))
+        grown = (resident_bytes(installation.radiusd_pid()) - before) / 1e6
+        tell(f"live {loaded.live:.1f} s after the commit; one policy compiled in {loaded.slowest * 1e3:.1f} ms at most")
+        tell(f"radiusd has grown by {grown:.0f} MB")
+        runs: list[Run] = []
+        system = _system(installation, made, sites, devices, runs.append)
+        with private.without("postgres"):
+            results = run_rounds({work: [system] for work in chosen}, rounds=rounds, seconds=seconds, tell=tell)
+        back = perf_counter()
+        for run in runs:
+            rows.settle(run)
+        found, answered = rows.verify()["auth"]
+        tell(f"{answered:,} answered, {found:,} rows {perf_counter() - back:.1f} s after PostgreSQL came back")
+    return results, _judge(results, loaded, changes)
+
+
+def _system(
+    installation: Installation,
+    made: Provisioned,
+    sites: Sequence[MojSite],
+    devices: Sequence[Device],
+    settle: Callable[[Run], None],
+) -> System:
+    """Every NAS sends MAC addresses; at each site a device with a certificate comes in at the first one."""
+    trees = installation.processes()
+    ours = {role: trees[role] for role in ("radiusd", "agent")}
+    contexts = [
+        (client.identity, client_context(certificate=str(client.certificate), key=str(client.key)))
+        for client in made.clients
+    ]
+    supplicants = []
+    for site, (identity, context) in zip(sites, cycle(contexts), strict=False):
+        nas = site.nases[0]
+        attributes = nas.nas.attributes()
+        supplicant = Supplicant(context, identity, attributes, server_certificate=made.server_certificate)
+        supplicants.append((made.target, supplicant, nas.vlan))
+    random = Random(7)
+    mixed, certified = random.sample(devices, len(devices)), random.sample(supplicants, len(supplicants))
+
+    def processes() -> Mapping[str, Tree]:
+        if installation.radiusd_pid() != ours["radiusd"].root:
+            raise BenchError("the agent has exchanged radiusd meanwhile; measure again")
+        return ours
+
+    return System(NAME, mixed, certified, processes, settle)
+
+
+def _visit(devices: Sequence[Device], rows: StoredRows) -> str:
+    """One after the other; how long that took."""
+    exchanges = iter([mab(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices])
+    with RadiusClient() as client:
+        run = client.run(lambda: next(exchanges, None), count=len(devices), window=1)
+    if run.faults():
+        raise BenchError(f"the data set does not decide as it should: {dict(run.faults())}")
+    rows.settle(run)
+    latency = run.tallies["mab"].latency
+    half, most = (latency.percentile(share) * 1e3 for share in (0.5, 0.99))
+    return f"p50 {half:.2f} ms, p99 {most:.2f} ms, at most {latency.max_seconds * 1e3:.2f} ms"
+
+
+def _change_rules(
+    installation: Installation,
+    made: Provisioned,
+    sites: Sequence[MojSite],
+    devices: Sequence[Device],
+    rows: StoredRows,
+) -> Iterator[float]:
+    """Seconds from the call of the service until the cell decides by it: a site's rule denies, then permits again."""
+    changed = sites[:: len(sites) // _CHANGES][:_CHANGES]
+    touched = {nas.nas for site in changed for nas in site.nases}
+    turns = cycle([device for device in devices if device.nas not in touched])
+
+    def others() -> Exchange:
+        device = next(turns)
+        return mab(device.target, device.mac, device.nas.attributes(), kind="others")
+
+    for site in changed:
+        nas = site.nases[0]
+        denying: dict[str, Any] = copy.deepcopy(site.document())
+        denying["rules"][0]["then"] = {"verdict": "deny"}
+        for document, wanted in ((denying, ACCESS_REJECT), (site.document(), ACCESS_ACCEPT)):
+            asked = mab(made.target, nas.mac, nas.nas.attributes())
+            start = perf_counter()
+            with session_scope(TenantScope(made.tenant_id), engine=installation.engine) as session:
+                policies.save_draft(session, actor=ACTOR, tenant_id=made.tenant_id, slug=site.slug, document=document)
+                policies.publish_policy(session, actor=ACTOR, tenant_id=made.tenant_id, slug=site.slug)
+            yield seconds_until_decided(start, asked, wanted, others, rows.settle)
+
+
+def _judge(results: Results, loaded: Loaded, changes: Sequence[float]) -> list[Finding]:
+    what = "every policy compiled, as the module does when a site is first heard of"
+    found = [_at_most(what, loaded.compiling, 2)]
+    what = f"an agent's full load into an empty replica, {loaded.rows:,} rows, every policy checked"
+    found.append(_at_most(what, loaded.full_load, 2))
+    what = f"slowest of {len(changes)} changes of a rule, from the call of the service until the cell decided by it"
+    found.append(_at_most(what, max(changes), 1))
+    cores = os.cpu_count() or 1
+    for (work, _), result in results.items():
+        what = f"{work}/s while PostgreSQL is stopped, for each of {cores} cores, generator and agent included"
+        found.append(_at_least(what, result.rate / cores))
+        per_answer = sum(result.microseconds(role) for role in result.roles)
+        found.append(_at_least(f"{work}/s for a core that is all the cell's, by its CPU time", 1e6 / per_answer))
+    return found
+
+
+def _at_most(what: str, seconds: float, limit: float) -> Finding:
+    return Finding("P8", what, seconds, " s", limit, at_least=False)
+
+
+def _at_least(what: str, rate: float) -> Finding:
+    return Finding("P8", what, rate, "/s", _PER_SECOND_AND_CORE, at_least=True)

@@ -1,0 +1,127 @@
+"""The data set with which the British Ministry of Justice load-tested its NACS in 2021, as a tenant of Admit has it.
+
+1,750 sites with 10 NASes each; 2,750 policies that sites share, 5 at each site in order of priority; each of 5 rules,
+all of which must match, and of 5 responses; and for each site a fallback with one response.
+
+There, a policy is what a rule is here, and the list of a site is what a policy is here. So a site's five become five
+rules of one policy, with five comparisons under `all` and five reply attributes each (three make the VLAN), and its
+fallback becomes that policy's. As no two sites share all five, nothing is shared here: 2,750 policies with 13,750 rules
+and 13,750 responses are written out as 1,750 policies with 8,750 rules, 43,750 comparisons and 43,750 reply attributes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, count
+from random import Random
+
+from loadtest.workloads import Nas
+
+SITES, NASES_PER_SITE = 1_750, 10
+POLICIES, POLICIES_PER_SITE = 2_750, 5
+_FIRST_PORT = 50_000
+_MACS = 0x02_4D_00_00_00_00
+
+
+@dataclass(frozen=True, slots=True)
+class MojNas:
+    """A switch and a device that is known to it; which of its site's policies it meets, its port says."""
+
+    identifier: str
+    address: str
+    mac: str
+    policy: int
+
+    @property
+    def nas(self) -> Nas:
+        return Nas(self.identifier, self.address, _port(self.policy))
+
+    @property
+    def vlan(self) -> str:
+        return vlan_of(self.policy)
+
+
+@dataclass(frozen=True)
+class MojSite:
+    number: int
+    # Numbers of its policies, in order of priority.
+    policies: Sequence[int]
+
+    @property
+    def slug(self) -> str:
+        return f"site-{self.number:04d}"
+
+    @cached_property
+    def nases(self) -> Sequence[MojNas]:
+        first = self.number * NASES_PER_SITE
+        return [
+            MojNas(
+                f"{self.slug}-switch-{place}",
+                f"10.{100 + (first + place) // 62500}.{(first + place) // 250 % 250}.{(first + place) % 250 + 1}",
+                f"{_MACS + first + place:012x}",
+                self.policies[place % POLICIES_PER_SITE],
+            )
+            for place in range(NASES_PER_SITE)
+        ]
+
+    def document(self) -> dict[str, object]:
+        return {
+            # There, addresses that are on no list are rejected before any policy.
+            "pinned_denies": [{"id": "unknown-mac", "name": "MAC addresses on no list", "when": _UNKNOWN}],
+            "rules": [_rule(number) for number in self.policies],
+            "fallback": {
+                "verdict": "permit",
+                "reply": [{"attribute": "Reply-Message", "value": f"Fallback of {self.slug}"}],
+            },
+        }
+
+
+def make_sites(sites: int = SITES) -> list[MojSite]:
+    """The same each time. Each policy is used by a site at least, where there are sites enough."""
+    random = Random(2021)
+    numbers = _dealt(random)
+    return [MojSite(number, _five(numbers, random)) for number in range(sites)]
+
+
+def vlan_of(policy: int) -> str:
+    return str(2 + policy % 4_000)
+
+
+def _dealt(random: Random) -> Iterator[int]:
+    """All policies in a random order, then all of them in another one, and so on."""
+    return chain.from_iterable(random.sample(range(POLICIES), POLICIES) for _ in count())
+
+
+def _five(numbers: Iterator[int], random: Random) -> Sequence[int]:
+    taken = dict.fromkeys(next(numbers) for _ in range(POLICIES_PER_SITE))
+    while len(taken) < POLICIES_PER_SITE:
+        taken[random.randrange(POLICIES)] = None
+    return tuple(taken)
+
+
+def _port(policy: int) -> int:
+    return _FIRST_PORT + policy
+
+
+def _is(attribute: str, operator: str, value: object) -> dict[str, object]:
+    return {"attribute": attribute, "operator": operator, "value": value}
+
+
+_UNKNOWN = {"all": [_is("method", "equals", "mab"), _is("endpoint.known", "equals", False)]}
+
+
+def _rule(policy: int) -> dict[str, object]:
+    """What tells policies apart comes last, so that those that do not match cost as much as possible."""
+    rules = [
+        _is("method", "one_of", ["mab", "eap-tls"]),
+        _is("nas.port_type", "equals", "Ethernet"),
+        _is("radius.Called-Station-Id", "contains", "1A-1E"),
+        _is("radius.NAS-Port-Id", "contains", "GigabitEthernet"),
+        _is("radius.NAS-Port", "equals", str(_port(policy))),
+    ]
+    responses = [
+        {"attribute": "Session-Timeout", "value": str(3_600 + policy)},
+        {"attribute": "Filter-Id", "value": f"policy-{policy:04d}"},
+    ]
+    then = {"verdict": "permit", "vlan": vlan_of(policy), "reply": responses}
+    return {"id": f"policy-{policy:04d}", "name": f"Policy {policy}", "when": {"all": rules}, "then": then}

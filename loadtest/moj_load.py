@@ -1,0 +1,144 @@
+"""Puts MoJ's data set into a tenant, and measures how long the product takes until it decides."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from uuid import UUID, uuid4
+
+from sqlalchemy import insert, text
+from sqlalchemy.orm import Session
+
+from loadtest.moj_data import MojSite
+from loadtest.processes import BenchError
+from loadtest.product import Installation
+from loadtest.product_tenants import Provisioned
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import CellScope, TenantScope, make_engine, session_scope
+from nac.ids import TenantId
+from nac.models import Endpoint, Nas, Policy, PolicyVersion, Site
+from nac.policies.checking import require_dictionary
+from nac.replica.store import ReplicaReader, ReplicaWriter
+from radius.agent.alarms import Alarms
+from radius.agent.driver import driver_connection
+from radius.agent.mirror import Mirror, Tenant
+from radius.module.policies import Policies
+
+_LIVE_SECONDS = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Seconds."""
+
+    # From the commit until a running agent has brought all of it into force.
+    live: float
+    # What an agent does that starts with an empty replica, and how many rows it reads for that.
+    full_load: float
+    rows: int
+    # What the module does when a site is first heard of: all of them together, and the slowest.
+    compiling: float
+    slowest: float
+
+
+def load(installation: Installation, made: Provisioned, sites: Sequence[MojSite]) -> Loaded:
+    """Stores the data set in one transaction, waits until the cell has it, and measures the parts of that."""
+    scope = TenantScope(made.tenant_id)
+    with session_scope(scope, engine=installation.engine) as session:
+        site_ids = insert_sites(session, made.tenant_id, sites)
+        xact = cells.current_xact(session)
+    committed = perf_counter()
+    cells.wait_until_live(
+        scope, tenant_id=made.tenant_id, xact=xact, timeout_seconds=_LIVE_SECONDS, engine=installation.engine
+    )
+    live = perf_counter() - committed
+    with tempfile.TemporaryDirectory(prefix="admit-bench-") as folder:
+        full_load, rows = fill_replica(installation, made, Path(folder))
+        spent = compile_policies(Path(folder), made.slot, site_ids)
+    return Loaded(live, full_load, rows, sum(spent), max(spent))
+
+
+def insert_sites(session: Session, tenant_id: TenantId, sites: Sequence[MojSite]) -> list[UUID]:
+    """Their ids. In bulk: the services, which check and audit each row, take minutes for what is not measured here."""
+    tenant = {"tenant_id": tenant_id}
+    # As in loadtest.product_tenants: foreign keys must not be checked by a plan for empty tables.
+    session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
+    placed = [(uuid4(), uuid4(), site) for site in sites]
+    now = utc_now()
+    session.execute(
+        insert(Policy),
+        [
+            tenant | {"id": policy_id, "slug": site.slug, "name": site.slug, "published_version": None}
+            for _, policy_id, site in placed
+        ],
+    )
+    session.execute(
+        insert(PolicyVersion),
+        [
+            tenant
+            | {"policy_id": policy_id, "number": 1, "document": site.document(), "status": "published"}
+            | {"published_at": now}
+            for _, policy_id, site in placed
+        ],
+    )
+    session.execute(text("UPDATE policies SET published_version = 1 WHERE published_version IS NULL"))
+    session.execute(
+        insert(Site),
+        [
+            tenant | {"id": site_id, "slug": site.slug, "name": site.slug, "policy_id": policy_id}
+            for site_id, policy_id, site in placed
+        ],
+    )
+    nases = [(site_id, nas) for site_id, _, site in placed for nas in site.nases]
+    session.execute(
+        insert(Nas),
+        [
+            tenant
+            | {"id": uuid4(), "site_id": site_id, "name": nas.identifier}
+            | {"identifier": nas.identifier, "address": nas.address}
+            for site_id, nas in nases
+        ],
+    )
+    session.execute(insert(Endpoint), [tenant | {"id": uuid4(), "mac": nas.mac, "name": ""} for _, nas in nases])
+    return [site_id for site_id, _, _ in placed]
+
+
+def fill_replica(installation: Installation, made: Provisioned, directory: Path) -> tuple[float, int]:
+    """The tenant as an agent loads it, every policy checked, into a new replica: (seconds, rows)."""
+    engine = make_engine(installation.settings.database_cell_url, application_name="admit-bench")
+    writer = ReplicaWriter(directory, fresh=True)
+    try:
+        with session_scope(TenantScope(made.tenant_id), engine=installation.engine) as session:
+            dictionary = require_dictionary(session, tenant_id=made.tenant_id)
+        mirror = Mirror(installation.cell_id, replies=dictionary, reseal=lambda sealed, _: sealed, alarms=Alarms())
+        with session_scope(CellScope(installation.cell_id), engine=engine) as session:
+            connection = driver_connection(session)
+            start = perf_counter()
+            with writer.begin() as batch:
+                slot = mirror.read_slots(connection.cursor())[made.slot]
+                batch.put_slot(made.slot, slot)
+                rows = mirror.load_tenant(connection, batch, Tenant(slot.tenant, slot.tenant_id))
+            return perf_counter() - start, rows
+    finally:
+        writer.close()
+        engine.dispose()
+
+
+def compile_policies(replica: Path, slot_number: int, site_ids: Sequence[UUID]) -> list[float]:
+    """Seconds that each site's first request costs the module, read from the replica and compiled."""
+    reader, policies, spent = ReplicaReader(replica), Policies(), []
+    with reader.begin() as view:
+        slot = view.slot(slot_number)
+        assert slot is not None
+        for site_id in site_ids:
+            start = perf_counter()
+            site = view.site(slot.tenant, str(site_id))
+            policy = view.policy(slot.tenant, site.policy_id) if site else None
+            if site is None or policy is None:
+                raise BenchError(f"the replica lacks site {site_id} or its policy")
+            policies.for_site(site, policy)
+            spent.append(perf_counter() - start)
+    reader.close()
+    return spent

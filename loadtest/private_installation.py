@@ -1,0 +1,74 @@
+"""A whole Admit of a bench's own, in a temporary folder and on free ports: for what no other should have to bear."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+from loadtest.processes import BenchError, first_of_free_ports
+from loadtest.product import REQUIRED, Installation
+from nac.settings import Settings, load_settings
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_SLOTS = 8
+_PATIENCE_SECONDS = 300
+
+
+class PrivateInstallation:
+    """Runs for the length of a `with`, then every process has ended and every file is gone."""
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-b-"))
+            # Open to the account that the processes run as.
+            Path(home).chmod(0o755)
+            self._var = Path(home) / "var"
+            first_port = first_of_free_ports(2 * _SLOTS + 1)
+            stack.callback(self._admit, "down", "--purge", "--yes")
+            ports = ("--first-port", str(first_port), "--api-port", str(first_port + 2 * _SLOTS))
+            self._admit("up", "--no-demo", "--no-install", *ports)
+            self.settings = self._read_settings()
+            self.installation = stack.enter_context(Installation(self.settings))
+            self._at_end = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._at_end.close()
+
+    @contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """One of its processes is stopped, as an administrator would stop it, and started again at the end."""
+        self._supervise("stop", name)
+        try:
+            yield
+        finally:
+            self._supervise("start", name)
+
+    def _admit(self, *arguments: str) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
+        environment |= {"ADMIT_VAR_DIR": str(self._var), "ADMIT_CELL_SLOTS": str(_SLOTS)}
+        _run([str(_CHECKOUT / "admit"), *arguments], environment)
+
+    def _read_settings(self) -> Settings:
+        lines = (self._var / "admit.env").read_text().splitlines()
+        return load_settings(
+            dict(line.split("=", 1) for line in lines if line and not line.startswith("#")), required=REQUIRED
+        )
+
+    def _supervise(self, verb: str, name: str) -> None:
+        run = json.loads((self._var / "layout.json").read_text())["run"]
+        address = f"unix://{run}/supervisor.sock"
+        _run([sys.executable, "-P", "-m", "supervisor.supervisorctl", "-s", address, verb, name], dict(os.environ))
+
+
+def _run(command: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=_PATIENCE_SECONDS, check=False
+    )
+    if done.returncode:
+        raise BenchError(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")

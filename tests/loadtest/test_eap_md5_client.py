@@ -1,0 +1,54 @@
+"""MAC authentication by EAP-MD5 against a cell's radiusd, and what it says where the other side errs."""
+
+import pytest
+
+from loadtest.eap import FAILURE, REQUEST, SUCCESS, TLS, eap_packet
+from loadtest.eap_md5_client import EapMd5
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_CHALLENGE, Secret, attribute, eap_message
+from loadtest.radius_client import Target, Unexpected
+from tests.radius.standalone import LOOPBACK, Plan, running_cell
+from tests.radius.tenants import PRINTER
+
+
+def reply(code, attributes):
+    return bytes((code, 0)) + (20 + len(attributes)).to_bytes(2, "big") + bytes(16) + attributes
+
+
+@pytest.fixture(scope="module")
+def target():
+    with running_cell(Plan()) as cell:
+        alpha = cell.alpha
+        yield Target(LOOPBACK, alpha.auth_port, alpha.acct_port, Secret(alpha.secret.encode()))
+
+
+def test_known_address_gets_its_vlan(target, client):
+    client.ask(EapMd5(target, PRINTER, vlan="20"))
+
+
+def test_unknown_address_is_a_fault(target, client):
+    with pytest.raises(Unexpected, match="reject instead of accept"):
+        client.ask(EapMd5(target, "02ffffffffff"))
+
+
+def test_another_vlan_is_a_fault(target, client):
+    with pytest.raises(Unexpected, match="VLAN '20' instead of '999'"):
+        client.ask(EapMd5(target, PRINTER, vlan="999"))
+
+
+def test_another_method_is_answered_with_what_is_wanted():
+    asking = reply(ACCESS_CHALLENGE, eap_message(eap_packet(REQUEST, 7, TLS, b"\x20")) + attribute(24, b"state"))
+    answer = EapMd5(None, "020000000001").receive(asking)
+    assert eap_message(eap_packet(2, 7, 3, b"\x04")) in answer.attributes
+    assert answer.attributes.endswith(attribute(24, b"state"))
+
+
+@pytest.mark.parametrize(
+    ("code", "eap", "fault"),
+    [
+        (ACCESS_ACCEPT, bytes((SUCCESS, 1, 0, 4)), ""),
+        (ACCESS_ACCEPT, bytes((FAILURE, 1, 0, 4)), "Access-Accept without EAP-Success"),
+        (ACCESS_CHALLENGE, b"", "Access-Challenge without an EAP request"),
+    ],
+)
+def test_what_ends_a_conversation(code, eap, fault):
+    assert EapMd5(None, "020000000001").receive(reply(code, eap_message(eap) if eap else b"")) == fault

@@ -1,0 +1,66 @@
+"""The module's store of compiled policies."""
+
+import gc
+import json
+
+import pytest
+
+from nac.replica.records import PolicyRecord, SiteRecord
+from radius.module import policies
+from radius.module.policies import Policies
+
+DOCUMENT = json.dumps({"fallback": {"verdict": "permit", "vlan": "20"}}).encode()
+
+
+@pytest.fixture(autouse=True)
+def thaw():
+    """What is kept from the collector here must not be kept from it for the other tests."""
+    yield
+    gc.unfreeze()
+
+
+def site(name, *, fallback=b""):
+    return SiteRecord(name, name, "office", fallback)
+
+
+def office(*, version=1):
+    return PolicyRecord("office", "Office", version, DOCUMENT)
+
+
+def test_policy_is_compiled_once_for_a_site():
+    store = Policies()
+    assert store.for_site(site("main"), office()) is store.for_site(site("main"), office())
+
+
+def test_another_version_or_fallback_is_compiled_anew():
+    store = Policies()
+    first = store.for_site(site("main"), office())
+    second = store.for_site(site("main"), office(version=2))
+    third = store.for_site(site("main", fallback=b'{"verdict": "deny"}'), office(version=2))
+    assert (first.version, second.version) == (1, 2)
+    assert [each.policy.decisions[-1].permitted for each in (first, second, third)] == [True, True, False]
+
+
+def test_site_too_many_pushes_out_the_oldest_alone(monkeypatch):
+    monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
+    store = Policies()
+    a, b = (store.for_site(site(name), office()) for name in "ab")
+    store.for_site(site("c"), office())
+    assert store.for_site(site("b"), office()) is b
+    assert store.for_site(site("a"), office()) is not a
+
+
+def test_new_version_at_the_limit_pushes_out_nobody(monkeypatch):
+    monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
+    store = Policies()
+    a = store.for_site(site("a"), office())
+    store.for_site(site("b"), office())
+    store.for_site(site("b"), office(version=2))
+    assert store.for_site(site("a"), office()) is a
+
+
+def test_compiled_policies_are_kept_from_the_collector():
+    """It would look through thousands of them every now and then, and every request would wait."""
+    compiled = Policies().for_site(site("main"), office())
+    assert gc.is_tracked(compiled)
+    assert not any(each is compiled for each in gc.get_objects())
