@@ -91,6 +91,7 @@ def _row(decision: LoggedDecision) -> Row:
         "verdict": "permit" if log.permitted else "deny",
         "mac": log.mac and display_mac(log.mac),
         "user": log.identity,
+        "outer_user": _outer_name(decision),
         "nas": decision.nas,
         "nas_port": log.nas_port,
         "site": decision.site,
@@ -116,6 +117,8 @@ def _show(decision: LoggedDecision) -> None:
     mac = display_mac(log.mac) if log.mac else "-"
     # MAB names the device by its MAC address again.
     user = "" if log.mac and normalise_mac(log.identity) == log.mac else log.identity
+    outer = _outer_name(decision)
+    user += f" ({outer} outside)" if outer else ""
     port = f"port {log.nas_port}" if log.nas_port else ""
     where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
     facts = (f"VLAN {log.vlan}" if log.vlan else "", log.method, user, where and f"from {where}")
@@ -127,6 +130,12 @@ def _show(decision: LoggedDecision) -> None:
     _tell(_line((f"{reason.title} ({reason.code})", rule, log.detail, more)))
     if not log.permitted:
         _tell(f"-> {reason.advice}")
+
+
+def _outer_name(decision: LoggedDecision) -> str:
+    """What a device called itself outside the tunnel in which it said who it is."""
+    names: list[str] = decision.log.request.get("radius.User-Name", [])
+    return "".join(name for name in names[:1] if name != decision.log.identity)
 
 
 def _at(moment: datetime) -> str:
