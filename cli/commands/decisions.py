@@ -102,6 +102,7 @@ def _row(decision: LoggedDecision) -> Row:
         "monitored_by": log.monitored,
         "mac": log.mac and display_mac(log.mac),
         "user": log.identity,
+        "outer_user": _outer_name(decision),
         "nas": decision.nas,
         "nas_port": log.nas_port,
         "site": decision.site,
@@ -127,6 +128,8 @@ def _show(decision: LoggedDecision) -> None:
     mac = display_mac(log.mac) if log.mac else "-"
     # MAB names the device by its MAC address again.
     user = "" if log.mac and normalise_mac(log.identity) == log.mac else log.identity
+    outer = _outer_name(decision)
+    user += f" ({outer} outside)" if outer else ""
     port = f"port {log.nas_port}" if log.nas_port else ""
     where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
     facts = (f"VLAN {log.vlan}" if log.vlan else "", log.method, user, where and f"from {where}")
@@ -144,12 +147,19 @@ def _show(decision: LoggedDecision) -> None:
         _tell(f"-> {reason.advice}")
 
 
+<<<<<<< HEAD
 def _monitored(decision: LoggedDecision) -> str:
     log = decision.log
     by = f" by rule {log.rule_name!r}" if log.rule_name else ""
     what = f"rule {log.rule_name!r}" if log.monitored == "rule" else f"site {decision.site or 'that is gone'}"
     would_be = _WOULD_BE.get(decision.verdict, decision.verdict)
     return f"would be {would_be}{by}; admitted because {what} is in monitor mode"
+=======
+def _outer_name(decision: LoggedDecision) -> str:
+    """What a device called itself outside the tunnel in which it said who it is."""
+    names: list[str] = decision.log.request.get("radius.User-Name", [])
+    return "".join(name for name in names[:1] if name != decision.log.identity)
+>>>>>>> methods
 
 
 def _at(moment: datetime) -> str:

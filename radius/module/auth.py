@@ -60,7 +60,7 @@ def authorize(lists: radiusd.Lists) -> radiusd.Answer:
         tunnel = request.attributes.get("Admit-Tunnel")
         if tunnel:
             return _authorize_inside(tunnel, request)
-        if request.is_nak():
+        if "State" in request.attributes and request.is_nak():
             return _authorize_other_type(request, collect(lists["session-state"]), started)
         return _authorize(request, started)
     except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log

@@ -24,6 +24,7 @@ from radius.module.resumption import (
 )
 from radius.module.verified import user_facts
 
+_TLS_METHODS = ("eap-tls", *TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
 _USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
 # What fails of these without a word of why is a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
@@ -108,6 +109,7 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
+<<<<<<< HEAD
     __slots__ = (
         "_certificate",
         "answer",
@@ -120,11 +122,16 @@ class Case:
         "request",
         "state",
     )
+=======
+    __slots__ = ("_certificate", "at", "facts", "identity", "method", "place", "request", "state")
+>>>>>>> methods
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
         self.method = method
         self.state: Attributes = {} if state is None else state
+        # Who asks: inside a tunnel the name that was said there.
+        self.identity = first(self.state, "Admit-User") or request.user_name
         self.at = clock.epoch_microseconds()
         self.place = NOWHERE
         # Of the verifier, where it was asked.
@@ -150,6 +157,7 @@ class Case:
         self._certificate = read
 
     @property
+<<<<<<< HEAD
     def vendor(self) -> Values:
         """Of the NAS, which chooses the form of the reply; () where that is not registered."""
         return self.place.facts.get("nas.vendor", ())
@@ -164,7 +172,11 @@ class Case:
         return first(self.state, "Admit-User") or self.request.user_name
 
     @property
+=======
+>>>>>>> methods
     def tls_version(self) -> str:
+        if not self.state:
+            return ""
         noted = first(self.state, "TLS-Session-Version")
         return tls_version_inside(noted) if self.method in TUNNELLED_METHODS else noted.removeprefix("TLS ")
 
@@ -183,17 +195,25 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
+<<<<<<< HEAD
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
     if case.is_tunnelled and (refused := _admit_tunnelled(case)):
+=======
+    if case.method in _TLS_METHODS and (refused := _admit_tls(case, view, slot)):
+>>>>>>> methods
         return refused
     if case.method not in slot.methods:
         return Outcome(False, "method-not-offered", offer(slot.methods))
-    if case.method == "eap-tls" and (refused := _admit_certificate(case, view, slot)):
-        return refused
-    if case.tls_version and case.tls_version not in slot.tls_versions:
-        return Outcome(False, "tls-version", f"TLS {case.tls_version}; offered here: {', '.join(slot.tls_versions)}")
     return apply_policy(case, view, policies, slot)
+
+
+def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+    refused = _admit_certificate(case, view, slot) if case.method == "eap-tls" else _admit_tunnelled(case)
+    version = case.tls_version
+    if refused is None and version and version not in slot.tls_versions:
+        return Outcome(False, "tls-version", f"TLS {version}; offered here: {', '.join(slot.tls_versions)}")
+    return refused
 
 
 def _admit_tunnelled(case: Case) -> Outcome | None:

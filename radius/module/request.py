@@ -91,7 +91,7 @@ class AccessRequest:
 
     def is_nak(self) -> bool:
         """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""
-        return "State" in self.attributes and self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
+        return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
     def may_have_lost(self, name: str) -> bool:
         """Whether the attribute may have come although it is not here."""

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 
+import msgspec
 import psycopg
 import pytest
 
@@ -199,6 +200,13 @@ def test_conversation_without_an_end_is_abandoned_after_30_seconds(owner, alpha,
     journal.clock.now = AT + 300 * SECOND
     journal.ship()
     assert len(abandoned(owner)) == 1
+
+
+def test_abandoned_conversation_is_told_by_its_kind(owner, alpha, journal):
+    journal.ship(msgspec.structs.replace(certificate_sent(alpha, "c1"), method="peap"))
+    journal.clock.now = AT + 30 * SECOND
+    journal.ship()
+    assert abandoned(owner) == [("anna", AT + 30 * SECOND, "peap", False)]
 
 
 def test_conversation_that_ended_is_not_abandoned(owner, alpha, journal):

@@ -94,6 +94,19 @@ def test_certificate_and_port_are_told_of_eap_tls(alpha: Admit, owner_engine: En
     assert alpha.json("decisions", "-t", "alpha")[0]["certificate"] == "laptop-1\x1b[2J"
 
 
+def test_outer_name_is_told_where_it_is_another(alpha: Admit, owner_engine: Engine) -> None:
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        for identity in ("anna", "anonymous"):
+            shown = {"method": "eap-ttls-pap", "identity": identity, "nas_identifier": "core-1", "nas_port": ""}
+            make_row(session, AuthLog.__table__, tenant_id, **shown, request={"radius.User-Name": ["anonymous"]})
+    first = alpha.run("decisions", "-t", "alpha", "--user", "anna").stdout.splitlines()[0]
+    assert first.endswith("eap-ttls-pap, anna (anonymous outside), from core-1")
+    assert alpha.json("decisions", "-t", "alpha", "--user", "anna")[0]["outer_user"] == "anonymous"
+    first = alpha.run("decisions", "-t", "alpha", "--user", "anonymous").stdout.splitlines()[0]
+    assert first.endswith("eap-ttls-pap, anonymous, from core-1")
+
+
 def test_what_was_searched_is_said_where_it_is_not_all(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nac.decisions.service.SEARCHED_ROWS", 1)
     result = logged.run("decisions", "-t", "alpha", "--rejects")

@@ -6,7 +6,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,7 @@ import msgspec
 
 from nac.journal.reader import JournalReader, Position
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
+from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile, Sealer
 from radius.agent import probe, process
@@ -135,6 +136,8 @@ class Plan:
     slugs: tuple[str, ...] = ("alpha", "bravo")
     listen_address: str = LOOPBACK
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    # In radiusd's configuration, whatever the replica says.
+    tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
 
 
 @contextmanager
@@ -209,7 +212,7 @@ def _config(
                 lambda tenant=tenant: tenant.server,
             )
         )
-        slots[tenant.slot] = _tenant_slot(tenant, paths, placeholder)
+        slots[tenant.slot] = replace(_tenant_slot(tenant, paths, placeholder), tls_versions=plan.tls_versions)
         if tenant.baked:
             baked[tenant.slot] = tenant.server.serial
     return CellConfig(
