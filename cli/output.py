@@ -53,6 +53,8 @@ def _text(value: object) -> str:
             return "-"
         case bool():
             return "yes" if value else "no"
+        case dict():
+            return printable(json.dumps(value, ensure_ascii=False))
         case list() | tuple():
             return ", ".join(map(str, value)) or "-"
         case _:

@@ -147,19 +147,18 @@ def _show(decision: LoggedDecision) -> None:
         _tell(f"-> {reason.advice}")
 
 
-<<<<<<< HEAD
 def _monitored(decision: LoggedDecision) -> str:
     log = decision.log
     by = f" by rule {log.rule_name!r}" if log.rule_name else ""
     what = f"rule {log.rule_name!r}" if log.monitored == "rule" else f"site {decision.site or 'that is gone'}"
     would_be = _WOULD_BE.get(decision.verdict, decision.verdict)
     return f"would be {would_be}{by}; admitted because {what} is in monitor mode"
-=======
+
+
 def _outer_name(decision: LoggedDecision) -> str:
     """What a device called itself outside the tunnel in which it said who it is."""
     names: list[str] = decision.log.request.get("radius.User-Name", [])
     return "".join(name for name in names[:1] if name != decision.log.identity)
->>>>>>> methods
 
 
 def _at(moment: datetime) -> str:

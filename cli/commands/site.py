@@ -14,6 +14,7 @@ from nac.engine import read_policy_text
 from nac.ids import TenantId
 from nac.models import Site
 from nac.policies import service as policies
+from nac.policies.reading import in_reading_order
 from nac.sites import service as sites
 
 
@@ -43,7 +44,8 @@ def _rows(session: Session, tenant_id: TenantId, found: Iterable[Site]) -> list[
             "default": default is not None and site.id == default.id,
             "policy": site.policy_id and slugs[site.policy_id],
             "mode": "monitor" if site.monitor else "enforce",
-            "fallback": site.fallback["verdict"] if site.fallback else "policy's",
+            # None: the policy's own.
+            "fallback": in_reading_order(site.fallback),
             "time_zone": site.time_zone,
             "id": site.id,
         }

@@ -25,12 +25,14 @@ class Ruling(NamedTuple):
 class Decisions:
     """One for each ruling; the last is the fallback's, to which -1 (no rule matched) points."""
 
-    __slots__ = ("_by_spelling", "_rulings", "_tables")
+    __slots__ = ("_by_spelling", "_made", "_rulings", "_tables")
 
     def __init__(self, rulings: Sequence[Ruling]) -> None:
         self._rulings = tuple(rulings)
         self._tables: dict[str, _Table] = {}
         self._by_spelling: dict[object, _Table] = {}
+        # Most vendors take a VLAN in the same form: one decision for all of them.
+        self._made: dict[Decision, Decision] = {}
 
     def of(self, vendor: Sequence[object], index: int) -> Decision:
         """That of the ruling with this index for a NAS whose `nas.vendor` has these values.
@@ -40,7 +42,7 @@ class Decisions:
         table = self._by_spelling.get(vendor)
         if table is None:
             table = self._table(vendor)
-        return table.decisions[index] or table.make(self._rulings, index)
+        return table.decisions[index] or self._make(table, index)
 
     def _table(self, spelling: Sequence[object]) -> "_Table":
         vendor = find_vendor(spelling[0] if spelling else "")
@@ -49,18 +51,18 @@ class Decisions:
             self._by_spelling[spelling] = table
         return table
 
+    def _make(self, table: "_Table", index: int) -> Decision:
+        ruling = self._rulings[index]
+        decision = _decide(ruling, table.vendor)
+        if ruling.monitored:
+            decision = _monitored(decision, _decide(self._rulings[-1], table.vendor), ruling.monitored)
+        decision = table.decisions[index] = self._made.setdefault(decision, decision)
+        return decision
+
 
 class _Table(NamedTuple):
     vendor: Vendor
     decisions: list[Decision | None]
-
-    def make(self, rulings: Sequence[Ruling], index: int) -> Decision:
-        ruling = rulings[index]
-        decision = _decide(ruling, self.vendor)
-        if ruling.monitored:
-            decision = _monitored(decision, _decide(rulings[-1], self.vendor), ruling.monitored)
-        self.decisions[index] = decision
-        return decision
 
 
 def _decide(ruling: Ruling, vendor: Vendor) -> Decision:

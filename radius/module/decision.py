@@ -109,7 +109,6 @@ class Places:
 class Case:
     """A device that asks: what it sent, and what is found out about it on the way to a verdict."""
 
-<<<<<<< HEAD
     __slots__ = (
         "_certificate",
         "answer",
@@ -117,14 +116,12 @@ class Case:
         "certificate_der",
         "endpoint",
         "facts",
+        "identity",
         "method",
         "place",
         "request",
         "state",
     )
-=======
-    __slots__ = ("_certificate", "at", "facts", "identity", "method", "place", "request", "state")
->>>>>>> methods
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
         self.request = request
@@ -157,23 +154,11 @@ class Case:
         self._certificate = read
 
     @property
-<<<<<<< HEAD
     def vendor(self) -> Values:
         """Of the NAS, which chooses the form of the reply; () where that is not registered."""
         return self.place.facts.get("nas.vendor", ())
 
     @property
-    def is_tunnelled(self) -> bool:
-        return self.method in TUNNELLED_METHODS or self.method in UNFINISHED_TUNNELS
-
-    @property
-    def identity(self) -> str:
-        """Who asks: inside a tunnel the name that was said there."""
-        return first(self.state, "Admit-User") or self.request.user_name
-
-    @property
-=======
->>>>>>> methods
     def tls_version(self) -> str:
         if not self.state:
             return ""
@@ -195,13 +180,9 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
-<<<<<<< HEAD
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
-    if case.is_tunnelled and (refused := _admit_tunnelled(case)):
-=======
     if case.method in _TLS_METHODS and (refused := _admit_tls(case, view, slot)):
->>>>>>> methods
         return refused
     if case.method not in slot.methods:
         return Outcome(False, "method-not-offered", offer(slot.methods))

@@ -61,7 +61,7 @@ def test_site_is_put_into_monitor_mode_with_a_fallback_of_its_own(alpha: Admit, 
     alpha.json("site", "add", "berlin", "-t", "alpha", "--monitor")
     of = {row["slug"]: row for row in alpha.json("site", "list", "-t", "alpha")}
     assert (of["berlin"]["mode"], of["main"]["mode"]) == ("monitor", "enforce")
-    assert {row["fallback"] for row in of.values()} == {"policy's"}
+    assert [row["fallback"] for row in of.values()] == [None, None]
     row = alpha.json("site", "set", "berlin", "-t", "alpha", "--no-monitor", "--time-zone", "Europe/Berlin")
     assert (row["mode"], row["time_zone"]) == ("enforce", "Europe/Berlin")
     both = alpha.run("site", "set", "berlin", "-t", "alpha", "--no-fallback", "--fallback", "-", text="{}")
@@ -76,14 +76,15 @@ def test_mistakes_of_a_fallback_are_listed_and_nothing_is_stored(with_dictionary
     assert "  fallback.vlan: a VLAN id is 1 to 4094" in result.stderr
     assert "  fallback.role: must be text" in result.stderr
     (row,) = with_dictionary.json("site", "list", "-t", "alpha")
-    assert (row["mode"], row["fallback"]) == ("enforce", "policy's")
+    assert (row["mode"], row["fallback"]) == ("enforce", None)
     answer = json.loads(with_dictionary.run(*arguments, "--json", text=bad).stdout)
     assert {mistake["place"] for mistake in answer["mistakes"]} == {"fallback.vlan", "fallback.role"}
     assert with_dictionary.run(*arguments, text='{"verdict": "permit", "vlan": "9"}').exit_code == 0
     (row,) = with_dictionary.json("site", "list", "-t", "alpha")
-    assert (row["mode"], row["fallback"]) == ("monitor", "permit")
+    assert (row["mode"], row["fallback"]) == ("monitor", {"verdict": "permit", "vlan": "9"})
+    assert '{"verdict": "permit", "vlan": "9"}' in with_dictionary.run("site", "list", "-t", "alpha").stdout
     assert with_dictionary.run("site", "set", "main", "-t", "alpha", "--no-fallback").exit_code == 0
-    assert with_dictionary.json("site", "list", "-t", "alpha")[0]["fallback"] == "policy's"
+    assert with_dictionary.json("site", "list", "-t", "alpha")[0]["fallback"] is None
 
 
 def test_vendors_are_listed_and_one_that_nobody_knows_is_noted(alpha: Admit) -> None:

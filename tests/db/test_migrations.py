@@ -34,6 +34,7 @@ def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
     database: Database, owner_engine: Engine
 ) -> None:
     with owner_engine.begin() as connection:
+        current = connection.scalar(text("SELECT version_num FROM alembic_version"))
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     try:
         with pytest.raises(SchemaTooNew, match="9999"):
@@ -42,4 +43,4 @@ def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
             upgrade_schema(database.owner_url)
     finally:
         with owner_engine.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = '0006'"))
+            connection.execute(text("UPDATE alembic_version SET version_num = :current"), {"current": current})

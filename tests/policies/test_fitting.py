@@ -179,6 +179,15 @@ def test_fallback_that_a_nas_at_the_site_cannot_carry_out_is_refused(do, main):
     assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
 
 
+def test_fallback_of_a_site_is_changed_whatever_nases_cannot_do_of_its_policy(do, main):
+    publish(do, acl_rule())
+    add_nas(do, "ap", "unifi")
+    assert do(sites.set_site, slug="main", fallback=FALLBACK).fallback == FALLBACK
+    with pytest.raises(InvalidPolicy) as caught:
+        do(sites.set_site, slug="main", fallback=FALLBACK | {"role": "x"})
+    assert [mistake.place for mistake in caught.value.mistakes] == ["site.fallback.role"]
+
+
 def test_unknown_time_zone_is_refused(do):
     with pytest.raises(InvalidInput, match="time zone"):
         do(sites.set_site, slug="main", time_zone="Mars/Base", monitor=True)

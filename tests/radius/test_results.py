@@ -287,3 +287,12 @@ def test_monitor_mode_admits_nobody_of_a_suspended_tenant(monitored):
         batch.put_slot(monitored.tenant.slot, monitored.tenant.slot_record(status="suspended"))
     assert monitored.mab("aruba", PRINTER).code == "Access-Reject"
     assert monitored.cell.decision().reason == "tenant-suspended"
+
+
+def test_monitor_mode_admits_nobody_who_fails_too_often(monitored):
+    with monitored.replica.begin() as batch:
+        batch.put_slot(monitored.tenant.slot, monitored.tenant.slot_record(failure_limit=1))
+    assert monitored.mab("flooded switch", BLOCKED).code == "Access-Reject"
+    assert monitored.mab("flooded switch", BLOCKED).code == "Access-Reject"
+    assert [record.reason for record in monitored.cell.decisions()] == ["endpoint-blocked", "rate-limited"]
+    assert {record.verdict for record in monitored.cell.decisions()} == {"deny"}
