@@ -128,6 +128,24 @@ def test_verifier_that_never_answers_is_told_and_asked_again_once_it_is_back(cel
     assert cell.decision().reason == "rule-permitted"
 
 
+def test_repeated_question_does_not_put_off_the_end_of_the_wait(cell):
+    nas = Nas(cell.alpha)
+    attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
+    request = packet.access_request(9, new_mac().encode()[:12] + b"zoe!", attributes, nas.key, b"open sesame")
+    with nas.socket() as asking:
+        asking.settimeout(1.5)
+        reply = b""
+        for _ in range(10):
+            asking.send(request)
+            try:
+                reply = asking.recv(4096)
+            except TimeoutError:
+                continue
+            break
+    assert reply[:1] == bytes((ACCESS_REJECT,))
+    assert cell.decision().reason == "verifier-unavailable"
+
+
 def test_answer_signed_with_another_secret_admits_nobody(cell):
     with running_verifier(cell.config.verifier.port, "not-the-secret-of-this-cell", always(STAFF)) as running:
         assert login(cell, seconds=15.0) == ACCESS_REJECT
