@@ -123,8 +123,3 @@ class LiveSources:
             for live in self._live.values()
             if live.is_left_alone
         }
-
-    async def close(self) -> None:
-        for live in self._live.values():
-            await live.source.close()
-        self._live.clear()

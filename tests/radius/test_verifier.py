@@ -65,6 +65,14 @@ def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, v
     assert record.request["user.attribute.department"] == ("IT",)
 
 
+def test_slot_is_that_of_the_port_whatever_the_packet_calls_itself(cell, verifier):
+    with verifier(always(STAFF)) as running:
+        for line in (f"NAS-Identifier=slot_{cell.bravo.slot}", 'Proxy-State=0x01, NAS-Identifier="x"'):
+            reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"', line)
+            assert reply.code == "Access-Accept"
+    assert [slot for slot, _, _ in running.asked] == [cell.alpha.slot] * 2
+
+
 def test_user_whose_groups_no_rule_admits_is_denied_by_policy(cell, verifier):
     with verifier(always(Answer(source="directory", name="zoe", groups=("guests",)))):
         assert login(cell) == ACCESS_REJECT
