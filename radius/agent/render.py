@@ -19,7 +19,8 @@ from radius.module.settings import ModuleSettings
 RADDB = Path(__file__).resolve().parent.parent / "raddb"
 # Rendered at the top; what stands in templates/ is rendered once for each slot.
 _RENDERED = ("radiusd.conf",)
-# radiusd gives up waiting for the verifier then. Its own limit (nac.identities.LOGIN_SECONDS) comes first.
+# radiusd gives up waiting for the verifier then, whose own limit (nac.identities.settings.LOGIN_SECONDS) comes first.
+# No more is allowed for proxy_dedup_window.
 VERIFIER_WINDOW_SECONDS = 10
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
 

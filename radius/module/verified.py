@@ -11,11 +11,9 @@ _SILENT = Answer("verifier-unavailable")
 
 def verifier_answer(control: Attributes) -> Answer | None:
     """None where the verifier was not asked."""
-    if "Proxy-To-Realm" not in control:
-        return None
     pieces = control.get("Admit-Answer")
     if not pieces:
-        return _SILENT
+        return _SILENT if "Proxy-To-Realm" in control else None
     try:
         return decode_answer(pieces)
     except AnswerUnreadable as error:

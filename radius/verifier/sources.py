@@ -1,7 +1,9 @@
 """The identity sources of a cell's tenants, alive: with connections, a breaker and a bounded queue of its own each."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 import msgspec
 
@@ -43,10 +45,13 @@ class LiveSource:
         return self._breaker.is_open
 
     async def ask(self, name: UserName, password: bytes) -> Answer:
+        """Waits for its turn as long as it may take, and no longer."""
         try:
-            async with self._gate.enter():
+            async with AsyncExitStack() as inside:
+                async with asyncio.timeout(self.settings.time_limit_seconds):
+                    await inside.enter_async_context(self._gate.enter())
                 return await self._ask(name, password)
-        except Full:
+        except (Full, TimeoutError):
             return Answer(_BUSY, f"too many logins wait for {self.record.name}", self.record.name)
 
     async def _ask(self, name: UserName, password: bytes) -> Answer:
@@ -118,8 +123,3 @@ class LiveSources:
             for live in self._live.values()
             if live.is_left_alone
         }
-
-    async def close(self) -> None:
-        for live in self._live.values():
-            await live.source.close()
-        self._live.clear()

@@ -47,10 +47,6 @@ class Verifier:
         except TimeoutError:
             return Answer("verifier-busy", f"no verdict within {LOGIN_SECONDS:g} s")
 
-    async def close(self) -> None:
-        self._hashing.shutdown(cancel_futures=True)
-        await self._sources.close()
-
     async def tidy(self) -> None:
         with self._replica.begin() as view:
             await self._sources.tidy(view)

@@ -66,7 +66,7 @@ class Nas:
 
     def exchange(self, datagram: bytes, *, port: int = 0, seconds: float = PATIENCE_SECONDS) -> bytes | None:
         """The answer, None for silence; its signatures are not looked at."""
-        with self._socket(port) as asking:
+        with self.socket(port) as asking:
             asking.settimeout(seconds)
             asking.send(datagram)
             try:
@@ -100,7 +100,7 @@ class Nas:
             assert packet.reply_fault(reply, request[4:20], self.key) == ""
         return reply
 
-    def _socket(self, port: int) -> socket.socket:
+    def socket(self, port: int = 0) -> socket.socket:
         is_six = ":" in self.address
         asking = socket.socket(socket.AF_INET6 if is_six else socket.AF_INET, socket.SOCK_DGRAM)
         asking.bind((self.address, 0))

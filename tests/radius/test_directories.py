@@ -188,6 +188,21 @@ def test_directory_that_stands_still_fails_its_own_logins_and_nobody_elses(cell,
     assert cell.decision(slot=cell.bravo.slot).reason == "rule-denied"
 
 
+def test_logins_beyond_the_queue_of_a_source_are_turned_away_at_once(cell, sources, directories):
+    sources.put("alpha", cache_seconds=0, connections=1, waiting=1, breaker_failures=1000, time_limit_seconds=1)
+    with standing_still(directories["alpha"]):
+        waiting = [threading.Thread(target=login, args=(cell.alpha,)) for _ in range(6)]
+        for thread in waiting:
+            thread.start()
+        for thread in waiting:
+            thread.join()
+    reasons = [record.reason for record in cell.decisions()]
+    assert len(reasons) == 6
+    # The one that waits may get its turn at the last moment, or not any more.
+    assert reasons.count("directory-slow") in (1, 2)
+    assert reasons.count("directory-slow") + reasons.count("verifier-busy") == 6
+
+
 def test_source_that_fails_again_and_again_is_left_alone_and_comes_back(cell, sources, directories, verifier):
     sources.put("alpha", breaker_failures=3, breaker_seconds=1)
     directories["alpha"].stop()

@@ -65,6 +65,14 @@ def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, v
     assert record.request["user.attribute.department"] == ("IT",)
 
 
+def test_slot_is_that_of_the_port_whatever_the_packet_calls_itself(cell, verifier):
+    with verifier(always(STAFF)) as running:
+        for line in (f"NAS-Identifier=slot_{cell.bravo.slot}", 'Proxy-State=0x01, NAS-Identifier="x"'):
+            reply = radclient(cell.alpha, 'User-Name="zoe"', 'User-Password="x"', line)
+            assert reply.code == "Access-Accept"
+    assert [slot for slot, _, _ in running.asked] == [cell.alpha.slot] * 2
+
+
 def test_user_whose_groups_no_rule_admits_is_denied_by_policy(cell, verifier):
     with verifier(always(Answer(source="directory", name="zoe", groups=("guests",)))):
         assert login(cell) == ACCESS_REJECT
@@ -126,6 +134,24 @@ def test_verifier_that_never_answers_is_told_and_asked_again_once_it_is_back(cel
     with verifier(always(STAFF)):
         assert login(cell) == ACCESS_ACCEPT
     assert cell.decision().reason == "rule-permitted"
+
+
+def test_repeated_question_does_not_put_off_the_end_of_the_wait(cell):
+    nas = Nas(cell.alpha)
+    attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
+    request = packet.access_request(9, new_mac().encode()[:12] + b"zoe!", attributes, nas.key, b"open sesame")
+    with nas.socket() as asking:
+        asking.settimeout(1.5)
+        reply = b""
+        for _ in range(10):
+            asking.send(request)
+            try:
+                reply = asking.recv(4096)
+            except TimeoutError:
+                continue
+            break
+    assert reply[:1] == bytes((ACCESS_REJECT,))
+    assert cell.decision().reason == "verifier-unavailable"
 
 
 def test_answer_signed_with_another_secret_admits_nobody(cell):

@@ -1,0 +1,108 @@
+"""The verifier's process, as the agent keeps it."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from nac.replica.store import ReplicaWriter
+from nac.secrets import MasterKeyFile
+from radius.agent.alarms import Alarms
+from radius.agent.paths import CellPaths
+from radius.agent.verifier import VerifierProcess
+from radius.verifier.report import Report
+
+PATIENCE_SECONDS = 20
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def paths(tmp_path):
+    paths = CellPaths(tmp_path)
+    MasterKeyFile.create(paths.key)
+    with ReplicaWriter(paths.replica, fresh=True) as writer, writer.begin() as batch:
+        batch.set_meta("complete", "1")
+    return paths
+
+
+@pytest.fixture
+def port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        trial.bind(("127.0.0.1", 0))
+        return trial.getsockname()[1]
+
+
+@contextmanager
+def kept(paths, port, alarms):
+    process = VerifierProcess(port, paths, alarms)
+    stop = threading.Event()
+    thread = threading.Thread(target=process.run, args=(stop,))
+    thread.start()
+    try:
+        yield process
+    finally:
+        stop.set()
+        thread.join()
+
+
+def codes(alarms):
+    return {alarm.code for alarm in alarms.standing()}
+
+
+def is_running(pid):
+    return pid and os.path.exists(f"/proc/{pid}")
+
+
+def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
+    alarms = Alarms()
+    with kept(paths, port, alarms) as process:
+        until(lambda: is_running(process.pid))
+        first = process.pid
+        os.kill(first, signal.SIGKILL)
+        until(lambda: process.pid != first and is_running(process.pid))
+        assert process.counters["restarts"] == 1
+        until(lambda: codes(alarms) == set())
+        last = process.pid
+    assert not is_running(last)
+
+
+def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
+    alarms = Alarms()
+    holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    holder.bind(("127.0.0.1", port))
+    with holder, kept(paths, port, alarms) as process:
+        until(lambda: codes(alarms) == {"verifier"})
+        assert process.pid == 0
+        holder.close()
+        until(lambda: is_running(process.pid) and codes(alarms) == set())
+
+
+def test_source_that_fails_is_an_alarm_until_it_does_not(paths, port):
+    alarms = Alarms()
+    process = VerifierProcess(port, paths, alarms)
+    process._hear(Report({"accepts": 2}, {"1": "Tenant alpha: identity source corp fails."}))
+    assert codes(alarms) == {"identity-source-1"}
+    assert process.counters["accepts"] == 2
+    process._hear(Report({"accepts": 3}, {}))
+    assert codes(alarms) == set()
+
+
+def test_environment_of_the_process_holds_no_address_of_the_database(paths, port, monkeypatch):
+    monkeypatch.setenv("ADMIT_DATABASE_CELL_URL", "postgresql://somewhere/admit")
+    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", "/somewhere/master.key")
+    with kept(paths, port, Alarms()) as process:
+        until(lambda: is_running(process.pid))
+        with open(f"/proc/{process.pid}/environ", "rb") as file:
+            environment = file.read()
+    assert b"DATABASE" not in environment
+    assert b"MASTER_KEY" not in environment
