@@ -10,13 +10,24 @@ from sqlalchemy.orm import Session
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.ids import TenantId
-from nac.models import AccountingLog, AuthLog, Cell, EndpointSighting, PurgedTenant, QuarantinedRecord, RadiusSession
+from nac.models import (
+    AccountingLog,
+    AuthLog,
+    Cell,
+    EndpointEvidence,
+    EndpointSighting,
+    EndpointWork,
+    PurgedTenant,
+    QuarantinedRecord,
+    RadiusSession,
+)
 from nac.tenants import purge
 from nac.tenants import service as tenants
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 
-LOGS = (AuthLog, AccountingLog, RadiusSession, EndpointSighting)
+UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork)
+LOGS = (AuthLog, AccountingLog, *UNREFERENCED)
 
 
 @pytest.fixture
@@ -38,7 +49,7 @@ def add_logs(owner_engine: Engine, tenant_id: TenantId, *, rows: int) -> None:
         for number in range(rows):
             for log in (AuthLog, AccountingLog):
                 make_row(session, log.__table__, tenant_id, at=utc_now() - timedelta(days=number % 4))
-        for log in (RadiusSession, EndpointSighting):
+        for log in UNREFERENCED:
             make_row(session, log.__table__, tenant_id)
 
 
@@ -61,10 +72,10 @@ def test_logs_of_a_purged_tenant_go_in_batches_and_those_of_others_stay(
         add_logs(owner_engine, tenant_id, rows=20)
     assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
     purge_tenant(app_engine, alpha)
-    assert rows(owner_engine, alpha) == [20, 20, 0, 0]
+    assert rows(owner_engine, alpha) == [20, 20, 0, 0, 0, 0]
     assert purge.delete_logs(seconds=60, engine=worker_engine) == 40
-    assert rows(owner_engine, alpha) == [0, 0, 0, 0]
-    assert rows(owner_engine, bravo) == [20, 20, 1, 1]
+    assert rows(owner_engine, alpha) == [0, 0, 0, 0, 0, 0]
+    assert rows(owner_engine, bravo) == [20, 20, 1, 1, 1, 1]
 
 
 def test_time_that_is_up_leaves_the_rest_to_the_next_run(app_engine, owner_engine, worker_engine, two, monkeypatch):
