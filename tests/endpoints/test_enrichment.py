@@ -159,7 +159,6 @@ def test_group_by_rule_holds_whom_the_rule_means_and_says_why(session, change, s
         (rule("endpoint.profile.confidence", 40, "greater_than"), True),
         (rule("endpoint.profile.confidence", 60, "greater_than"), False),
         ({"not": rule("endpoint.profile", "printer")}, False),
-        (rule("endpoint.first_seen", 1, "greater_than"), True),
         (rule("endpoint.name", "Printer"), True),
         ({"all": [rule("endpoint.vendor", "Brother", "starts_with"), rule("endpoint.name", "x")]}, False),
     ],

@@ -47,7 +47,7 @@ def ask(cell, replica):
         (rule("endpoint.profile.confidence", 71, "greater_than"), True),
         (rule("endpoint.profile.confidence", 72, "greater_than"), False),
         (rule("endpoint.os", "linux"), True),
-        (rule("endpoint.first_seen", 100, "less_than"), True),
+        (rule("endpoint.first_seen_age", 365, "greater_than"), True),
     ],
 )
 def test_vendor_profile_and_system_decide_whether_it_is_approved_or_not(ask, status, when, permitted):

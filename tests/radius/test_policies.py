@@ -19,8 +19,13 @@ def thaw():
     gc.unfreeze()
 
 
-def site(name, *, fallback=b""):
-    return SiteRecord(name, name, "office", fallback)
+def site(name, *, time_zone="UTC", fallback=b""):
+    return SiteRecord(name, name, "office", fallback, time_zone=time_zone)
+
+
+def zoned(name):
+    """Sites share a policy, but for those whose clocks differ."""
+    return site(name, time_zone=f"Etc/GMT+{ord(name) - ord('a')}")
 
 
 def office(*, version=1):
@@ -32,31 +37,36 @@ def test_policy_is_compiled_once_for_a_site():
     assert store.for_site(site("main"), office()) is store.for_site(site("main"), office())
 
 
+def test_sites_that_differ_in_nothing_else_share_it():
+    store = Policies()
+    assert store.for_site(site("main"), office()) is store.for_site(site("branch"), office())
+
+
 def test_another_version_or_fallback_is_compiled_anew():
     store = Policies()
     first = store.for_site(site("main"), office())
     second = store.for_site(site("main"), office(version=2))
     third = store.for_site(site("main", fallback=b'{"verdict": "deny"}'), office(version=2))
     assert (first.version, second.version) == (1, 2)
-    assert [each.policy.decisions[-1].permitted for each in (first, second, third)] == [True, True, False]
+    assert [each.policy.decisions.of((), -1).permitted for each in (first, second, third)] == [True, True, False]
 
 
 def test_site_too_many_pushes_out_the_oldest_alone(monkeypatch):
     monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
     store = Policies()
-    a, b = (store.for_site(site(name), office()) for name in "ab")
-    store.for_site(site("c"), office())
-    assert store.for_site(site("b"), office()) is b
-    assert store.for_site(site("a"), office()) is not a
+    a, b = (store.for_site(zoned(name), office()) for name in "ab")
+    store.for_site(zoned("c"), office())
+    assert store.for_site(zoned("b"), office()) is b
+    assert store.for_site(zoned("a"), office()) is not a
 
 
 def test_new_version_at_the_limit_pushes_out_nobody(monkeypatch):
     monkeypatch.setattr(policies, "MAX_COMPILED_POLICIES", 2)
     store = Policies()
-    a = store.for_site(site("a"), office())
-    store.for_site(site("b"), office())
-    store.for_site(site("b"), office(version=2))
-    assert store.for_site(site("a"), office()) is a
+    a = store.for_site(zoned("a"), office())
+    store.for_site(zoned("b"), office())
+    store.for_site(zoned("b"), office(version=2))
+    assert store.for_site(zoned("a"), office()) is a
 
 
 def test_compiled_policies_are_kept_from_the_collector():

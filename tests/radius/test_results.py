@@ -88,8 +88,11 @@ class World:
 
     def _device(self, batch, mac, group_name, passphrase=""):
         name = str(uuid.uuid4())
-        sealed = self.cell.sealer.seal(passphrase.encode(), f"passphrase:{name}") if passphrase else b""
-        record = EndpointRecord(name, group_name, "active", (group_name,), 0, {}, sealed)
+        context = f"endpoint-psk:{name}"
+        sealed = self.cell.sealer.seal(passphrase.encode(), context) if passphrase else b""
+        record = EndpointRecord(
+            name, group_name, "active", (group_name,), 0, {}, sealed_psk=sealed, psk_context=context
+        )
         batch.put_endpoint(self.tenant.number, mac, record)
 
     def mab(self, vendor, device, *more):

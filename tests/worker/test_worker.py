@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from nac.clock import epoch_seconds
+from tests.factories.tenancy import make_platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer
 from worker.names import HEARTBEAT_KEY
@@ -159,3 +160,34 @@ def test_worker_without_its_settings_says_which_and_ends(tmp_path: Path):
     assert said.returncode != 0
     assert "ADMIT_DATABASE_WORKER_URL is not set" in said.stderr
     assert "ADMIT_REDIS_URL is not set" in said.stderr
+
+
+def test_worker_makes_endpoints_of_what_is_seen_and_forgets_what_is_seen_no_more(
+    app_engine, cell_engine, database: Database, redis_server: RedisServer, tmp_path: Path
+):
+    tenant_id = make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id
+    with psycopg.connect(database.owner_url) as connection:
+        connection.execute(
+            "INSERT INTO endpoints (tenant_id, mac, status, first_seen_at) "
+            "VALUES (%s, '00:40:8c:00:00:01', 'discovered', now() - interval '31 days')",
+            [tenant_id],
+        )
+
+    def see(mac: str) -> None:
+        with psycopg.connect(database.owner_url) as connection:
+            connection.execute(
+                "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at) VALUES (%s, %s, now())", [tenant_id, mac]
+            )
+            connection.execute("INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", [tenant_id, mac])
+
+    def vendors() -> dict[str, str]:
+        with psycopg.connect(database.owner_url) as connection:
+            return dict(connection.execute("SELECT mac::text, vendor FROM endpoints").fetchall())
+
+    brothers = {"00:1b:a9:00:00:01": "Brother industries, LTD."}
+    with worker(database, redis_server, tmp_path):
+        see("00:1b:a9:00:00:01")
+        wait_for(lambda: vendors() == brothers, tmp_path)
+        # And again, by beat's turn alone.
+        see("b8:27:eb:00:00:01")
+        wait_for(lambda: vendors() == brothers | {"b8:27:eb:00:00:01": "Raspberry Pi Foundation"}, tmp_path)
