@@ -74,11 +74,18 @@ class Nas:
             except TimeoutError:
                 return None
 
-    def ask(self, attributes: bytes, *, password: bytes | None = None, code: int = packet.ACCESS_REQUEST) -> bytes:
+    def ask(
+        self,
+        attributes: bytes,
+        *,
+        password: bytes | None = None,
+        code: int = packet.ACCESS_REQUEST,
+        seconds: float = PATIENCE_SECONDS,
+    ) -> bytes:
         """A verified answer to a well-formed Access-Request."""
         authenticator = os.urandom(16)
         request = packet.access_request(os.urandom(1)[0], authenticator, attributes, self.key, password, code=code)
-        reply = self.exchange(request)
+        reply = self.exchange(request, seconds=seconds)
         assert reply is not None, "no answer"
         assert packet.reply_fault(reply, authenticator, self.key) == ""
         return reply

@@ -15,9 +15,9 @@ from loadtest.packet import (
 )
 from nac.methods import DEFAULT_METHODS, METHODS
 from nac.replica.records import UserRecord
-from nac.users.passwords import hash_password
 from tests.radius import mschap
 from tests.radius.devices import Device
+from tests.radius.earlier import earlier_hash
 from tests.radius.supplicant import TTLS_PAP, eap_password
 from tests.radius.tenants import PASSWORD, PRINTER
 from tests.radius.tunnel import (
@@ -118,7 +118,7 @@ class TestNames:
 
     def test_name_beyond_ascii_comes_in(self, cell, replica):
         with replica.begin() as batch:
-            known = UserRecord("0", "änna=2", False, ("staff",), hash_password(PASSWORD), b"", 0)
+            known = UserRecord("0", "änna=2", False, ("staff",), earlier_hash(PASSWORD), b"", 0)
             batch.put_user(cell.alpha.number, known)
         tunnel = Tunnel(cell.alpha).open()
         assert tunnel.say(login("Änna=2".encode(), RIGHT)) == ACCESS_ACCEPT
@@ -133,7 +133,7 @@ class TestNames:
 
     def test_user_whose_name_is_a_mac_address_is_nobody(self, cell, replica):
         with replica.begin() as batch:
-            named = UserRecord("0", PRINTER, False, ("staff",), hash_password(PASSWORD), b"", 0)
+            named = UserRecord("0", PRINTER, False, ("staff",), earlier_hash(PASSWORD), b"", 0)
             batch.put_user(cell.alpha.number, named)
         tunnel = Tunnel(cell.alpha).open()
         tunnel.say(login(PRINTER.encode(), RIGHT))
@@ -366,7 +366,7 @@ class TestResumption:
         first = Tunnel(cell.alpha, version=version).open()
         assert first.say(login(b"anna", RIGHT)) == ACCESS_ACCEPT
         with replica.begin() as batch:
-            gone = UserRecord("0", "anna", True, ("staff",), hash_password(PASSWORD), b"", 0)
+            gone = UserRecord("0", "anna", True, ("staff",), earlier_hash(PASSWORD), b"", 0)
             batch.put_user(cell.alpha.number, gone)
         second = Tunnel(cell.alpha, context=first.context, session=first.tls.session).open()
         assert second.tls.session_reused is False

@@ -13,7 +13,7 @@ from loadtest.packet import (
     attributes_of,
     eap_message,
 )
-from tests.radius.nas import Nas
+from tests.radius.nas import PATIENCE_SECONDS, Nas
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import Tenant
 
@@ -55,8 +55,10 @@ class Tunnel:
         mac: str = "",
         context: ssl.SSLContext | None = None,
         session: ssl.SSLSession | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self.tenant, self.kind, self.outer = tenant, kind, outer
+        self.patience_seconds = patience_seconds
         self.mac = mac or new_mac()
         self.context = context or anonymous_context(version)
         self.code, self.heard, self.state = 0, b"", b""
@@ -68,7 +70,7 @@ class Tunnel:
         """Send an EAP packet; the EAP of the answer."""
         state = attribute(STATE, self.state) if self.state else b""
         named = attribute(USER_NAME, self.outer) + attribute(CALLING_STATION_ID, self.mac)
-        reply = Nas(self.tenant).ask(named + eap_message(packet) + state)
+        reply = Nas(self.tenant).ask(named + eap_message(packet) + state, seconds=self.patience_seconds)
         self.code, self.state, found = reply[0], b"", b""
         for number, value in attributes_of(reply):
             if number == EAP_MESSAGE:

@@ -1,0 +1,80 @@
+"""Passwords in EAP-TTLS that the verifier checks: the inner request is proxied, then the tunnel is taken up again."""
+
+import pytest
+
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
+from nac.identities.answer import Answer
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_PAP, eap_password
+from tests.radius.tunnel import Tunnel, login
+from tests.radius.users import put_argon2_user
+from tests.verifier.running import running_verifier
+
+STAFF = Answer(source="directory", name="Zoe", groups=("staff",))
+
+
+@pytest.fixture(autouse=True)
+def source(cell, replica):
+    with replica.begin() as batch:
+        cell.alpha.put_source(batch)
+        put_argon2_user(batch, cell, "otto", "correct horse battery")
+
+
+@pytest.fixture
+def verifier(cell):
+    def start(answer):
+        async def verify(slot, name, password):
+            return answer
+
+        return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify)
+
+    return start
+
+
+def test_accepted_password_is_decided_by_policy_with_what_the_source_says(cell, verifier):
+    with verifier(STAFF) as running:
+        assert Tunnel(cell.alpha).open().say(login(b"zoe", b"open sesame")) == ACCESS_ACCEPT
+    assert running.asked == [(cell.alpha.slot, b"zoe", b"open sesame")]
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.method) == (True, "rule-permitted", "eap-ttls-pap")
+    assert record.identity == "zoe"
+    assert record.request["user.group"] == ("staff",)
+    assert record.request["user.source"] == ("directory",)
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_supplicant_gets_its_keys_and_vlan(cell, verifier, version):
+    with verifier(STAFF):
+        seen = eap_password(cell.alpha, TTLS_PAP, "zoe", "open sesame", version).run()
+    assert seen.accepted, seen.output[-2000:]
+    assert seen.vlans == ["30"]
+    assert cell.decision().identity == "zoe"
+
+
+def test_user_of_the_tenants_own_is_asked_of_it_too(cell, verifier):
+    with verifier(Answer("own-user")) as running:
+        tunnel = Tunnel(cell.alpha).open()
+        tunnel.say(login(b"otto", b"correct horse battery"))
+    assert running.asked == [(cell.alpha.slot, b"otto", b"correct horse battery")]
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_refused_password_is_a_reject_with_the_reason_of_the_source(cell, verifier, version):
+    with verifier(Answer("account-locked", "by the directory")):
+        seen = eap_password(cell.alpha, TTLS_PAP, "zoe", "open sesame", version).run()
+    assert (seen.codes[-1], seen.eap_failure, seen.vlans) == ("Access-Reject", True, [])
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.detail) == (False, "account-locked", "by the directory")
+    assert (record.method, record.identity) == ("eap-ttls-pap", "zoe")
+
+
+def test_verifier_that_is_silent_is_a_reject_within_its_time(cell):
+    tunnel = Tunnel(cell.alpha, patience_seconds=20).open()
+    assert tunnel.say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
+    record = cell.decision()
+    assert (record.permitted, record.reason, record.identity) == (False, "verifier-unavailable", "zoe")
+
+
+def test_group_that_no_rule_admits_is_denied_by_policy(cell, verifier):
+    with verifier(Answer(source="directory", name="zoe", groups=("guests",))):
+        assert Tunnel(cell.alpha).open().say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
+    assert cell.decision().reason == "rule-denied"
