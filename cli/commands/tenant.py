@@ -33,6 +33,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "acct_port": slot and slot.acct_port,
         "methods": list(tenant.methods),
         "tls_versions": list(tenant.tls_versions),
+        "replay_days": tenant.replay_days or 0,
     }
 
 
@@ -44,7 +45,6 @@ def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
     return _row(tenant, slot) | {
         "radius_host": host,
         "radius_secret": secret,
-        "replay_days": tenant.replay_days or 0,
         "id": tenant.id,
     }
 

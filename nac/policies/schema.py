@@ -13,6 +13,7 @@ from nac.engine.named import MAX_NAMED
 from nac.engine.operators import FOLDABLE, NUMERIC, PARTIAL, operators_of, takes_ignore_case
 from nac.engine.patterns import MAX_PATTERN
 from nac.engine.policy import MAX_RULES
+from nac.engine.results import MAX_ACL_ENTRIES, SESSION_SECONDS
 from nac.engine.windows import DAYS
 
 Schema = dict[str, object]
@@ -202,14 +203,17 @@ def _results() -> Schema:
         },
         required=["attribute", "value"],
     )
+    entries = _list(_TEXT, least=1, most=MAX_ACL_ENTRIES)
+    of_vendors: Schema = {"type": "object", "minProperties": 1, "additionalProperties": entries}
+    named_acl: Schema = {"name": _TEXT, "entries": {"anyOf": [entries, of_vendors]}}
     result: Schema = {
         "vlan": {"type": ["string", "null"], "minLength": 1},
         "acl": _TEXT,
-        "downloadable_acl": {"anyOf": [_TEXT, _list(_TEXT, least=1)]},
+        "downloadable_acl": {"anyOf": [entries, _object(named_acl, required=("entries",))]},
         "role": _TEXT,
-        "session_timeout": {"type": "integer", "minimum": 1},
+        "session_timeout": {"type": "integer", "minimum": SESSION_SECONDS[0], "maximum": SESSION_SECONDS[1]},
         "reauthenticate": {"type": "boolean"},
-        "psk": _TEXT,
+        "psk": {"const": "endpoint"},
         "reply": _list({"$ref": "#/$defs/reply"}, most=100),
     }
     admitted: Schema = {**result, "profile": {"type": "string", "pattern": f"^{_NAME}$"}}

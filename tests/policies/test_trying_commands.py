@@ -177,7 +177,7 @@ def test_publishing_asks_for_the_digest_that_replay_told(policy_command, record,
     asked = CliRunner().invoke(
         admit, ["tenant", "set", "alpha", "--replay-days", "7", "--json"], catch_exceptions=False
     )
-    assert json.loads(asked.stdout) == {"slug": "alpha", "replay_days": 7}
+    assert json.loads(asked.stdout)["replay_days"] == 7
     policy_command("save", "-", document=good("30"))
     refused = policy_command("publish", "--json")
     assert refused.exit_code == 1
