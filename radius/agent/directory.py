@@ -50,7 +50,7 @@ class Directory:
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             clients = self._nas_clients(session)
-            tenants = session.execute(select(Tenant.id, Tenant.tls_versions)).tuples()
+            tenants = session.execute(select(Tenant.id, Tenant.tls_versions)).all()
             versions = {tenant_id: tuple(offered) for tenant_id, offered in tenants}
             return [
                 SlotRow(

@@ -95,6 +95,7 @@ def test_user_from_password_file_is_shown_changed_and_listed(alpha: Admit):
         "disabled": True,
         "groups": ["staff"],
         "chap": False,
+        "mschap": False,
         "valid_until": "2099-01-31T18:00:00+00:00",
     }
     assert alpha.json("user", "show", "ANN", *OF_ALPHA) == changed
