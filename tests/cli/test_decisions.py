@@ -16,6 +16,11 @@ from tests.factories.rows import make_row
 ADVICE = REASONS["endpoint-blocked"].advice
 
 
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 @pytest.fixture
 def logged(alpha: Admit, owner_engine: Engine) -> Admit:
     blocked = {
