@@ -3,11 +3,13 @@
 from datetime import timedelta
 from uuid import uuid4
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
+from nac.decisions import recorded
 from nac.errors import InvalidInput, NotFound
 from nac.policies import comparing, replaying
 from nac.policies.checking import InvalidPolicy
@@ -206,3 +208,26 @@ def test_version_in_force_that_compiles_no_more_does_not_keep_a_better_one_out(r
         connection.execute(text("""UPDATE policy_versions SET document = '{"of": "the past"}'"""))
     found = replay(good(), against="published")
     assert changes(found) == [(("deny", "", ""), ("permit", "r", "20"), 1)]
+
+
+def test_replay_has_a_time_limit_of_its_own_and_leaves_that_of_others(
+    replay, record, owner_engine, app_engine, tenant, monkeypatch
+):
+    record()
+    with owner_engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO auth_log "
+                "(at, tenant_id, cell_id, site_id, method, permitted, reason, policy_version, request) "
+                "SELECT at - n * interval '1 ms', tenant_id, cell_id, site_id, method, permitted, reason, "
+                "policy_version, request FROM auth_log, generate_series(1, 5000) n"
+            )
+        )
+    assert replay().total == 5001
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        session.execute(text("SET LOCAL statement_timeout = '20s'"))
+        replay_policy(session, tenant_id=tenant.id, document=good(), policy_id=None, days=7)
+        assert session.scalar(text("SHOW statement_timeout")) == "20s"
+    monkeypatch.setattr(recorded, "MAX_SECONDS", 0.001)
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        replay()
