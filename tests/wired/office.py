@@ -12,11 +12,15 @@ from nac.certificates.export import pem_files
 from nac.certificates.issuing import issue_client
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.groups import USER_GROUPS
+from nac.methods import METHODS, Offer
 from nac.msps import service as msps
 from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.provisioning import provision_tenant
 from nac.sites import service as sites
+from nac.tenants import service as tenants
+from nac.users import service as users
 from tests.faults.instance import Instance
 from tests.faults.waiting import PATIENCE_SECONDS, until
 from tests.radius.tenants import ClientFiles
@@ -43,6 +47,14 @@ _OUTCOMES: dict[str, dict[str, Any]] = {
     # Into a VLAN that the switch does not have.
     "traveller": {"vlan": "99"},
 }
+# By the group that a user is in.
+_STAFF = {
+    "id": "staff",
+    "name": "Staff",
+    "when": {"attribute": "user.group", "operator": "equals", "value": "staff"},
+    "then": {"verdict": "permit", "vlan": LAB_VLAN},
+}
+PERSON, PASSWORD = "anna", "correct horse battery"
 # Certificates that no rule admits.
 _OTHERS = ("stranger",)
 
@@ -57,7 +69,7 @@ def _document() -> dict[str, object]:
         }
         for name, outcome in _OUTCOMES.items()
     ]
-    return {"rules": rules, "fallback": {"verdict": "deny"}}
+    return {"rules": [*rules, _STAFF], "fallback": {"verdict": "deny"}}
 
 
 class RootFile:
@@ -91,6 +103,17 @@ class Office:
                 name="Switch 1",
                 identifier=IDENTIFIER,
                 seal=installation.sealer.seal,
+            )
+            tenants.set_offer(session, actor=ACTOR, tenant_id=tenant.id, offer=Offer(METHODS, None))
+            USER_GROUPS.create(session, actor=ACTOR, tenant_id=tenant.id, name="staff")
+            users.create_user(
+                session,
+                actor=ACTOR,
+                tenant_id=tenant.id,
+                name=PERSON,
+                password=PASSWORD,
+                groups=["staff"],
+                seal_for_mschap=installation.sealer.seal,
             )
             policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
             policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="wired", document=_document())

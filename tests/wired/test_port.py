@@ -3,9 +3,9 @@
 import pytest
 
 from tests.faults.waiting import until
-from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
+from tests.radius.supplicant import PEAP, TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password, eap_tls
 from tests.radius.tenants import Authorities
-from tests.wired.office import LAB_VLAN, OFFICE_VLAN, SESSION_SECONDS
+from tests.wired.office import LAB_VLAN, OFFICE_VLAN, PASSWORD, PERSON, SESSION_SECONDS
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 # Tagged 1 (RFC 2868 3.1, 3.2): VLAN, IEEE-802.
@@ -41,6 +41,30 @@ def test_device_is_admitted_to_its_vlan_and_accounted_for(office, switch, connec
     assert office.open_sessions(device.mac) == 0
     switch.stop()
     until(lambda: office.switch_accounting()[-2:] == ["Accounting-On", "Accounting-Off"], "the switch has said goodbye")
+
+
+@both_versions
+@pytest.mark.parametrize(
+    ("way", "method"),
+    [(TTLS_PAP, "eap-ttls-pap"), (TTLS_MSCHAPV2, "eap-ttls-mschapv2"), (PEAP, "peap-mschapv2")],
+    ids=["ttls-pap", "ttls-mschapv2", "peap"],
+)
+def test_person_is_admitted_by_password_to_the_vlan_of_their_group(office, switch, connect, way, method, version):
+    device = connect(eap_password(office, way, PERSON, PASSWORD, version))
+    until(lambda: switch.is_open(device.mac), "the port is open")
+    until(lambda: device.is_authorised, "the device knows")
+    assert switch.vlan(device.mac) == LAB_VLAN
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["rule_id"], decision["method"]) == (True, "staff", method)
+    assert (decision["identity"], decision["tls_version"]) == (PERSON, version)
+
+
+def test_person_with_a_wrong_password_finds_the_port_closed(office, switch, connect):
+    device = connect(eap_password(office, TTLS_PAP, PERSON, "wrong horse"))
+    [decision] = office.decisions(device.mac)
+    assert (decision["permitted"], decision["reason"], decision["identity"]) == (False, "wrong-password", PERSON)
+    until(lambda: device.has_failed, "the device has heard")
+    assert not switch.is_open(device.mac)
 
 
 @both_versions
