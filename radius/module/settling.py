@@ -9,6 +9,7 @@ from nac.replica.records import SlotRecord
 from radius.module import mschap
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, say_not_ready
+from radius.module.credentials import quoted
 from radius.module.decision import NOWHERE, Case
 from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
@@ -52,7 +53,7 @@ class Settler:
         if suppressed is not None:
             self._journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
         if outcome.permitted:
-            return radiusd.UPDATED, {"reply": outcome.sent, "config": _PERMITTED}
+            return radiusd.UPDATED, {"reply": outcome.sent + _name_for_accounting(case, outcome), "config": _PERMITTED}
         return radiusd.REJECT, {"config": _DECIDED, "reply": mschap.error(case.request, case.method, outcome.reason)}
 
     def _limit(self, case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
@@ -77,6 +78,16 @@ class Settler:
         except Exception:  # house-rule: nothing more can be recorded than the trace; the reject stands
             log_exception("record_internal_error")
         return radiusd.REJECT, {"config": _DECIDED}
+
+
+def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, ...]:
+    """Who came in through a tunnel under another name: the NAS is to account for that one (RFC 2865 5.1).
+
+    Not where the policy sends a name itself.
+    """
+    if case.identity == case.request.user_name or any(pair[0].lower() == "user-name" for pair in outcome.sent):
+        return ()
+    return (("User-Name", ":=", quoted(case.identity)),)
 
 
 def _limiter_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:

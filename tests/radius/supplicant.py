@@ -86,6 +86,11 @@ class Seen:
         return [bytes.fromhex(value).lstrip(b"\x01").decode() for value in found]
 
     @property
+    def user_names(self) -> list[str]:
+        """Of all packets, those that eapol_test sent included."""
+        return re.findall(r"Attribute 1 \(User-Name\) length=\d+\n\s+Value: '([^']*)'", self.output)
+
+    @property
     def resumptions(self) -> int:
         """Rounds, not messages: with TLS 1.3 eapol_test says it again when it has read the tickets."""
         rounds = self.output.split("EAPOL: SUPP_PAE entering state AUTHENTICATED")

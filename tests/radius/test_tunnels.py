@@ -53,6 +53,8 @@ def test_right_password_is_permitted_as_the_inner_user(cell, slug, way, version)
     seen = eap_password(tenant, way, "anna", version=version, attributes=("32:s:switch-1",)).run()
     assert seen.accepted, seen.output[-2000:]
     assert seen.vlans == ["30"]
+    # What the NAS is to account for.
+    assert seen.user_names[-1] == "anna"
     record = cell.decision()
     assert (record.permitted, record.reason, record.rule_id) == (True, "rule-permitted", "staff")
     assert (record.method, record.tls_version, record.resumed) == (METHOD[way], version, False)
