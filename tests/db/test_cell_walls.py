@@ -125,47 +125,8 @@ def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> Non
 
 @pytest.mark.parametrize("free_slots", [0, 1])
 def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells, free_slots):
-    for number in range(9, 9 + free_slots):
-        run_as(database, two.a, WRITES["slots"].replace("9, 1812", "%(number)s, 1812"), cell=two.a, number=number)
-    for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
-        if table in WRITES:
-            run_as(database, cell, WRITES[table], cell=cell, tenant=tenant)
-    assert run_as(database, two.a, CHANGES[table], cell=two.b, tenant=two.tenant_of_b) == 0
-    assert run_as(database, two.a, CHANGES[table], cell=two.a, tenant=two.tenant_of_a) > 0
-
-
-@pytest.mark.parametrize("table", ["slots", "journal_positions", "quarantined_records", "cells"])
-def test_cell_sees_nothing_of_another_cell(database, two: Cells, table: str) -> None:
-    column = "id" if table == "cells" else "cell_id"
-    for cell in (two.a, two.b):
-        if table in WRITES:
-            run_as(database, cell, WRITES[table], cell=cell)
-    with psycopg.connect(database.cell_url) as connection:
-        connection.execute("SELECT set_config('admit.cell_id', %s, true)", [str(two.a)])
-        assert set(connection.execute(f"SELECT {column} FROM {table}").fetchall()) == {(two.a,)}
-
-
-@pytest.mark.parametrize("statement", ["DELETE FROM journal_positions", "DELETE FROM slots", "DELETE FROM cells"])
-def test_cell_cannot_delete_what_is_known_of_it(database, two: Cells, statement: str) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        run_as(database, two.a, statement)
-
-
-def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> None:
-    """Cells share dictionaries by their hash: the database computes it, too."""
-    with pytest.raises(psycopg.errors.CheckViolation, match="ck_dictionaries_sha256"):
-        run_as(
-            database,
-            two.a,
-            "INSERT INTO dictionaries (sha256, content, server_version) VALUES (sha256('other'), 'mine', '3.2.7')",
-        )
-
-
-@pytest.mark.parametrize("free_slots", [0, 1])
-def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells, free_slots):
-    for number in range(9, 9 + free_slots):
-        free = "INSERT INTO slots (cell_id, number, auth_port, acct_port, secret_sealed) VALUES (%(cell)s, %(number)s, 1812, 1813, '')"
-        run_as(database, two.a, free, cell=two.a, number=number)
+    for _ in range(free_slots):
+        run_as(database, two.a, WRITES["slots"], cell=two.a)
     for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
         run_as(
             database,
