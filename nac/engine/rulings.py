@@ -55,7 +55,14 @@ class Decisions:
         ruling = self._rulings[index]
         decision = _decide(ruling, table.vendor)
         if ruling.monitored:
-            decision = _monitored(decision, _decide(self._rulings[-1], table.vendor), ruling.monitored)
+            otherwise = self._rulings[-1]
+            given = _decide(otherwise, table.vendor)
+            if given.verdict == otherwise.outcome.verdict:
+                decision = _monitored(decision, given, ruling.monitored)
+            else:
+                # What the fallback gives cannot be given: a bare permit would be more than it.
+                why = f"fallback: {given.detail}"
+                decision = Decision("deny", given.reason, decision.rule_id, decision.rule_name, detail=why)
         decision = table.decisions[index] = self._made.setdefault(decision, decision)
         return decision
 

@@ -13,7 +13,8 @@ from nac.identities.ldap.filters import Filter, FilterError
 LOGIN_SECONDS = 9.0
 MOST_SECONDS = 8.0
 _MAX_CONNECTIONS = 64
-_MAX_WAITING = 1_000
+# With those connections the verifier's share of a tenant (radius/verifier/server.py).
+_MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}

@@ -141,6 +141,10 @@ class UserRecord(Record, frozen=True, array_like=True):
     # For MS-CHAP alone: 32 hex digits of MD4(password), sealed with the cell's key, b"" where the user may not use it.
     sealed_nt_hash: bytes = b""
 
+    def is_out(self, now_seconds: int) -> bool:
+        """Blocked, or past its end."""
+        return self.disabled or 0 < self.valid_until <= now_seconds
+
 
 def nt_hash_context(user_id: object) -> str:
     """What an NT hash is sealed with: not as the password is, so that neither opens in the other's place."""

@@ -32,8 +32,9 @@ _EAP = Credentials("eap")
 _PLAIN = (
     ("User-Password", "pap", "pap"),
     ("CHAP-Password", "chap", "chap"),
-    ("MS-CHAP2-Response", "mschapv2", "mschap"),
+    # Where both come, rlm_mschap compares this one alone.
     ("MS-CHAP-Response", "mschapv1", "mschap"),
+    ("MS-CHAP2-Response", "mschapv2", "mschap"),
 )
 _IN_TTLS = (
     ("EAP-Message", "eap-ttls-mschapv2", "eap-mschap"),
@@ -118,7 +119,7 @@ def _stored_user(
         if scheme == "pap" and view.has_identity_sources(slot.tenant):
             return Credentials(method, _ASK_VERIFIER)
         return Credentials(method, reason="unknown-user")
-    if user.disabled or (user.valid_until and user.valid_until <= now_seconds):
+    if user.is_out(now_seconds):
         return Credentials(method, reason="user-disabled")
     if scheme == "pap":
         if user.password_hash.startswith(ARGON2ID):

@@ -186,6 +186,8 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
         return refused
     if case.method not in slot.methods:
         return Outcome(False, "method-not-offered", offer(slot.methods))
+    if case.method in _USER_METHODS and (refused := _admit_user(case, view, slot)):
+        return refused
     return apply_policy(case, view, policies, slot)
 
 
@@ -210,6 +212,16 @@ def _admit_tunnelled(case: Case) -> Outcome | None:
     case.facts["tls.version"] = (case.tls_version,)
     case.facts["tls.resumed"] = (False,)
     return None
+
+
+def _admit_user(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
+    """As it is now: the user may have been blocked or removed since the conversation began."""
+    if case.answer is not None and case.answer.source:
+        return None
+    user = view.user(slot.tenant, case.identity)
+    if user is None:
+        return Outcome(False, "unknown-user")
+    return Outcome(False, "user-disabled") if user.is_out(case.at // 1_000_000) else None
 
 
 def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:

@@ -32,6 +32,9 @@ def complete(case: Case, outcome: Outcome, open_passphrase: PassphraseOpener) ->
     why = "" if passphrase else "none is stored"
     if any(template.encoding == "pmk" for template in outcome.passphrase) and not ssid:
         why = "the request names no SSID, of which the key is made"
+    if why and outcome.passphrase:
+        # In monitor mode, too: what is given needs it.
+        return outcome._replace(monitored="").refused("no-passphrase", why)
     if why:
         return outcome.refused("no-passphrase", why) if outcome.needs_passphrase else outcome
     pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)

@@ -93,7 +93,8 @@ def _name_for_accounting(case: Case, outcome: Outcome) -> tuple[radiusd.Update, 
 def _limiter_key(request: AccessRequest, identity: str) -> tuple[int, str, str]:
     # A switch may name the station in User-Name alone, in any notation; the decision takes it from there later.
     station = request.mac or normalise_mac(request.user_name)
-    return request.slot, request.nas_key(), station or identity[:MAX_NAME]
+    # A name is the same user's however it is written (nac.replica.keys.user): each way would be a limit of its own.
+    return request.slot, request.nas_key(), station or identity[:MAX_NAME].strip().casefold()
 
 
 def _is_canary(request: AccessRequest) -> bool:

@@ -6,6 +6,7 @@ It ends when its standard input does, so it never outlives the agent that owns i
 import asyncio
 import logging
 import os
+import resource
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +60,8 @@ def _tell(report: Report) -> None:
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    # A core file would hold passwords.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # One line; what follows is only its end.
     orders = msgspec.json.decode(_first_line(), type=Orders)
     asyncio.run(serve(orders))

@@ -22,6 +22,15 @@ class Refused(ValueError):
     """No request of radiusd's: it is dropped (RFC 2865 3, RFC 3579 3.2)."""
 
 
+class Unreadable(Refused):
+    """Asked by radiusd, about what a device made up: to be answered, since one that never answers counts as dead."""
+
+    def __init__(self, asked: "Login", why: str) -> None:
+        super().__init__(why)
+        # Without slot, name and password.
+        self.asked = asked
+
+
 class Login(NamedTuple):
     identifier: int
     authenticator: bytes
@@ -34,7 +43,7 @@ class Login(NamedTuple):
 
 
 def parse_login(datagram: bytes, secret: bytes) -> Login:
-    """The login that a datagram asks about. Raises Refused, also where it was not signed with `secret`."""
+    """The login that a datagram asks about. Raises Refused, where it was not signed with `secret`, and Unreadable."""
     if not _LEAST <= len(datagram) <= MOST:
         raise Refused("no RADIUS packet has this size")
     code, identifier, length, authenticator = _HEAD.unpack_from(datagram)
@@ -43,6 +52,15 @@ def parse_login(datagram: bytes, secret: bytes) -> Login:
     # RFC 2865 3: what comes after the length is padding.
     attributes = _split(datagram[:length])
     _require_signature(datagram[:length], attributes, secret)
+    proxy_states = tuple(value for number, value, _ in attributes if number == _PROXY_STATE)
+    asked = Login(identifier, authenticator, 0, b"", b"", proxy_states)
+    try:
+        return _read(asked, attributes, secret)
+    except Refused as exc:
+        raise Unreadable(asked, str(exc)) from exc
+
+
+def _read(asked: Login, attributes: Sequence[tuple[int, bytes, int]], secret: bytes) -> Login:
     values: dict[int, bytes] = {}
     for number, value, _ in attributes:
         if number in values and number != _PROXY_STATE:
@@ -50,13 +68,10 @@ def parse_login(datagram: bytes, secret: bytes) -> Login:
         values[number] = value
     if not values.keys() >= {_USER_NAME, _USER_PASSWORD, _NAS_IDENTIFIER}:
         raise Refused("name, password or slot is missing")
-    return Login(
-        identifier,
-        authenticator,
-        _slot(values[_NAS_IDENTIFIER]),
-        values[_USER_NAME],
-        _unhide(values[_USER_PASSWORD], authenticator, secret),
-        tuple(value for number, value, _ in attributes if number == _PROXY_STATE),
+    return asked._replace(
+        slot=_slot(values[_NAS_IDENTIFIER]),
+        name=values[_USER_NAME],
+        password=_unhide(values[_USER_PASSWORD], asked.authenticator, secret),
     )
 
 

@@ -7,12 +7,14 @@ from collections import Counter, OrderedDict
 from typing import Protocol, cast
 
 from nac.identities.answer import Answer, AnswerTooLong, encode_answer
-from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused, answer_packet, parse_login
+from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused, Unreadable, answer_packet, parse_login
 
 log = logging.getLogger(__name__)
 
-# Logins under way at once, all tenants together; each tenant's own share is bounded before (gate.py).
-MOST_UNDER_WAY = 2048
+# Logins under way at once, all tenants together: 32 of radiusd's sockets.
+MOST_UNDER_WAY = 8192
+# Of one tenant, whose sources could hold up as many as they say: they are its own, the room is everybody's.
+MOST_OF_SLOT = 512
 # Answers kept for repeated questions: radiusd repeats what a NAS repeats.
 KEPT_ANSWERS = 4096
 
@@ -32,6 +34,7 @@ class Server(asyncio.DatagramProtocol):
         self._verify = verify
         self._transport: asyncio.DatagramTransport | None = None
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
+        self._of_slot: Counter[int] = Counter()
         self._answered: OrderedDict[_Key, bytes] = OrderedDict()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -40,6 +43,10 @@ class Server(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: Address) -> None:
         try:
             login = parse_login(data, self._secret)
+        except Unreadable as exc:
+            asked = exc.asked
+            self._answer((addr, asked.identifier, asked.authenticator), asked, Answer("no-credentials", str(exc)))
+            return
         except Refused as exc:
             self.counters["dropped"] += 1
             log.warning("dropped a datagram from %s:%d: %s", addr[0], addr[1], exc)
@@ -51,11 +58,12 @@ class Server(asyncio.DatagramProtocol):
         if answered is not None:
             self._send(answered, addr)
             return
-        if len(self._under_way) >= MOST_UNDER_WAY:
+        if len(self._under_way) >= MOST_UNDER_WAY or self._of_slot[login.slot] >= MOST_OF_SLOT:
             self._answer(key, login, Answer("verifier-busy"))
             return
         task = asyncio.get_running_loop().create_task(self._serve(key, login))
         self._under_way[key] = task
+        self._of_slot[login.slot] += 1
 
     async def _serve(self, key: _Key, login: Login) -> None:
         try:
@@ -65,6 +73,7 @@ class Server(asyncio.DatagramProtocol):
             answer = Answer("internal-error")
         finally:
             self._under_way.pop(key, None)
+            self._of_slot[login.slot] -= 1
         self._answer(key, login, answer)
 
     def _answer(self, key: _Key, login: Login, answer: Answer) -> None:

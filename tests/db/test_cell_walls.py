@@ -123,7 +123,10 @@ def test_dictionary_cannot_be_passed_off_as_another(database, two: Cells) -> Non
         )
 
 
-def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells):
+@pytest.mark.parametrize("free_slots", [0, 1])
+def test_cell_counts_sessions_and_tells_of_them_for_its_own_tenants_alone(database, two: Cells, free_slots):
+    for _ in range(free_slots):
+        run_as(database, two.a, WRITES["slots"], cell=two.a)
     for cell, tenant in ((two.a, two.tenant_of_a), (two.b, two.tenant_of_b)):
         run_as(
             database,

@@ -138,3 +138,12 @@ def test_rejects_of_a_conversation_that_is_under_way_count(cell):
     attributes = joined([(USER_NAME, device.mac), (CALLING_STATION_ID, device.mac)])
     Nas(cell.alpha).ask(attributes, password=b"")
     assert reasons(cell, device.mac) == ["certificate-revoked"] * LIMIT + ["rate-limited"]
+
+
+def test_name_counts_as_the_same_however_it_is_written(cell):
+    """A VPN gateway tells no MAC address, and a user is found by the name in any case."""
+    nas = Nas(cell.alpha)
+    for name in ("anna", "ANNA", "Anna", "aNNA", "annA", "anna "):
+        attributes = joined([(USER_NAME, name), (NAS_IDENTIFIER, "vpn-limits")])
+        assert nas.ask(attributes, password=b"wrong password")[0] == packet.ACCESS_REJECT
+    assert [record.reason for record in cell.decisions()][-1] == "rate-limited"

@@ -35,6 +35,17 @@ def v1(name, password, *, identifier=7):
     return name, f"MS-CHAP-Challenge=0x{challenge.hex()}", f"MS-CHAP-Response=0x{value.hex()}"
 
 
+def test_answer_of_a_version_that_is_not_offered_does_not_come_in_beside_one_of_another(cell, replica):
+    """rlm_mschap compares MS-CHAP-Response where both come."""
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(methods=("mschapv2",)))
+    _, _, of_v2 = v2("anna", "wrong password")
+    reply = ask(cell, (*v1("anna", PASSWORD), of_v2))
+    assert reply.code == "Access-Reject"
+    record = cell.decision()
+    assert (record.method, record.reason) == ("mschapv1", "method-not-offered")
+
+
 def ask(cell, credentials):
     name, *lines = credentials
     return radclient(cell.alpha, f'User-Name="{name}"', *lines, f'Calling-Station-Id="{new_mac()}"')

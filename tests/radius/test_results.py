@@ -241,6 +241,25 @@ def test_monitored_site_admits_as_its_own_fallback_does(cell, replica):
     assert (record.verdict, record.reason, record.vlan, record.monitored) == ("deny", "rule-denied", "77", "site")
 
 
+@pytest.mark.parametrize(
+    ("vendor", "fallback", "device", "reason", "detail"),
+    [
+        ("unifi", {"acl": "GUEST"}, PRINTER, "result-not-supported", "fallback: acl: "),
+        ("unifi", {"acl": "GUEST"}, "nobody", "result-not-supported", "fallback: acl: "),
+        ("cisco-wlc", {"psk": "endpoint"}, PRINTER, "no-passphrase", "none is stored"),
+    ],
+)
+def test_monitored_site_admits_with_no_less_than_its_fallback_gives(
+    cell, replica, vendor, fallback, device, reason, detail
+):
+    document = json.dumps({"verdict": "permit", **fallback}).encode()
+    world = World(cell, replica).fill(monitor=True, fallback=document)
+    assert world.mab(vendor, device).code == "Access-Reject"
+    record = cell.decision()
+    assert (record.permitted, record.verdict, record.monitored, record.reason) == (False, "deny", "", reason)
+    assert record.detail.startswith(detail)
+
+
 def test_monitored_site_without_a_policy_admits_and_says_so(monitored):
     alpha = monitored.tenant
     with monitored.replica.begin() as batch:

@@ -436,6 +436,20 @@ def test_user_removed_between_two_visits_is_out_at_the_second(cell, replica):
     assert cell.decision().reason == "unknown-user"
 
 
+@pytest.mark.parametrize("kind", [TTLS, PEAP])
+def test_user_blocked_while_the_conversation_goes_on_is_out_at_its_end(cell, replica, kind):
+    tunnel = _asked_by_mschap(cell.alpha, kind)
+    with replica.begin() as batch:
+        batch.put_user(cell.alpha.number, UserRecord("0", "anna", True, ("staff",), "", b"", 0))
+    _say_eap(tunnel, kind, _answer(tunnel, "anna", PASSWORD))
+    assert b"S=" in tunnel.heard
+    _say_eap(tunnel, kind, eap(RESPONSE, tunnel.heard[9] if kind == TTLS else 0, MSCHAPV2, b"\x03"))
+    while tunnel.code == ACCESS_CHALLENGE:
+        tunnel.say(_tlv_of(tunnel))
+    assert tunnel.code == ACCESS_REJECT
+    assert cell.decision().reason == "user-disabled"
+
+
 def test_peap_is_off_unless_the_tenant_asks_for_it():
     assert "peap-mschapv2" not in DEFAULT_METHODS
     assert set(METHODS) - set(DEFAULT_METHODS) == {"peap-mschapv2", "mschapv1"}

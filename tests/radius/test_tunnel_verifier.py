@@ -2,10 +2,10 @@
 
 import pytest
 
-from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from nac.identities.answer import Answer
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_PAP, eap_password
-from tests.radius.tunnel import Tunnel, login
+from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp, login
 from tests.radius.users import put_argon2_user
 from tests.verifier.running import running_verifier
 
@@ -78,3 +78,23 @@ def test_group_that_no_rule_admits_is_denied_by_policy(cell, verifier):
     with verifier(Answer(source="directory", name="zoe", groups=("guests",))):
         assert Tunnel(cell.alpha).open().say(login(b"zoe", b"open sesame")) == ACCESS_REJECT
     assert cell.decision().reason == "rule-denied"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        avp(USER_NAME, b"zoe") + login(b"otto", b"open sesame"),
+        login(b"zoe", b"open sesame") + avp(USER_PASSWORD, b"another password"),
+        avp(USER_PASSWORD, b"open sesame" + bytes(5)),
+        login(b"zoe", b"x" * 240),
+        login(b"\0zoe", b"open sesame"),
+    ],
+    ids=["two names", "two passwords", "no name", "too long a password", "a name that begins with NUL"],
+)
+def test_what_is_no_login_is_answered_at_once(cell, verifier, said):
+    """radiusd would hold a verifier that is silent for dead, at the cost of everybody."""
+    with verifier(STAFF) as running:
+        assert Tunnel(cell.alpha).open().say(said) == ACCESS_REJECT
+    assert running.asked == []
+    assert running.server.counters["dropped"] == 0
+    assert cell.decision().reason == "no-credentials"

@@ -9,6 +9,7 @@ import pytest
 from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from nac.identities.answer import Answer
+from radius.verifier import server
 from tests.radius.nas import Nas, joined, mab, radclient
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
@@ -160,3 +161,49 @@ def test_answer_signed_with_another_secret_admits_nobody(cell):
     assert running.asked == []
     assert running.server.counters["dropped"] >= 1
     assert cell.decision().reason == "verifier-unavailable"
+
+
+def test_user_blocked_while_the_verifier_is_asked_is_out(cell, replica):
+    """As is one that was removed: what counts is how it is at the end."""
+    users = {"otto": ("user-disabled", lambda batch: put_argon2_user(batch, cell, "otto", "x", disabled=True))}
+    users["emil"] = ("unknown-user", lambda batch: batch.delete_user(cell.alpha.number, "emil"))
+    with replica.begin() as batch:
+        put_argon2_user(batch, cell, "emil", "correct horse battery")
+
+    async def verify(slot, name, password):
+        with replica.begin() as batch:
+            users[name.decode()][1](batch)
+        return Answer()
+
+    with running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify):
+        for name, (reason, _) in users.items():
+            cell.forget_records()
+            assert login(cell, name) == ACCESS_REJECT
+            assert cell.decision().reason == reason
+
+
+def test_tenant_that_fills_the_verifier_leaves_room_for_others(cell, replica, monkeypatch):
+    monkeypatch.setattr(server, "MOST_OF_SLOT", 4)
+    held = threading.Event()
+
+    async def verify(slot, name, password):
+        while slot == cell.alpha.slot and not held.is_set():
+            await asyncio.sleep(0.01)
+        return STAFF
+
+    with replica.begin() as batch:
+        cell.bravo.put_source(batch)
+    with (
+        running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify) as running,
+        ThreadPoolExecutor(4) as devices,
+    ):
+        waiting = [devices.submit(login, cell, f"zoe-{number}") for number in range(4)]
+        while len(running.asked) < 4:
+            threading.Event().wait(0.01)
+        assert login(cell) == ACCESS_REJECT
+        assert cell.decision().reason == "verifier-busy"
+        assert radclient(cell.bravo, 'User-Name="zoe"', 'User-Password="x"').code == "Access-Accept"
+        held.set()
+        assert [each.result() for each in waiting] == [ACCESS_ACCEPT] * 4
+        # Whoever has gone makes room.
+        assert login(cell) == ACCESS_ACCEPT

@@ -13,5 +13,7 @@ def put_user(batch: WriteBatch, cell: StandaloneCell, name: str, password: str) 
     batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), earlier_hash(password), sealed, 0))
 
 
-def put_argon2_user(batch: WriteBatch, cell: StandaloneCell, name: str, password: str) -> None:
-    batch.put_user(cell.alpha.number, UserRecord("0", name, False, ("staff",), hash_password(password), b"", 0))
+def put_argon2_user(
+    batch: WriteBatch, cell: StandaloneCell, name: str, password: str, *, disabled: bool = False
+) -> None:
+    batch.put_user(cell.alpha.number, UserRecord("0", name, disabled, ("staff",), hash_password(password), b"", 0))

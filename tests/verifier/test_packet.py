@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loadtest import packet
 from loadtest.packet import NAS_IDENTIFIER, USER_NAME, USER_PASSWORD, Secret, attribute
 from nac.identities.answer import MAX_OCTETS, Answer, AnswerTooLong, AnswerUnreadable, decode_answer, encode_answer
-from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Refused, answer_packet, parse_login
+from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Refused, Unreadable, answer_packet, parse_login
 
 SECRET = b"a-secret-of-the-tests"
 PROXY_STATE = 33
@@ -46,33 +46,47 @@ def test_answer_is_signed_and_returns_proxy_states_in_order(code, messages):
         request(secret=b"another secret"),
         request()[:-1],
         request().replace(b"\x01", b"\x04", 1),
-        request(slot="slot_"),
-        request(slot="7"),
-        request(slot="slot_-1"),
-        request(slot="slot_123456"),
-        request(more=attribute(USER_NAME, b"bert")),
-        request(more=attribute(NAS_IDENTIFIER, b"slot_1")),
+        bytes((1, 9, 0, 28)) + b"a" * 16 + attribute(USER_NAME, "anna") + b"xx",
     ],
     ids=lambda datagram: f"{len(datagram)} octets",
 )
-def test_what_radiusd_would_not_send_is_dropped(datagram):
-    with pytest.raises(Refused):
+def test_what_radiusd_did_not_sign_is_dropped(datagram):
+    with pytest.raises(Refused) as caught:
         parse_login(datagram, SECRET)
+    assert not isinstance(caught.value, Unreadable)
 
 
-def test_request_without_a_password_or_signature_is_dropped():
-    attributes = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
-    unsigned = bytes((1, 9)) + (20 + len(attributes)).to_bytes(2, "big") + b"a" * 16 + attributes
-    for datagram in (unsigned, packet.access_request(9, b"a" * 16, attributes, Secret(SECRET))):
-        with pytest.raises(Refused):
-            parse_login(datagram, SECRET)
+def signed(*attributes):
+    more = attribute(PROXY_STATE, b"5") + b"".join(attributes)
+    return packet.access_request(9, b"a" * 16, more, Secret(SECRET))
 
 
-@pytest.mark.parametrize("hidden", [b"", b"short", b"x" * 17, b"x" * 144])
-def test_hidden_password_of_an_impossible_length_is_dropped(hidden):
-    attributes = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7") + attribute(USER_PASSWORD, hidden)
-    with pytest.raises(Refused):
-        parse_login(packet.access_request(9, b"a" * 16, attributes, Secret(SECRET)), SECRET)
+NAMED = attribute(USER_NAME, "anna") + attribute(NAS_IDENTIFIER, "slot_7")
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        request(slot="slot_", more=attribute(PROXY_STATE, b"5")),
+        request(slot="7", more=attribute(PROXY_STATE, b"5")),
+        request(slot="slot_-1", more=attribute(PROXY_STATE, b"5")),
+        request(slot="slot_123456", more=attribute(PROXY_STATE, b"5")),
+        request(more=attribute(PROXY_STATE, b"5") + attribute(USER_NAME, b"bert")),
+        request(more=attribute(PROXY_STATE, b"5") + attribute(NAS_IDENTIFIER, b"slot_1")),
+        signed(NAMED),
+        signed(attribute(NAS_IDENTIFIER, "slot_7"), attribute(USER_PASSWORD, b"x" * 16)),
+        *(signed(NAMED, attribute(USER_PASSWORD, hidden)) for hidden in (b"", b"short", b"x" * 17, b"x" * 144)),
+    ],
+    ids=lambda datagram: f"{len(datagram)} octets",
+)
+def test_signed_question_that_is_none_can_be_answered(datagram):
+    with pytest.raises(Unreadable) as caught:
+        parse_login(datagram, SECRET)
+    asked = caught.value.asked
+    assert (asked.identifier, asked.name, asked.password) == (9, b"", b"")
+    answer = answer_packet(asked, ACCESS_REJECT, [], SECRET)
+    assert packet.reply_fault(answer, asked.authenticator, Secret(SECRET)) == ""
+    assert answer.endswith(attribute(PROXY_STATE, b"5"))
 
 
 @given(st.binary(max_size=300))

@@ -7,7 +7,8 @@ CREATE INDEX ix_sessions_live_identity ON sessions USING hash (lower(identity)) 
 CREATE FUNCTION live_session_counts(tenant uuid, macs macaddr[], names text[]) RETURNS TABLE (key text, live bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    IF tenant NOT IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()) THEN
+    -- Not with NOT IN, which a free slot (NULL) would make unknown.
+    IF NOT EXISTS (SELECT FROM slots s WHERE s.cell_id = scope_cell_id() AND s.tenant_id = tenant) THEN
         RETURN;
     END IF;
     RETURN QUERY
