@@ -1,4 +1,4 @@
-"""Whether the worker keeps up with what this cell finds out about devices: what waits is told, and an alarm if it stays."""
+"""Whether the worker keeps up with what this cell finds out about devices: an alarm tells where it does not."""
 
 import time
 from collections.abc import Callable
@@ -45,5 +45,6 @@ class WaitingEndpoints:
         self._alarms.tell(
             _ALARM,
             f"What is found out about devices is not worked out: {self.count} {many}changes wait, "
-            f"the first for {waits:.0f} s. Groups by rule, vendors and profiles stay as they were. See: ./admit logs worker",
+            f"the first for {waits:.0f} s. Groups by rule, vendors and profiles stay as they were. "
+            "See: ./admit logs worker",
         )
