@@ -41,15 +41,18 @@ def enrich(session: Session, *, tenant_id: TenantId) -> int:
         return 0
     macs = work.take(session, tenant_id=tenant_id, limit=BATCH)
     if macs:
+        rules = _rules(session, tenant_id)
         _discover(session, tenant_id, macs)
         found = _endpoints(session, tenant_id, Endpoint.mac.in_(macs))
         _profile(session, tenant_id, found)
-        _assign(session, tenant_id, found, _rules(session, tenant_id))
+        _assign(session, tenant_id, found, rules)
     return len(macs) + _advance_rules(session, tenant_id)
 
 
 def _endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool]) -> Sequence[Endpoint]:
+    """Locked, in the order in which people's changes lock them: nobody removes one while it is worked on."""
     query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, *where).order_by(Endpoint.mac)
+    query = query.with_for_update(key_share=True)
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
@@ -126,10 +129,12 @@ def _profile(session: Session, tenant_id: TenantId, endpoints: Sequence[Endpoint
 
 
 def _rules(session: Session, tenant_id: TenantId) -> dict[UUID, Policy]:
+    """Locked: who takes a rule away waits, and then removes the members that it still made."""
     groups = session.execute(
-        select(EndpointGroup.id, EndpointGroup.rule).where(
-            EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule.is_not(None)
-        )
+        select(EndpointGroup.id, EndpointGroup.rule)
+        .where(EndpointGroup.tenant_id == tenant_id, EndpointGroup.rule.is_not(None))
+        .order_by(EndpointGroup.id)
+        .with_for_update(read=True)
     )
     return {group_id: policy for group_id, rule in groups if (policy := _compiled(group_id, rule)) is not None}
 
@@ -188,6 +193,7 @@ def _advance_rules(session: Session, tenant_id: TenantId) -> int:
         .where(Endpoint.tenant_id == tenant_id, Endpoint.mac > group.rule_cursor)
         .order_by(Endpoint.mac)
         .limit(BATCH)
+        .with_for_update(read=True, key_share=True)
     )
     found = session.scalars(query).all()
     rule = _compiled(group.id, group.rule)

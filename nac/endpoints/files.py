@@ -88,6 +88,8 @@ def import_endpoints(
     """
     mistakes: list[Mistake] = []
     rows = list(_checked(_lines(text, mistakes), mistakes, allow_random))
+    # Or the worker discovers some of them before they are stored.
+    work.hold(session, tenant_id=tenant_id)
     known = _known(session, tenant_id, [row.mac for row in rows])
     if not update:
         mistakes += [
@@ -273,8 +275,9 @@ def _by_line(mistake: Mistake) -> tuple[int, str]:
 
 def _known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[str, Endpoint]:
     known: dict[str, Endpoint] = {}
+    macs = sorted(macs)
     for start in range(0, len(macs), _CHUNK):
-        known |= repository.known_macs(session, tenant_id, macs[start : start + _CHUNK])
+        known |= repository.lock_macs(session, tenant_id, macs[start : start + _CHUNK])
     return known
 
 

@@ -93,8 +93,10 @@ def list_page(
     return [(endpoint, sighting) for endpoint, sighting in session.execute(query)]
 
 
-def known_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
-    query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs))
+def lock_macs(session: Session, tenant_id: TenantId, macs: Collection[str]) -> dict[str, Endpoint]:
+    """Those that there are, locked in the order of their addresses, as whoever locks several does."""
+    query = select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)).order_by(Endpoint.mac)
+    query = query.with_for_update().execution_options(populate_existing=True)
     return {endpoint.mac: endpoint for endpoint in session.scalars(query)}
 
 

@@ -72,7 +72,7 @@ def add_endpoint(
     """Approve a device, one that was discovered included. `valid_until` (aware) ends the approval; None never."""
     mac = require_mac(mac)
     require_lasting([mac], allow_random=allow_random)
-    endpoint = repository.get_by_mac(session, tenant_id, mac)
+    endpoint = repository.get_by_mac(session, tenant_id, mac, lock=True)
     if endpoint is not None and endpoint.status in ("active", "blocked"):
         raise AlreadyExists(f"There is an endpoint {display_mac(mac)} already.", place="mac")
     values: dict[str, Any] = {
@@ -149,7 +149,7 @@ def set_endpoint(
 
 def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
     """It is discovered anew when it is seen again."""
-    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     session.delete(endpoint)
     session.flush()
     repository.forget(session, tenant_id, endpoint.mac)
@@ -260,7 +260,7 @@ def _plain(value: object) -> object:
 def _change_status(
     session: Session, actor: str, tenant_id: TenantId, mac: str, to: EndpointStatus, verb: str
 ) -> Endpoint:
-    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
     if endpoint.status != to:
         before, endpoint.status = endpoint.status, to
         session.flush()

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from sqlalchemy import delete, func, insert, select, text
+from sqlalchemy import Function, delete, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -26,8 +26,16 @@ def tenants(session: Session) -> Sequence[UUID]:
 
 def begin(session: Session, *, tenant_id: TenantId) -> bool:
     """Take the tenant's work until the transaction ends; False where another worker has it."""
-    lock = func.pg_try_advisory_xact_lock(func.hashtext("endpoint_work"), func.hashtext(str(tenant_id)))
-    return bool(session.scalar(select(lock)))
+    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*_key(tenant_id)))))
+
+
+def hold(session: Session, *, tenant_id: TenantId) -> None:
+    """Wait until no worker has the tenant's work, and let none begin until the transaction ends."""
+    session.execute(select(func.pg_advisory_xact_lock(*_key(tenant_id))))
+
+
+def _key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
+    return func.hashtext("endpoint_work"), func.hashtext(str(tenant_id))
 
 
 def take(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:

@@ -179,6 +179,11 @@ class Provider:
             raise TimeoutError from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
+        except RuntimeError as exc:
+            # httpx, of a client that was closed.
+            if not self._client.is_closed:
+                raise
+            raise DirectoryUnavailable("the source was changed or removed during the login") from exc
         if response.status_code >= 500:
             raise DirectoryUnavailable(f"{address} answers {response.status_code}")
         try:

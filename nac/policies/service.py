@@ -155,6 +155,8 @@ def publish_policy(
     policy = _require_locked(session, tenant_id, slug)
     if _require_draft(session, policy, number).number != draft.number or policy.published_version != in_force:
         raise Conflict("Somebody else changed this policy meanwhile.", place="policy", remedy="Look, and try again.")
+    # Once more: it may have been assigned to another site meanwhile. From here on nobody assigns it.
+    check_at_sites(session, tenant_id=tenant_id, policy_id=policy.id, document=draft.document)
     draft.replayed = replayed
     _put_in_force(session, actor, policy, draft, "publish")
     return draft

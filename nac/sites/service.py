@@ -49,7 +49,8 @@ def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
     """Which policy decides at the site; None denies everything."""
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if policy_id is not None:
-        policy = session.get(Policy, policy_id)
+        # Nobody publishes it until the site is among those that are looked at then.
+        policy = session.get(Policy, policy_id, with_for_update=True)
         if policy is None or policy.tenant_id != tenant_id:
             raise NotFound("There is no such policy.", place="policy")
         check_at_site(session, site=site, policy_id=policy_id)

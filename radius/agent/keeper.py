@@ -30,6 +30,7 @@ from radius.agent.probe import statistics
 from radius.agent.radiusd import Radiusd
 from radius.agent.session_store import SessionStore
 from radius.agent.status import leave, report, status_document, write_status
+from radius.agent.waiting import WaitingEndpoints
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class Keeper:
         self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
         self.watch_memory = self._memory.run
         self._baking = Baking(self.is_quiet)
+        self._waiting = WaitingEndpoints(engine, cell_id, alarms)
         self._signs_of_damage = 0
         self._replica_checked_at = float("-inf")
         self._log_counts: Counter[str] = Counter()
@@ -267,6 +269,7 @@ class Keeper:
         running, generation = self._radiusd.running, self._radiusd.generation
         serving = running is not None and process.alive(running)
         counters = Counter({f"radiusd_log_{name}": count for name, count in self._log_counts.items()})
+        counters["endpoints_waiting"] = self._waiting.count
         counters["radiusd_restarts"] = self._radiusd.restarts
         counters["radiusd_renewals"] = self._radiusd.renewals
         for part, counts in self._counted.items():
@@ -298,6 +301,7 @@ class Keeper:
     def _report(self) -> None:
         try:
             with self._asking():
+                self._waiting.look()
                 report(self._engine, self._cell_id, self._counters, self._alarms.standing())
         except CellTaken:
             raise

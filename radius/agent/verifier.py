@@ -125,7 +125,13 @@ class VerifierProcess:
             if not line:
                 process.wait()
                 return
-            self._hear(msgspec.json.decode(line, type=Report))
+            try:
+                report = msgspec.json.decode(line, type=Report)
+            except msgspec.DecodeError:
+                # Killed while it was telling: a line without an end.
+                log.error("the verifier says what is no report")
+                return
+            self._hear(report)
 
     def _hear(self, report: Report) -> None:
         self._alarms.clear(_ALARM)

@@ -92,9 +92,6 @@ class LiveSources:
         known = self._live.get(key)
         if known is not None and known.record.changed_at == record.changed_at:
             return known
-        if known is not None:
-            del self._live[key]
-            await known.source.close()
         try:
             document = msgspec.json.decode(record.document, type=dict[str, object])
             context = f"identity-source:{record.source_id}"
@@ -102,9 +99,19 @@ class LiveSources:
             source = make_source(record.name, record.kind, document, secret)
         except (ValueError, SecretsError) as exc:
             log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
+            await self._let_go(key, known)
             return Answer("directory-refused", f"what is stored of it cannot be used: {exc}", record.name)
+        # In its place before anything is waited for: of several logins at once, the first makes it for all.
         live = self._live[key] = LiveSource(slug, record, source)
+        if known is not None:
+            await known.source.close()
         return live
+
+    async def _let_go(self, key: tuple[int, str], live: LiveSource | None) -> None:
+        """Of one that may be another by now, or gone: whoever waits here lets others go on."""
+        if live is not None and self._live.get(key) is live:
+            del self._live[key]
+            await live.source.close()
 
     async def tidy(self, view: ReplicaView) -> None:
         """Let go of what was removed, or changed and not asked since."""
@@ -113,8 +120,7 @@ class LiveSources:
             standing[tenant] = {record.source_id: record.changed_at for record in view.identity_sources(tenant)}
         for key, live in list(self._live.items()):
             if standing[key[0]].get(key[1]) != live.record.changed_at:
-                del self._live[key]
-                await live.source.close()
+                await self._let_go(key, live)
 
     def trouble(self) -> Mapping[str, str]:
         """Of the sources that are left alone for a while: what is wrong, by id."""

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -106,3 +107,16 @@ def test_environment_of_the_process_holds_no_address_of_the_database(paths, port
             environment = file.read()
     assert b"DATABASE" not in environment
     assert b"MASTER_KEY" not in environment
+
+
+def test_report_without_an_end_is_a_verifier_that_has_ended(paths, port, monkeypatch, tmp_path):
+    """The agent goes on, with another one."""
+    alarms = Alarms()
+    broken = tmp_path / "broken"
+    broken.write_text('#!/bin/sh\nprintf \'{"counters": {"acc\'\n')
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with kept(paths, port, alarms) as process:
+        until(lambda: process.counters["restarts"] >= 1)
+        monkeypatch.undo()
+        until(lambda: is_running(process.pid) and codes(alarms) == set())

@@ -1,10 +1,12 @@
 """What the worker makes of what is seen: endpoints, vendors, profiles, members of groups by rule."""
 
+from threading import Thread
+
 import pytest
 from sqlalchemy import select
 
 from nac.audit import service as audit
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope, use_engine
 from nac.endpoints import enrichment, group_rules
 from nac.endpoints import service as endpoints
 from nac.endpoints import work as waiting
@@ -13,9 +15,11 @@ from nac.endpoints.rules import InvalidRule
 from nac.errors import Conflict
 from nac.groups import ENDPOINT_GROUPS, GroupByRule
 from nac.models import Endpoint
+from worker.jobs import endpoints as jobs
 
 BROTHER, AXIS, PHONE = "001ba9010203", "00408c010203", "02aabbccddee"
 HOSTNAME = ("dhcp", "hostname", "BRW001BA9")
+TAKEN_AWAY = {"name": "all", "rule": None}
 
 
 def rule(attribute, value, operator="equals"):
@@ -252,3 +256,58 @@ def test_two_workers_share_no_work_of_a_tenant(worker_engine, two, see, work):
         assert enrichment.enrich(session, tenant_id=two.alpha) == 1
         assert work() == 0
     assert work() == 0
+
+
+def test_rule_taken_away_while_it_is_worked_out_leaves_no_member(session, change, work, tenant_id, monkeypatch):
+    change(endpoints.add_endpoint, mac=BROTHER)
+    change(ENDPOINT_GROUPS.create, name="all")
+    change(group_rules.set_rule, name="all", rule={"all": []})
+    assign, person = enrichment._assign, Thread(target=change, args=(group_rules.set_rule,), kwargs=TAKEN_AWAY)
+
+    def assign_late(*given):
+        if person.ident is None:
+            person.start()
+            person.join(1)
+        assign(*given)
+
+    monkeypatch.setattr(enrichment, "_assign", assign_late)
+    work()
+    person.join()
+    work()
+    assert members(session, tenant_id, "all") == []
+
+
+def test_endpoint_removed_while_it_is_worked_on_holds_up_nothing(session, change, see, work, monkeypatch):
+    see(BROTHER)
+    see(AXIS)
+    work()
+    classifier, person = (
+        enrichment.packaged_profiles,
+        Thread(target=change, args=(endpoints.remove_endpoint,), kwargs={"mac": BROTHER}),
+    )
+
+    def look_late():
+        person.start()
+        person.join(1)
+        return classifier()
+
+    monkeypatch.setattr(enrichment, "packaged_profiles", look_late)
+    see(BROTHER, HOSTNAME)
+    assert work() == 1
+    person.join()
+    assert [endpoint.mac for endpoint in session.scalars(select(Endpoint))] == [AXIS]
+
+
+def test_tenant_that_cannot_be_worked_on_holds_up_no_other(session, worker_engine, two, see, monkeypatch):
+    see(BROTHER)
+    see(AXIS, of=two.bravo)
+    looked_at = []
+
+    def enrich(session, *, tenant_id):
+        looked_at.append(tenant_id)
+        raise LookupError("a row that nobody expected")
+
+    monkeypatch.setattr(jobs, "enrich_tenant", enrich)
+    use_engine(worker_engine)
+    jobs.enrich()
+    assert set(looked_at) == {two.alpha, two.bravo}

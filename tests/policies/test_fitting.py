@@ -1,5 +1,7 @@
 """What NASes at a site cannot do is refused before a device is; a site's own fallback and its mode."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from sqlalchemy import Engine, select
 
@@ -7,6 +9,7 @@ from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput
 from nac.models import AuditEntry, Site, Tenant
 from nac.nases import service as nases
+from nac.policies import gate
 from nac.policies import service as policies
 from nac.policies.fitting import note_of_vendor, notes
 from nac.policies.service import InvalidPolicy
@@ -192,3 +195,34 @@ def test_unknown_time_zone_is_refused(do):
     with pytest.raises(InvalidInput, match="time zone"):
         do(sites.set_site, slug="main", time_zone="Mars/Base", monitor=True)
     assert do(sites.require_by_slug, acting=False, slug="main").monitor is False
+
+
+def test_site_that_the_policy_is_assigned_to_while_it_is_published_is_looked_at(do, main, monkeypatch):
+    do(sites.add_site, slug="branch")
+    add_nas(do, "ap-branch", "UniFi", site="branch")
+    do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
+    ask = gate.require_acknowledged
+
+    def while_another_assigns(*given, **more):
+        do(sites.assign_policy, slug="branch", policy_id=main.id)
+        return ask(*given, **more)
+
+    monkeypatch.setattr(gate, "require_acknowledged", while_another_assigns)
+    with pytest.raises(InvalidPolicy):
+        do(policies.publish_policy, slug="main")
+    assert in_force(do) is None
+
+
+def test_policy_is_not_assigned_while_it_is_put_in_force(do, main, app_engine, tenant):
+    """Else the site is given what was looked at before, and gets what was not."""
+    do(sites.add_site, slug="branch")
+    add_nas(do, "ap-branch", "UniFi", site="branch")
+    do(policies.save_draft, slug="main", document={"rules": [acl_rule()]})
+    with ThreadPoolExecutor(1) as other:
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            policies.publish_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="main")
+            assigning = other.submit(do, sites.assign_policy, slug="branch", policy_id=main.id)
+            with pytest.raises(TimeoutError):
+                assigning.result(0.5)
+        with pytest.raises(InvalidPolicy):
+            assigning.result()

@@ -1,5 +1,6 @@
 """Endpoints: what sightings tell of them, and what is forgotten."""
 
+import logging
 import time
 
 from celery import shared_task
@@ -11,6 +12,8 @@ from nac.endpoints.enrichment import enrich as enrich_tenant
 from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
 from nac.tenants import service as tenants
+
+_log = logging.getLogger(__name__)
 
 # What is left then is gone on with a second later, so that no job holds a worker for long.
 _SECONDS = 20
@@ -33,6 +36,11 @@ def _enrich_batch(tenant_id: TenantId) -> bool:
             return enrich_tenant(session, tenant_id=tenant_id) > 0
     except Conflict:
         # Somebody changed the same rows; it is all still to be done, a second later.
+        return False
+    except Unavailable:
+        raise
+    except Exception:  # house-rule: whatever is wrong with one tenant's rows, the others' are looked at
+        _log.exception("what is found out about endpoints of tenant %s cannot be worked out", tenant_id)
         return False
 
 

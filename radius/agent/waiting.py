@@ -1,0 +1,50 @@
+"""Whether the worker keeps up with what this cell finds out about devices: an alarm tells where it does not."""
+
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Engine, func, select
+
+from nac.db import CellScope, session_scope
+from nac.ids import CellId
+from nac.models import EndpointWork
+from radius.agent.alarms import Alarms
+
+# The worker looks every second; that of a large import or of a new rule takes longer, but then the oldest goes on.
+STAYS_SECONDS = 60.0
+# Counted no further. So much is not worked off soon, even where it moves.
+MOST_COUNTED = 100_000
+_ALARM = "endpoints-waiting"
+
+
+class WaitingEndpoints:
+    def __init__(
+        self, engine: Engine, cell_id: CellId, alarms: Alarms, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        # Changes that wait, of the tenants of this cell.
+        self.count = 0
+        self._engine = engine
+        self._cell_id = cell_id
+        self._alarms = alarms
+        self._clock = clock
+        self._oldest: int | None = None
+        self._since = 0.0
+
+    def look(self) -> None:
+        """Raises AdmitError where the database does not answer."""
+        some = select(EndpointWork.id).order_by(EndpointWork.id).limit(MOST_COUNTED).subquery()
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            oldest, self.count = session.execute(select(func.min(some.c.id), func.count())).one()
+        if oldest != self._oldest:
+            self._oldest, self._since = oldest, self._clock()
+        waits = self._clock() - self._since if oldest is not None else 0.0
+        if waits < STAYS_SECONDS and self.count < MOST_COUNTED:
+            self._alarms.clear(_ALARM)
+            return
+        many = "or more " if self.count == MOST_COUNTED else ""
+        self._alarms.tell(
+            _ALARM,
+            f"What is found out about devices is not worked out: {self.count} {many}changes wait, "
+            f"the first for {waits:.0f} s. Groups by rule, vendors and profiles stay as they were. "
+            "See: ./admit logs worker",
+        )

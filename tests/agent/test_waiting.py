@@ -1,0 +1,56 @@
+"""What waits for the worker is told, and is an alarm where it stays."""
+
+import pytest
+
+from radius.agent import waiting
+from radius.agent.alarms import Alarms
+from radius.agent.waiting import STAYS_SECONDS, WaitingEndpoints
+
+
+@pytest.fixture
+def alarms():
+    return Alarms()
+
+
+@pytest.fixture
+def watch(platform, cell_engine, alarms, clock):
+    return WaitingEndpoints(cell_engine, platform.cell_id, alarms, clock)
+
+
+def told(alarms):
+    return [alarm.detail for alarm in alarms.standing()]
+
+
+def wait(owner, tenant, mac="001ba9010203"):
+    owner.execute("INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", (tenant.id, mac))
+
+
+def test_work_that_stays_is_an_alarm_until_it_is_done(owner, alpha, watch, alarms, clock):
+    wait(owner, alpha)
+    watch.look()
+    clock.now += STAYS_SECONDS - 1
+    watch.look()
+    assert (watch.count, told(alarms)) == (1, [])
+    clock.now += 1
+    watch.look()
+    assert "1 changes wait, the first for 60 s" in told(alarms)[0]
+    owner.execute("DELETE FROM endpoint_work")
+    watch.look()
+    assert (watch.count, told(alarms)) == (0, [])
+
+
+def test_work_that_moves_on_is_none(owner, alpha, watch, alarms, clock):
+    for _ in range(3):
+        wait(owner, alpha)
+        watch.look()
+        clock.now += STAYS_SECONDS - 1
+        owner.execute("DELETE FROM endpoint_work")
+    assert told(alarms) == []
+
+
+def test_more_than_is_counted_is_an_alarm_at_once(owner, alpha, watch, alarms, monkeypatch):
+    monkeypatch.setattr(waiting, "MOST_COUNTED", 2)
+    for _ in range(3):
+        wait(owner, alpha)
+    watch.look()
+    assert "2 or more changes wait" in told(alarms)[0]

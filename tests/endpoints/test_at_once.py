@@ -1,0 +1,65 @@
+"""Several people and the worker at the same endpoints at once: nobody undoes what another has decided."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import select
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints import inbox
+from nac.endpoints import service as endpoints
+from nac.endpoints.enrichment import enrich
+from nac.endpoints.files import InvalidFile, import_endpoints
+from nac.errors import AlreadyExists
+from nac.models import Endpoint
+from tests.factories.tenancy import ACTOR
+
+MAC = "001ba9010203"
+# Long enough for a second transaction to run into the first one's rows.
+MEANWHILE_SECONDS = 0.5
+
+
+def status(session):
+    return session.scalars(select(Endpoint.status).where(Endpoint.mac == MAC)).one()
+
+
+@pytest.fixture
+def meanwhile():
+    with ThreadPoolExecutor(1) as other:
+
+        def begin(*given, **more):
+            started = other.submit(*given, **more)
+            with pytest.raises(TimeoutError):
+                started.result(MEANWHILE_SECONDS)
+            return started
+
+        yield begin
+
+
+def test_file_with_a_device_that_is_being_discovered_is_taken(
+    session, change, see, worker_engine, tenant_id, meanwhile
+):
+    see(MAC)
+    with session_scope(TenantScope(tenant_id), engine=worker_engine) as worker:
+        assert enrich(worker, tenant_id=tenant_id) == 1
+        importing = meanwhile(change, import_endpoints, text=f"mac\n{MAC}\n")
+    assert importing.result().changed == 1
+    assert status(session) == "active"
+
+
+@pytest.mark.parametrize(
+    ("service", "given", "refusal"),
+    [(import_endpoints, {"text": f"mac\n{MAC}\n"}, InvalidFile), (endpoints.add_endpoint, {"mac": MAC}, AlreadyExists)],
+)
+def test_device_that_is_being_blocked_is_not_approved_over_it(
+    session, app_engine, change, see, work, tenant_id, meanwhile, service, given, refusal
+):
+    see(MAC)
+    work()
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as blocking:
+        found = endpoints.Filter(macs=(MAC,))
+        inbox.classify(blocking, actor=ACTOR, tenant_id=tenant_id, wanted=found, decision=inbox.Decision("block"))
+        approving = meanwhile(change, service, **given)
+    with pytest.raises(refusal):
+        approving.result()
+    assert status(session) == "blocked"
