@@ -13,6 +13,7 @@ from nac.endpoints import repository as endpoints
 from nac.endpoints.rules import record_of
 from nac.engine.matchers import Scalar
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.identities import repository as identity_sources
 from nac.ids import TenantId
 from nac.mac import is_random_mac
 from nac.models import Nas
@@ -105,10 +106,21 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
 def _add_user(session: Session, tenant_id: TenantId, name: str, facts: Facts) -> None:
     user = users.get_by_name(session, tenant_id, name.casefold())
     if user is None:
-        facts.notes.append(f"There is no user {name!r}: a login by that name is rejected before any policy is asked.")
+        facts.notes.append(_unknown_user(session, tenant_id, name))
         return
     if user.disabled:
         facts.notes.append("The stored user is disabled: it is rejected before any policy is asked.")
     facts.values["user.name"] = (user.name,)
     groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]).get(user.id, ())
     facts.values["user.group"] = tuple(sorted(groups))
+
+
+def _unknown_user(session: Session, tenant_id: TenantId, name: str) -> str:
+    sources = [source.name for source in identity_sources.list_all(session, tenant_id) if source.enabled]
+    if not sources:
+        return f"There is no user {name!r}: a login by that name is rejected before any policy is asked."
+    asked = ", ".join(sources)
+    return (
+        f"There is no user {name!r} of the tenant's own. Live, {asked} would be asked, and here nobody is: "
+        "say user.group, user.source and user.attribute.<name> as it would answer."
+    )

@@ -7,6 +7,7 @@ import pytest
 from nac.clock import epoch_seconds, utc_now
 from nac.endpoints import service as endpoints
 from nac.errors import InvalidInput, NotFound
+from nac.models import IdentitySource
 from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
@@ -228,3 +229,21 @@ def test_monitor_mode_is_told(ask, as_tenant, publish):
     as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
     row = simulation_row(ask(PRINTER, site="main"))
     assert (row["reason"], row["permitted"], row["monitored_by"]) == ("no-policy", True, "site")
+
+
+def test_window_is_shown_days_first(ask):
+    window = {"dates": {"to": "2030-01-01"}, "to": "24:00", "from": "00:00", "days": ["thu"]}
+    when = {"attribute": "time", "operator": "within", "value": window}
+    found = ask({}, document={"rules": [group_rule() | {"when": when}]}, at=0)
+    assert "time within {days ['thu'], from '00:00', to '24:00', dates {to '2030-01-01'}} holds" in found.why
+
+
+def test_name_that_an_identity_source_may_know_is_told(ask, as_tenant):
+    def add(session, *, tenant_id):
+        source = IdentitySource(tenant_id=tenant_id, name="corp", kind="ldap", settings={})
+        session.add(source)
+
+    as_tenant(add)
+    (note,) = ask({"user.name": "bob"}, document={}).notes
+    assert "corp would be asked" in note
+    assert "rejected" not in note

@@ -32,7 +32,7 @@ def test_document_is_validated_without_tenant_and_without_anything_running(monke
     def validate(content, *options):
         return CliRunner().invoke(admit, ["policy", "validate", file_of(content), *options], catch_exceptions=False)
 
-    assert validate(good()).output == "The policy is valid: 1 rules, fallback deny.\n"
+    assert validate(good()).output == "The policy is valid: 1 rule, fallback deny.\n"
     assert json.loads(validate(good() | {"tests": [TEST]}, "--json").output) == {
         "valid": True,
         "rules": 1,

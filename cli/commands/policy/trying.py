@@ -145,7 +145,7 @@ def _tell(simulation: Simulation) -> None:
     lines += [f"reply: {name} {operator} {value}" for name, operator, value in decision.reply]
     if simulation.filled:
         stored = ", ".join(f"{name} = {list(simulation.request[name])}" for name in simulation.filled)
-        lines.append(f"added from what is stored: {stored}")
+        lines.append(f"added, as the request does not say it: {stored}")
     lines += [f"Note: {note}" for note in simulation.notes]
     for line in lines:
         click.echo(printable(line))
