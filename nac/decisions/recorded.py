@@ -33,7 +33,7 @@ COPY (
     SELECT (date_part('epoch', at) * 1e6)::bigint, id, coalesce(mac::text, identity), site_id,
         CASE WHEN policy_version > 0 THEN '' ELSE reason END,
         CASE WHEN verdict <> '' THEN verdict WHEN permitted THEN 'permit' ELSE 'deny' END,
-        rule_id, rule_name, vlan, suppressed, CASE WHEN policy_version > 0 THEN to_jsonb(ARRAY[{values}]) END
+        rule_id, rule_name, vlan, monitored, suppressed, CASE WHEN policy_version > 0 THEN to_jsonb(ARRAY[{values}]) END
     FROM (
         -- Taken apart once: each -> on the text as it is stored would read all of it again.
         SELECT *, request::jsonb AS asked FROM auth_log
@@ -66,6 +66,8 @@ class Recorded(NamedTuple):
     rule_id: str
     rule_name: str
     vlan: str
+    # "rule" or "site" where that was in monitor mode: admitted whatever the verdict.
+    monitored: str
     # Rejects like it that were not recorded one by one.
     suppressed: int
 
@@ -118,8 +120,8 @@ class RecordedRequests:
 
 
 def _recorded(head: bytes) -> Recorded:
-    site, refused, verdict, rule, name, vlan, suppressed = map(_unescaped, head.decode().split("\t"))
-    return Recorded(site, refused, verdict, rule, name, vlan, int(suppressed))
+    site, refused, verdict, rule, name, vlan, monitored, suppressed = map(_unescaped, head.decode().split("\t"))
+    return Recorded(site, refused, verdict, rule, name, vlan, monitored, int(suppressed))
 
 
 _NO_VALUES = b"\\N\n"

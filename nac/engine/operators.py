@@ -212,5 +212,6 @@ def _text(value: object) -> str:
 
 def shown(value: object) -> str:
     """For a sentence: a value of whatever length, within bounds."""
-    text = repr(value)
+    # As JSON has it.
+    text = {"None": "null", "True": "true", "False": "false"}.get(repr(value)) or repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

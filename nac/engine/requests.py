@@ -1,6 +1,6 @@
 """Requests from outside (simulation, replay, cases): checked and brought into the form that `decide` takes."""
 
-from nac.engine.attributes import Attribute, find_attribute, normalise_text
+from nac.engine.attributes import RADIUS_PREFIX, Attribute, find_attribute, normalise_text
 from nac.engine.decision import Request
 from nac.engine.matchers import Scalar
 from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
@@ -19,7 +19,7 @@ def read_request(document: object, *, at: int) -> Request:
         place = str(name)[:128]
         attribute = find_attribute(name) if isinstance(name, str) else None
         if attribute is None:
-            report.add(place, "unknown attribute; `policy attributes` lists those there are")
+            report.add(place, f"unknown attribute; {_remedy(name)}`policy attributes` lists those there are")
             continue
         if attribute.derived_from:
             report.add(
@@ -34,6 +34,12 @@ def read_request(document: object, *, at: int) -> Request:
     if report:
         raise RequestErrors(report.mistakes)
     return Request(attributes, at)
+
+
+def _remedy(name: object) -> str:
+    # Attributes of the packet are named as RADIUS does, and begin with a capital letter.
+    known = isinstance(name, str) and name[:1].isupper() and find_attribute(RADIUS_PREFIX + name) is not None
+    return f"{RADIUS_PREFIX}{name} is that of the packet; " if known else ""
 
 
 def _value(attribute: Attribute, value: object, place: str, report: Report) -> Scalar | None:

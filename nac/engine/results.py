@@ -131,7 +131,11 @@ def _entries_by_vendor(value: dict[str, object], place: str, report: Report) -> 
         elif vendor.name in found:
             report.add(where, f"{vendor.name} has entries already")
         entries = _entries(listed, where, report)
-        if vendor is None or vendor.name in found or entries is None:
+        # What was written for this very vendor and will not do there is a slip; under "default" it is for others.
+        why = vendor.why_not_entries(entries) if vendor and entries and vendor.name != DEFAULT else ""
+        if why:
+            report.add(where, why)
+        if vendor is None or vendor.name in found or entries is None or why:
             good = False
         else:
             found[vendor.name] = entries

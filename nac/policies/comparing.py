@@ -118,9 +118,9 @@ class Comparison:
         decider = self._deciders[recorded.site_id]
         after = Answer.of(decide(decider.draft, request))
         if self._against == "recorded":
-            before = Answer(recorded.verdict, recorded.rule_id, recorded.vlan)
+            before = Answer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
         elif decider.current is None:
-            before = _NOT_IN_FORCE
+            before = Answer.of(decider.place.without_policy(kind.attributes.get("nas.vendor", ())))
         else:
             before = Answer.of(decide(decider.current, request))
         key = before, after

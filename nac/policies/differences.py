@@ -19,14 +19,24 @@ class Answer(NamedTuple):
     verdict: str
     rule_id: str
     vlan: str
+    # By monitor mode of a "rule" or "site" a device is admitted whatever the verdict: that is another answer.
+    monitored: str = ""
 
     @classmethod
     def of(cls, decision: Decision) -> "Answer":
-        return cls(decision.verdict, decision.rule_id, decision.vlan)
+        return cls(decision.verdict, decision.rule_id, decision.vlan, decision.monitored)
+
+    @property
+    def permitted(self) -> bool:
+        """Whether the device is admitted."""
+        return self.verdict != "deny" or bool(self.monitored)
 
     def __str__(self) -> str:
         by = f"by {self.rule_id}" if self.rule_id else "by no rule"
-        return f"{self.verdict} {by}{f', VLAN {self.vlan}' if self.vlan else ''}"
+        vlan = f", VLAN {self.vlan}" if self.vlan else ""
+        if self.monitored:
+            return f"admitted{vlan} as the {self.monitored} is in monitor mode (would be: {self.verdict} {by})"
+        return f"{self.verdict} {by}{vlan}"
 
 
 class Tally:

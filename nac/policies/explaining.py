@@ -2,6 +2,8 @@
 
 from nac.engine import ComparisonTrace, Decision, RuleTrace
 
+_WINDOW = ("days", "from", "to", "dates")
+
 
 def why(decision: Decision) -> str:
     """The rule that decided and what held of it; needs a decision with its trace."""
@@ -9,7 +11,11 @@ def why(decision: Decision) -> str:
         if tried.matched:
             return told(tried)
     asked = len(decision.trace)
-    return f"None of {asked} rules matched, so the fallback decided." if asked else "No rules: the fallback decided."
+    return (
+        f"None of {asked} rule{'' if asked == 1 else 's'} matched, so the fallback decided."
+        if asked
+        else "No rules: the fallback decided."
+    )
 
 
 def why_not(decision: Decision, rule_id: str) -> str:
@@ -69,5 +75,7 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_shown, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} {_shown(each)}' for key, each in value.items())}}}"
+        # PostgreSQL keeps no order of keys; people read days before times.
+        ordered = sorted(value.items(), key=lambda item: _WINDOW.index(item[0]) if item[0] in _WINDOW else len(_WINDOW))
+        return f"{{{', '.join(f'{key} {_shown(each)}' for key, each in ordered)}}}"
     return str(value)

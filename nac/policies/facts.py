@@ -3,7 +3,7 @@
 As `radius.module.decision` does it from the replica, of the rows as they are now.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
@@ -13,8 +13,11 @@ from nac.endpoints import repository as endpoints
 from nac.endpoints.rules import record_of
 from nac.engine.matchers import Scalar
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.identities import repository as identity_sources
 from nac.ids import TenantId
 from nac.mac import is_random_mac
+from nac.models import Nas
+from nac.nases import repository as nases
 from nac.users import repository as users
 
 Values = tuple[Scalar, ...]
@@ -37,6 +40,30 @@ def stored_facts(session: Session, *, tenant_id: TenantId, mac: str, user: str, 
     if user:
         _add_user(session, tenant_id, user, facts)
     return facts
+
+
+def nas_of(session: Session, *, tenant_id: TenantId, request: Mapping[str, Values], notes: list[str]) -> Nas | None:
+    """The registered NAS that `request` names, found as the cell finds it and else by our own name for it."""
+    for name, find in (
+        ("nas.identifier", nases.get_by_identifier),
+        ("nas.address", nases.get_by_address),
+    ):
+        for given in request.get(name, ()):
+            if (nas := find(session, tenant_id, str(given))) is not None:
+                return nas
+    named = str(next(iter(request.get("nas.name", ())), ""))
+    found = nases.find_by_name(session, tenant_id, named) if named else ()
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1:
+        notes.append(f"{len(found)} NASes are named {named!r}: say which by nas.identifier or nas.address.")
+    elif named or "nas.identifier" in request or "nas.address" in request:
+        notes.append("The NAS is not registered: it belongs to the default site and is answered as the RFCs have it.")
+    return None
+
+
+def nas_values(nas: Nas) -> dict[str, Values]:
+    return {"nas.name": (nas.name,), "nas.vendor": (nas.vendor,)}
 
 
 def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, facts: Facts) -> None:
@@ -79,9 +106,21 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
 def _add_user(session: Session, tenant_id: TenantId, name: str, facts: Facts) -> None:
     user = users.get_by_name(session, tenant_id, name.casefold())
     if user is None:
-        facts.notes.append(f"There is no user {name!r}: a login by that name is rejected before any policy is asked.")
+        facts.notes.append(_unknown_user(session, tenant_id, name))
         return
     if user.disabled:
         facts.notes.append("The stored user is disabled: it is rejected before any policy is asked.")
+    facts.values["user.name"] = (user.name,)
     groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[user.id]).get(user.id, ())
     facts.values["user.group"] = tuple(sorted(groups))
+
+
+def _unknown_user(session: Session, tenant_id: TenantId, name: str) -> str:
+    sources = [source.name for source in identity_sources.list_all(session, tenant_id) if source.enabled]
+    if not sources:
+        return f"There is no user {name!r}: a login by that name is rejected before any policy is asked."
+    asked = ", ".join(sources)
+    return (
+        f"There is no user {name!r} of the tenant's own. Live, {asked} would be asked, and here nobody is: "
+        "say user.group, user.source and user.attribute.<name> as it would answer."
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from nac.engine import Mistake, Policy
 from nac.models import Nas, Site
-from nac.vendors import all_vendors, known_vendor
+from nac.vendors import all_vendors, find_vendor, known_vendor
 
 
 def misfits(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
@@ -18,10 +18,19 @@ def misfits(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
     return [Mistake(place, f"{why} ({_named(names)} at site {site.slug})") for (place, why), names in found.items()]
 
 
-def notes(policy: Policy) -> list[Mistake]:
-    """What some vendors cannot do, to be told to whoever writes the policy: their NASes would refuse the devices."""
-    found = {mistake: None for vendor in all_vendors() for mistake in policy.refusals({"nas.vendor": (vendor,)})}
+def notes(policy: Policy, vendors: Iterable[str] | None = None) -> list[Mistake]:
+    """What some vendors cannot do, to be told to whoever writes the policy: their NASes would refuse the devices.
+
+    Of all vendors or, where given, of `vendors`.
+    """
+    asked = all_vendors() if vendors is None else vendors
+    found = {mistake: None for vendor in asked for mistake in policy.refusals({"nas.vendor": (vendor,)})}
     return [Mistake(place, why) for place, why in found]
+
+
+def vendors_of(nases: Iterable[Nas]) -> list[str]:
+    """Names of the vendors in whose form these are answered."""
+    return sorted({find_vendor(nas.vendor).name for nas in nases})
 
 
 def note_of_vendor(vendor: str) -> str:

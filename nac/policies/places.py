@@ -1,12 +1,12 @@
 """Where a policy decides: what of a site goes into its decisions. The one place where a site's policy is compiled."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from nac.engine import Policy, PolicyErrors, ReplyDictionary, compile_policy
+from nac.engine import Decision, Policy, PolicyErrors, ReplyDictionary, compile_policy
 from nac.ids import TenantId
 from nac.models import Site
 from nac.policies.checking import InvalidPolicy
@@ -36,6 +36,13 @@ class Place:
             )
         except PolicyErrors as errors:
             raise InvalidPolicy(errors.mistakes) from errors
+
+    def without_policy(self, vendor: Sequence[object] = ()) -> Decision:
+        """What is answered here, to a NAS of that vendor, while no policy is in force: a deny."""
+        denied = Decision(reason="no-policy")
+        if not self.monitor:
+            return denied
+        return replace(self.compile({}).decisions.of(vendor, -1), verdict=denied.verdict, reason=denied.reason)
 
 
 # No site: UTC, and the policy's own fallback.

@@ -26,6 +26,9 @@ def test_row(result: RunTest) -> Row:
         "why": result.why,
         "decision": {
             "verdict": decision.verdict,
+            "permitted": decision.permitted,
+            "monitored": bool(decision.monitored),
+            "monitored_by": decision.monitored,
             "rule": decision.rule_id,
             "reason": decision.reason,
             "vlan": decision.vlan,
@@ -79,4 +82,11 @@ def difference_rows(replay: Replay) -> list[Row]:
 
 
 def _answer(answer: Answer) -> Row:
-    return {"verdict": answer.verdict, "rule": answer.rule_id, "vlan": answer.vlan}
+    return {
+        "verdict": answer.verdict,
+        "permitted": answer.permitted,
+        "monitored": bool(answer.monitored),
+        "monitored_by": answer.monitored,
+        "rule": answer.rule_id,
+        "vlan": answer.vlan,
+    }

@@ -1,6 +1,7 @@
 """Replay: what a policy would have answered to the requests that the auth log recorded, and how that differs.
 
-The engine is the cell's own. Requests are compared by verdict, rule and VLAN; other reply attributes are not.
+The engine is the cell's own. Requests are compared by verdict, rule, VLAN and monitor mode;
+other reply attributes are not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -12,14 +12,18 @@ from nac.clock import epoch_seconds
 from nac.engine import Decision, Mistake, Request, RequestErrors, decide, read_request
 from nac.errors import InvalidInput
 from nac.ids import TenantId
+from nac.models import Site
 from nac.policies.checking import InvalidPolicy, check_document, require_dictionary
 from nac.policies.explaining import trace_rows, why
-from nac.policies.facts import Facts, Values, stored_facts
+from nac.policies.facts import Facts, Values, nas_of, nas_values, stored_facts
+from nac.policies.packet_facts import named_for_rules, packet_facts
 from nac.policies.places import NOWHERE, place_of
 from nac.policies.rendering import reply_rows
 from nac.policies.service import find_policy, list_policies, require_version
 from nac.sites import service as sites
 
+# By these no user gives a password, whatever name the device states.
+_DEVICE_METHODS = frozenset(("", "mab", "eap-tls"))
 # Both may come with thousands of mistakes; the sides that they are on are told apart by these.
 REQUEST, POLICY = "request", "policy"
 
@@ -65,13 +69,17 @@ def simulate(
 
     By `document` or, without one, the version of policy `slug` that is in force (the newest where none is); with
     neither by what decides at the site or, without a site, by the tenant's only policy. A site's time zone and
-    fallback apply. With `fill`, what is stored about the endpoint of `mac` and the user of `user.name` is added where
-    the request does not say it. Raises InvalidSimulation with every mistake.
+    fallback apply. With `fill`, what follows from the packet and what is stored about the NAS, the endpoint of `mac`
+    and the user of `user.name` is added where the request does not say it; without `site`, that of the NAS counts.
+    Raises InvalidSimulation with every mistake.
     """
     at = epoch_seconds() if at is None else at
-    where = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else None
-    place = place_of(where) if where else NOWHERE
+    mistakes: list[tuple[str, Mistake]] = []
+    asked = _read(named_for_rules(request), at, mistakes)
     notes: list[str] = []
+    found = _packet_and_nas(session, tenant_id, asked, notes) if asked and fill else _Found({}, None)
+    where = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else found.site
+    place = place_of(where) if where else NOWHERE
     version = None
     if document is None and (slug or where is None):
         policy = find_policy(session, tenant_id=tenant_id, slug=slug)
@@ -82,19 +90,19 @@ def simulate(
             notes.append(f"Version {version} is not in force: live, this policy denies everything.")
     elif document is None and where is not None:
         slug, version, document = _in_force(session, tenant_id, where.policy_id)
-    mistakes: list[tuple[str, Mistake]] = []
-    asked = _read(request, at, mistakes)
     if document is not None:
         _check(session, tenant_id, document, mistakes)
     if mistakes or asked is None:
         raise InvalidSimulation(mistakes)
-    found = _stored(session, tenant_id, asked) if fill else Facts()
+    known = {**found.values, **asked.attributes}
+    facts = _stored(session, tenant_id, known, at) if fill else Facts()
     if place.name and fill:
-        found.values["site.name"] = (place.name,)
-    filled = {name: value for name, value in found.values.items() if name not in asked.attributes}
+        facts.values["site.name"] = (place.name,)
+    filled = {name: value for name, value in {**facts.values, **found.values}.items() if name not in asked.attributes}
     full = Request({**asked.attributes, **filled}, at)
     if document is None:
-        decision, because = Decision(reason="no-policy"), "No policy is in force at the site, so it denies everything."
+        decision = place.without_policy(full.attributes.get("nas.vendor", ()))
+        because = "No policy is in force at the site, so it denies everything."
     else:
         replies = require_dictionary(session, tenant_id=tenant_id)
         decision = decide(place.compile(document, replies=replies), full, trace=True)
@@ -104,11 +112,11 @@ def simulate(
         why=because,
         policy=slug,
         version=version,
-        site=site,
+        site=place.slug,
         at=datetime.fromtimestamp(at, UTC),
         request=full.attributes,
         filled=tuple(sorted(filled)),
-        notes=(*notes, *found.notes),
+        notes=(*notes, *facts.notes),
     )
 
 
@@ -136,9 +144,32 @@ def _check(session: Session, tenant_id: TenantId, document: object, mistakes: li
         mistakes.extend((POLICY, mistake) for mistake in errors.mistakes)
 
 
-def _stored(session: Session, tenant_id: TenantId, asked: Request) -> Facts:
-    mac, user = (next(iter(asked.attributes.get(name, ())), "") for name in ("mac", "user.name"))
-    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), at=asked.at)
+class _Found(NamedTuple):
+    values: Mapping[str, Values]
+    # Of the NAS; None where the request names none.
+    site: Site | None
+
+
+def _packet_and_nas(session: Session, tenant_id: TenantId, asked: Request, notes: list[str]) -> _Found:
+    """What follows from the packet, and what is stored of the NAS that it comes from."""
+    given = asked.attributes
+    derived = packet_facts(given)
+    known = {**derived, **given}
+    if known.keys().isdisjoint(("nas.identifier", "nas.address", "nas.name")):
+        return _Found(derived, None)
+    nas = nas_of(session, tenant_id=tenant_id, request=known, notes=notes)
+    if nas is None:
+        return _Found(derived, sites.get_default(session, tenant_id=tenant_id))
+    return _Found({**derived, **nas_values(nas)}, session.get_one(Site, nas.site_id))
+
+
+def _stored(session: Session, tenant_id: TenantId, known: Mapping[str, Values], at: int) -> Facts:
+    mac, user, identity, method = (
+        next(iter(known.get(name, ())), "") for name in ("mac", "user.name", "identity", "method")
+    )
+    if not user and method not in _DEVICE_METHODS:
+        user = identity
+    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), at=at)
 
 
 def simulation_row(simulation: Simulation) -> dict[str, Any]:
@@ -146,7 +177,12 @@ def simulation_row(simulation: Simulation) -> dict[str, Any]:
     decision = simulation.decision
     return {
         "verdict": decision.verdict,
+        # Whether it would be admitted: in monitor mode, whatever the verdict.
+        "permitted": decision.permitted,
+        "monitored": bool(decision.monitored),
+        "monitored_by": decision.monitored,
         "reason": decision.reason,
+        "detail": decision.detail,
         "rule": decision.rule_id,
         "rule_name": decision.rule_name,
         "vlan": decision.vlan,

@@ -114,6 +114,10 @@ class Vendor:
         refusals += _set_twice(made, passphrase)
         return Rendering(tuple(made), passphrase, tuple(refusals))
 
+    def why_not_entries(self, entries: tuple[str, ...]) -> str:
+        """Why entries of a downloadable ACL that were written for this vendor cannot be sent to it, or ""."""
+        return self._refusal(self.forms["downloadable_acl"], "downloadable_acl", entries)
+
     def _values(self, key: str, results: Results) -> tuple[str, ...]:
         if key == "downloadable_acl":
             assert results.downloadable_acl is not None

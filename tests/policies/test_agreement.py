@@ -79,7 +79,7 @@ def test_tests_simulation_and_replay_decide_as_the_engine_does(
         replay = replay_policy(**tenant_of, document=document, policy_id=None, days=1)
     assert replay.total == len(asked)
     assert Counter({difference.after: difference.requests for difference in replay.differences}) == Counter(
-        (decision.verdict, decision.rule_id, decision.vlan) for decision in expected
+        (decision.verdict, decision.rule_id, decision.vlan, decision.monitored) for decision in expected
     )
 
 

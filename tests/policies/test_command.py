@@ -85,7 +85,7 @@ def test_every_mistake_is_printed_and_nothing_is_stored(policy_command):
 
 def test_good_policy_passes_the_check_without_being_stored(policy_command):
     result = policy_command("check", "-", document=good())
-    assert (result.exit_code, result.output) == (0, "The policy is valid: 1 rules, fallback deny.\n")
+    assert (result.exit_code, result.output) == (0, "The policy is valid: 1 rule, fallback deny.\n")
     assert policy_command("list").output == "none\n"
 
 

@@ -11,7 +11,7 @@ from nac.models import AuditEntry, Site, Tenant
 from nac.nases import service as nases
 from nac.policies import gate
 from nac.policies import service as policies
-from nac.policies.fitting import note_of_vendor, notes
+from nac.policies.fitting import note_of_vendor, notes, vendors_of
 from nac.policies.service import InvalidPolicy
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR, seal
@@ -116,6 +116,26 @@ def test_what_vendors_cannot_do_is_noted_for_whoever_writes_the_policy(do, main)
     assert {note.message.partition(":")[0] for note in found} >= {"UniFi", "Aruba", "MikroTik", "Extreme Networks"}
     assert not any("Cisco switches" in note.message for note in found)
     assert notes(do(policies.check_document, acting=False, document=good())) == []
+
+
+def test_notes_for_a_tenant_are_of_the_vendors_that_it_has(do, main, policy_command):
+    add_nas(do, "ap", "Ubiquiti")
+    told = policy_command("check", "-", document={"rules": [acl_rule()]}).stderr
+    assert "UniFi" in told
+    assert "MikroTik" not in told
+    assert "more of vendors that no NAS of the tenant has" in told
+    assert notes(do(policies.check_document, acting=False, document={"rules": [acl_rule()]}), vendors_of([])) == []
+
+
+@pytest.mark.parametrize(
+    ("vendor", "entry", "told"),
+    [("mikrotik", "permit ip any any", "it takes rules such as"), ("Meraki", "permit ip any any", "use role")],
+)
+def test_entries_written_for_a_vendor_that_cannot_take_them_are_refused(do, main, vendor, entry, told):
+    then = {"verdict": "permit", "downloadable_acl": {"entries": {"default": ["permit ip any any"], vendor: [entry]}}}
+    with pytest.raises(InvalidPolicy, match=told) as caught:
+        do(policies.check_document, acting=False, document={"rules": [acl_rule() | {"then": then}]})
+    assert [mistake.place for mistake in caught.value.mistakes] == [f"rules[0].then.downloadable_acl.entries.{vendor}"]
 
 
 def test_nas_added_later_is_told_what_it_cannot_do(do, main, app_engine, tenant):

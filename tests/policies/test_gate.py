@@ -11,7 +11,7 @@ from nac.policies.replaying import replay_policy
 from nac.policies.service import UnacknowledgedDifferences
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
-from tests.policies.documents import good
+from tests.policies.documents import ADMITTED, good
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_who_acknowledged_what_is_in_the_audit_log(as_tenant, gated):
     assert (entry.action, entry.actor) == ("policy.publish", "user:ann")
     replayed = entry.after["replayed"]
     assert replayed["acknowledged_by"] == "user:ann"
-    assert replayed["differences"][0]["from"] == {"verdict": "permit", "rule": "r", "vlan": "20"}
-    assert replayed["differences"][0]["to"] == {"verdict": "permit", "rule": "r", "vlan": "30"}
+    assert replayed["differences"][0]["from"] == ADMITTED | {"vlan": "20"}
+    assert replayed["differences"][0]["to"] == ADMITTED | {"vlan": "30"}
 
 
 def test_new_kind_of_difference_is_asked_about_again(as_tenant, gated, record):

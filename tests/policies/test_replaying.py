@@ -44,8 +44,8 @@ def test_differences_are_grouped_with_counts_devices_and_examples(replay, record
     found = replay()
     assert (found.total, found.unchanged, found.changed, found.groups) == (16, 1, 15, 1)
     (difference,) = found.differences
-    assert difference.before == ("permit", "r", "20")
-    assert difference.after == ("permit", "r", "30")
+    assert difference.before == ("permit", "r", "20", "")
+    assert difference.after == ("permit", "r", "30", "")
     assert (difference.requests, difference.devices) == (15, 5)
     assert [example.mac[-2:] for example in difference.examples] == ["04", "03", "02"]
     example = difference.examples[0]
@@ -105,7 +105,7 @@ def test_site_may_be_named_and_its_own_fallback_counts(replay, record, as_tenant
     record(site_id=branch, request={"endpoint.group": ["phones"]})
     assert replay().total == 0
     found = replay(site="branch")
-    assert changes(found) == [(("permit", "r", "20"), ("permit", "", "9"), 1)]
+    assert changes(found) == [(("permit", "r", "20", ""), ("permit", "", "9", ""), 1)]
     # Without a policy: every site.
     assert replay(policy_id=None).sites == ("branch", "main")
     with pytest.raises(NotFound):
@@ -114,16 +114,16 @@ def test_site_may_be_named_and_its_own_fallback_counts(replay, record, as_tenant
 
 def test_against_what_is_in_force_the_past_does_not_count(replay, record):
     record(vlan="7", rule_id="gone")
-    assert changes(replay(good())) == [(("permit", "gone", "7"), ("permit", "r", "20"), 1)]
+    assert changes(replay(good())) == [(("permit", "gone", "7", ""), ("permit", "r", "20", ""), 1)]
     assert changes(replay(good(), against="published")) == []
-    assert changes(replay(against="published")) == [(("permit", "r", "20"), ("permit", "r", "30"), 1)]
+    assert changes(replay(against="published")) == [(("permit", "r", "20", ""), ("permit", "r", "30", ""), 1)]
 
 
 def test_nothing_in_force_denies(replay, record, as_tenant):
     as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
     record()
     found = replay(policy_id=None, against="published")
-    assert changes(found) == [(("deny", "", ""), ("permit", "r", "30"), 1)]
+    assert changes(found) == [(("deny", "", "", ""), ("permit", "r", "30", ""), 1)]
 
 
 def test_names_of_all_characters_are_read_as_they_were_recorded(replay, record):
@@ -133,9 +133,9 @@ def test_names_of_all_characters_are_read_as_they_were_recorded(replay, record):
     rule = group_rule() | {"when": {"attribute": "endpoint.group", "operator": "starts_with", "value": odd}}
     found = replay({"rules": [rule]})
     assert sorted(before for before, _, _ in changes(found)) == sorted(
-        [("permit", odd, odd), ("permit", "\\\\t", "\\N")]
+        [("permit", odd, odd, ""), ("permit", "\\\\t", "\\N", "")]
     )
-    assert all(after == ("permit", "r", "20") for _, after, _ in changes(found))
+    assert all(after == ("permit", "r", "20", "") for _, after, _ in changes(found))
     assert {example.identity for difference in found.differences for example in difference.examples} >= {odd}
 
 
@@ -207,7 +207,34 @@ def test_version_in_force_that_compiles_no_more_does_not_keep_a_better_one_out(r
     with owner_engine.begin() as connection:
         connection.execute(text("""UPDATE policy_versions SET document = '{"of": "the past"}'"""))
     found = replay(good(), against="published")
-    assert changes(found) == [(("deny", "", ""), ("permit", "r", "20"), 1)]
+    assert changes(found) == [(("deny", "", "", ""), ("permit", "r", "20", ""), 1)]
+
+
+def test_monitor_mode_is_another_answer_for_it_admits_whom_the_rule_denies(replay, record):
+    denying = {"rules": [group_rule() | {"then": {"verdict": "deny"}}]}
+    monitored = {"rules": [group_rule() | {"then": {"verdict": "deny"}, "monitor": True}]}
+    denied = {"permitted": False, "verdict": "deny", "reason": "rule-denied", "vlan": ""}
+    record(**denied)
+    assert replay(denying).changed == 0
+    (difference,) = replay(monitored).differences
+    assert (difference.before, difference.after) == (("deny", "r", "", ""), ("deny", "r", "", "rule"))
+    assert (difference.before.permitted, difference.after.permitted) == (False, True)
+    assert str(difference.after) == "admitted as the rule is in monitor mode (would be: deny by r)"
+
+
+def test_recorded_in_monitor_mode_is_compared_as_such(replay, record, as_tenant):
+    record(monitored="site", vlan="")
+    assert changes(replay(good())) == [(("permit", "r", "", "site"), ("permit", "r", "20", ""), 1)]
+    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    assert replay(good()).changed == 0
+
+
+def test_site_in_monitor_mode_where_nothing_is_in_force_admits(replay, record, as_tenant):
+    record()
+    as_tenant(sites.assign_policy, actor=ACTOR, slug="main", policy_id=None)
+    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    found = replay(good(), against="published", site="main", policy_id=None)
+    assert changes(found) == [(("deny", "", "", "site"), ("permit", "r", "", "site"), 1)]
 
 
 def test_replay_has_a_time_limit_of_its_own_and_leaves_that_of_others(

@@ -7,6 +7,8 @@ import pytest
 from nac.clock import epoch_seconds, utc_now
 from nac.endpoints import service as endpoints
 from nac.errors import InvalidInput, NotFound
+from nac.models import IdentitySource
+from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
 from nac.sites import service as sites
@@ -150,3 +152,98 @@ def test_mistakes_of_request_and_policy_are_told_at_once(ask):
     for request in (None, [], "mab", {"mac": 5}, {"mac.random": "yes"}):
         with pytest.raises(InvalidSimulation):
             ask(request, document=good())
+
+
+@pytest.fixture
+def switch(as_tenant):
+    """A MikroTik at a site in Berlin."""
+
+    def add(session, *, tenant_id):
+        berlin = sites.add_site(session, actor=ACTOR, tenant_id=tenant_id, slug="berlin", time_zone="Europe/Berlin")
+        return nases.add_nas(
+            session,
+            actor=ACTOR,
+            tenant_id=tenant_id,
+            site_id=berlin.id,
+            name="floor-1",
+            identifier="mt1",
+            address="192.0.2.7",
+            vendor="MikroTik",
+            seal=lambda secret, _: secret,
+        )
+
+    return as_tenant(add)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"nas.name": "floor-1"}, {"nas.identifier": ["mt1"]}, {"nas.address": "192.0.2.7"}, {"NAS-Identifier": ["mt1"]}],
+)
+def test_reply_has_the_form_of_the_nas_that_is_named_and_its_site_counts(ask, switch, publish, named):
+    morning = {"attribute": "time", "operator": "within", "value": {"from": "07:00", "to": "08:00"}}
+    publish({"rules": [rule_on("method", "mab", vlan="20") | {"when": morning}]}, site="berlin")
+    found = ask(named | {"method": "mab"}, at=1_767_594_600)
+    assert (found.site, found.decision.permitted, found.request["site.name"]) == ("berlin", True, ("berlin",))
+    assert ("Mikrotik-Wireless-VLANID", ":=", "20") in found.decision.reply
+    assert not ask(named | {"method": "mab"}, at=1_767_594_600, fill=False, slug="main").decision.permitted
+
+
+def test_nas_that_nobody_registered_belongs_to_the_default_site(ask, switch, publish):
+    publish({"rules": [rule_on("method", "mab")]})
+    found = ask({"method": "mab", "nas.identifier": "mt2"})
+    assert (found.site, found.decision.permitted) == ("main", True)
+    assert "not registered" in found.notes[0]
+
+
+def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
+    publish(good())
+    as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
+    packet = {
+        "User-Name": ["001122334455"],
+        "Calling-Station-Id": [MAC],
+        "Called-Station-Id": ["AA-BB-CC-DD-EE-FF:Guest"],
+        "NAS-Port-Type": ["Ethernet"],
+        "NAS-Port": [7],
+    }
+    found = ask(packet)
+    assert found.decision.vlan == "20"
+    wanted = {"method": "mab", "mac": "001122334455", "ssid": "Guest", "nas.port_type": "Ethernet"}
+    assert {name: found.request[name][0] for name in wanted} == wanted
+    assert found.request["radius.NAS-Port"] == (7,)
+    assert ask({"User-Name": ["Ann"], "Calling-Station-Id": [MAC]}).request.get("method") is None
+    assert "method" not in ask(packet, fill=False).request
+
+
+def test_user_of_a_password_method_is_found_by_the_identity(ask, as_tenant):
+    as_tenant(users.create_user, actor=ACTOR, name="Ann", password="correct horse", groups=["staff"])
+    document = {"rules": [rule_on("user.group", "staff")]}
+    assert ask({"method": "pap", "User-Name": ["Ann"]}, document=document).request["user.name"] == ("ann",)
+    assert not ask({"method": "eap-tls", "identity": "ann"}, document=document).decision.permitted
+
+
+def test_monitor_mode_is_told(ask, as_tenant, publish):
+    denying = group_rule() | {"then": {"verdict": "deny"}, "monitor": True}
+    row = simulation_row(ask(PRINTER, document={"rules": [denying]}))
+    wanted = {"verdict": "deny", "permitted": True, "monitored": True, "monitored_by": "rule"}
+    assert {name: row[name] for name in wanted} == wanted
+    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    row = simulation_row(ask(PRINTER, site="main"))
+    assert (row["reason"], row["permitted"], row["monitored_by"]) == ("no-policy", True, "site")
+
+
+def test_window_is_shown_days_first(ask):
+    window = {"dates": {"to": "2030-01-01"}, "to": "24:00", "from": "00:00", "days": ["thu"]}
+    when = {"attribute": "time", "operator": "within", "value": window}
+    found = ask({}, document={"rules": [group_rule() | {"when": when}]}, at=0)
+    assert "time within {days ['thu'], from '00:00', to '24:00', dates {to '2030-01-01'}} holds" in found.why
+
+
+def test_name_that_an_identity_source_may_know_is_told(ask, as_tenant):
+    def add(session, *, tenant_id):
+        source = IdentitySource(tenant_id=tenant_id, name="corp", kind="ldap", settings={})
+        session.add(source)
+
+    as_tenant(add)
+    (note,) = ask({"user.name": "bob"}, document={}).notes
+    assert "corp would be asked" in note
+    assert "rejected" not in note

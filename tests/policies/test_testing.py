@@ -63,7 +63,7 @@ def test_what_is_as_expected_passes(as_tenant, expect):
 def test_rule_that_should_have_decided_says_why_it_did_not(as_tenant):
     other = case(request={"endpoint.group": ["phones"]})
     (result,) = as_tenant(policies.try_tests, document=with_tests(other))
-    assert "None of 1 rules matched, so the fallback decided." in result.why
+    assert "None of 1 rule matched, so the fallback decided." in result.why
     assert "Rule 'By group' (r) did not match: endpoint.group equals 'printers' fails, seen 'phones'." in result.why
     later = good()["rules"][0] | {"id": "late", "when": {"attribute": "method", "operator": "equals", "value": "mab"}}
     rules = [*good()["rules"], later]

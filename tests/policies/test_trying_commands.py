@@ -10,7 +10,7 @@ from cli.main import admit
 from nac.clock import utc_now
 from nac.models import PolicyHits
 from tests.factories.rows import make_row
-from tests.policies.documents import PLACES_OF_BAD, bad, good
+from tests.policies.documents import ADMITTED, PLACES_OF_BAD, bad, good
 
 PRINTER = {"method": "mab", "endpoint.group": ["printers"]}
 TEST = {"name": "t", "request": PRINTER, "expect": {"vlan": "20"}}
@@ -32,7 +32,7 @@ def test_document_is_validated_without_tenant_and_without_anything_running(monke
     def validate(content, *options):
         return CliRunner().invoke(admit, ["policy", "validate", file_of(content), *options], catch_exceptions=False)
 
-    assert validate(good()).output == "The policy is valid: 1 rules, fallback deny.\n"
+    assert validate(good()).output == "The policy is valid: 1 rule, fallback deny.\n"
     assert json.loads(validate(good() | {"tests": [TEST]}, "--json").output) == {
         "valid": True,
         "rules": 1,
@@ -155,8 +155,8 @@ def test_replay_tells_differences_and_ends_as_it_is_asked_to(policy_command, rec
     assert row["not_replayable"] == {"wrong-password": 1}
     difference, other = row["differences"]
     assert (other["from"]["vlan"], other["examples"][0]["identity"]) == ("7", "ann")
-    assert difference["from"] == {"verdict": "permit", "rule": "r", "vlan": "20"}
-    assert difference["to"] == {"verdict": "permit", "rule": "r", "vlan": "30"}
+    assert difference["from"] == ADMITTED | {"vlan": "20"}
+    assert difference["to"] == ADMITTED | {"vlan": "30"}
     assert (difference["requests"], difference["devices"]) == (2, 1)
     assert difference["examples"][0]["mac"] == "00:11:22:33:44:55"
     shown = policy_command("replay", "--draft", draft, "--days", "7")

@@ -1,7 +1,7 @@
 """Documents of policies: what may be written, what is written."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,8 +17,9 @@ from nac.engine import ReplyDictionary, compile_policy, read_policy_text
 from nac.engine.attributes import CATALOGUE, Attribute, open_attributes
 from nac.engine.operators import operators_of
 from nac.models import Policy, PolicyVersion
+from nac.nases import service as nases
 from nac.policies import service as policies
-from nac.policies.fitting import notes
+from nac.policies.fitting import notes, vendors_of
 from nac.policies.reading import in_reading_order
 from nac.policies.rendering import mistake_rows
 from nac.policies.schema import policy_schema
@@ -76,19 +77,24 @@ def check(file: BinaryIO, tenant: str, as_json: bool) -> None:
 def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         compiled = policies.check_document(session, tenant_id=tenant_id, document=read_document(file))
-    _tell_valid(compiled, as_json=as_json)
+        vendors = vendors_of(nases.list_nases(session, tenant_id=tenant_id))
+    _tell_valid(compiled, as_json=as_json, vendors=vendors)
 
 
-def _tell_valid(compiled: CompiledPolicy, *, as_json: bool) -> None:
+def _tell_valid(compiled: CompiledPolicy, *, as_json: bool, vendors: Sequence[str] | None = None) -> None:
     noted = notes(compiled)
     if as_json:
         counts = {"rules": len(compiled.rules), "tests": len(compiled.tests)}
         click.echo(json.dumps({"valid": True, **counts, "notes": mistake_rows(noted)}))
         return
+    count = f"{len(compiled.rules)} rule{'' if len(compiled.rules) == 1 else 's'}"
     tests = f" {len(compiled.tests)} tests, which `policy test` runs." if compiled.tests else ""
-    click.echo(f"The policy is valid: {len(compiled.rules)} rules, fallback {compiled.fallback.verdict}.{tests}")
-    for note in noted:
+    click.echo(f"The policy is valid: {count}, fallback {compiled.fallback.verdict}.{tests}")
+    shown = noted if vendors is None else notes(compiled, vendors)
+    for note in shown:
         click.echo(f"Note: {note}", err=True)
+    if more := len(noted) - len(shown):
+        click.echo(f"Note: {more} more of vendors that no NAS of the tenant has; --json lists them.", err=True)
 
 
 @command.command()

@@ -63,7 +63,7 @@ class _Moment(click.ParamType[int]):
 @site_option
 @click.option("--request", "request_file", type=click.File("rb"), required=True, help="JSON: attribute -> values.")
 @click.option("--at", type=_Moment(), help="When, such as 2026-01-05T09:00:00Z; now where not given.")
-@click.option("--as-given", is_flag=True, help="Add nothing that is stored about the endpoint or user.")
+@click.option("--as-given", is_flag=True, help="Add nothing that the request does not say.")
 @json_option
 def simulate_(
     tenant: str,
@@ -77,9 +77,10 @@ def simulate_(
 ) -> None:
     """Tell what a policy answers to one request, and why; nothing is stored and nobody is let in.
 
-    --draft is asked or, without it, what is in force of the policy or at the site. What is stored about the endpoint of
-    `mac` and the user of `user.name` is added where the request does not say it. Exit status 0 for permit and deny
-    alike, 2 for a request or policy with mistakes.
+    --draft is asked or, without it, what is in force of the policy or at the site; without --site, at that of the NAS.
+    Attributes are named as in conditions, those of the packet also as RADIUS does (NAS-Identifier). What follows from
+    the packet, and what is stored about the NAS, the endpoint of `mac` and the user of `user.name`, is added where the
+    request does not say it. Exit status 0 for permit and deny alike, 2 for a request or policy with mistakes.
     """
     with bad_input(as_json=as_json):
         request, document = _read_both(request_file, draft, as_json=as_json)
@@ -126,8 +127,16 @@ def _listed(mistakes: list[tuple[str, Mistake]], *, as_json: bool) -> click.exce
 def _tell(simulation: Simulation) -> None:
     decision = simulation.decision
     vlan = f", VLAN {decision.vlan}" if decision.vlan else ""
-    click.echo(f"{decision.verdict}{vlan} ({decision.reason})")
+    answer = f"{decision.verdict} ({decision.reason})"
+    if decision.monitored:
+        click.echo(f"admitted{vlan}, as the {decision.monitored} is in monitor mode; would be: {answer}")
+    else:
+        click.echo(f"{decision.verdict}{vlan} ({decision.reason})")
+    if decision.detail:
+        click.echo(printable(decision.detail))
     by = f"{simulation.policy} version {simulation.version}" if simulation.version else simulation.policy or "the draft"
+    if decision.reason == "no-policy":
+        by = "no policy"
     where = f" at site {simulation.site}" if simulation.site else ""
     click.echo(f"by {by}{where}, at {simulation.at:%Y-%m-%d %H:%M:%S} UTC")
     lines = [told(tried) for tried in decision.trace]
@@ -136,7 +145,7 @@ def _tell(simulation: Simulation) -> None:
     lines += [f"reply: {name} {operator} {value}" for name, operator, value in decision.reply]
     if simulation.filled:
         stored = ", ".join(f"{name} = {list(simulation.request[name])}" for name in simulation.filled)
-        lines.append(f"added from what is stored: {stored}")
+        lines.append(f"added, as the request does not say it: {stored}")
     lines += [f"Note: {note}" for note in simulation.notes]
     for line in lines:
         click.echo(printable(line))

@@ -1,0 +1,73 @@
+"""What a cell would read out of the packet of a request that nobody has made: attributes that follow from others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nac.engine.attributes import find_attribute
+from nac.engine.matchers import Scalar
+from nac.mac import normalise_mac
+from nac.packet_values import Pairs, packet_values, values_of
+
+_PREFIX = "radius."
+_LOGIN_NAME = "User-Name"
+
+
+@dataclass(frozen=True, slots=True)
+class _Packet:
+    """As `radius.module.request.AccessRequest` reads one."""
+
+    pairs: Pairs
+
+    @property
+    def mac(self) -> str:
+        return normalise_mac(self.first("Calling-Station-Id"))
+
+    @property
+    def nas_identifier(self) -> str:
+        return self.first("NAS-Identifier")
+
+    @property
+    def nas_address(self) -> str:
+        return self.first("NAS-IP-Address") or self.first("NAS-IPv6-Address")
+
+    def first(self, name: str) -> str:
+        return next(iter(values_of(self.pairs, name)), "")
+
+
+def named_for_rules(request: object) -> object:
+    """`request` with attributes that are named as RADIUS does, `NAS-Identifier`, under the names that rules have."""
+    if not isinstance(request, dict):
+        return request
+    return {_named(name, request): values for name, values in request.items()}
+
+
+def _named(name: object, request: Mapping[object, object]) -> object:
+    # None of our own names begins with a capital letter.
+    if not isinstance(name, str) or not name[:1].isupper() or find_attribute(_PREFIX + name) is None:
+        return name
+    return name if _PREFIX + name in request else _PREFIX + name
+
+
+def packet_facts(attributes: Mapping[str, tuple[Scalar, ...]]) -> dict[str, tuple[Scalar, ...]]:
+    """What follows from those `radius.<name>` that `attributes` holds; {} where there are none.
+
+    Of the method no more than the packet shows: that of a device whose name is its address is MAB.
+    """
+    packet = _Packet(
+        tuple(
+            (name.removeprefix(_PREFIX), str(value))
+            for name, values in attributes.items()
+            if name.startswith(_PREFIX)
+            for value in values
+        )
+    )
+    if not packet.pairs:
+        return {}
+    found: dict[str, tuple[Scalar, ...]] = {**packet_values(packet)}
+    name = packet.first(_LOGIN_NAME)
+    if name:
+        found["identity"] = (name,)
+    station = normalise_mac(name)
+    if station and station == (packet.mac or station):
+        found |= {"method": ("mab",), "mac": (station,)}
+    return found
