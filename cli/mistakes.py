@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import click
 
 from cli.output import printable, show_json
+from nac.endpoints.files import InvalidFile
 from nac.engine import DocumentErrors, Mistake
 from nac.policies.rendering import mistake_rows
 from nac.policies.service import InvalidPolicy
@@ -29,6 +30,18 @@ def list_mistakes(mistakes: Iterable[Mistake], *, as_json: bool, what: str = "Th
     click.echo(f"{what} has {len(found)} mistake{'s' if len(found) > 1 else ''}:", err=True)
     for mistake in found:
         click.echo(f"  {printable(str(mistake))}", err=True)
+
+
+@contextmanager
+def lines_listed(*, as_json: bool) -> Iterator[None]:
+    """The same for a file of endpoints; with --json all of them, else the first MAX_SHOWN."""
+    try:
+        yield
+    except InvalidFile as exc:
+        if as_json:
+            list_mistakes(exc.mistakes, as_json=True)
+            raise click.exceptions.Exit(1) from exc
+        raise
 
 
 @contextmanager

@@ -193,7 +193,8 @@ REASONS = _catalogue(
     Reason(
         "user-disabled",
         "User is disabled",
-        "This user was blocked or has expired. Unblock it if it should come in; add one that has expired anew.",
+        "This user was disabled or has expired; ./admit user show tells which. If it should come in: ./admit user set "
+        "NAME --enable, or --valid-until for a later end.",
     ),
     Reason(
         "directory-unavailable",
@@ -267,7 +268,14 @@ REASONS = _catalogue(
     Reason(
         "chap-not-allowed",
         "CHAP is not allowed for this user",
-        "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it.",
+        "No password that CHAP can use is stored for this user. Use PAP, or allow CHAP for it (./admit user password "
+        "--allow-chap).",
+    ),
+    Reason(
+        "directory-needs-pap",
+        "Directories check passwords sent by PAP alone",
+        "No user of the tenant's own has this name, and directories and providers cannot be asked about it by CHAP, "
+        "MS-CHAP or PEAP. Set the device to EAP-TTLS with PAP, or add the user.",
     ),
     Reason(
         "mschap-not-allowed",

@@ -9,6 +9,7 @@ import click
 
 from cli.domain import Domain
 from cli.fail import Refused
+from cli.mistakes import lines_listed
 from cli.output import json_option, pages, show_one, tenant_option
 from nac.endpoints import files
 from nac.endpoints import service as endpoints
@@ -38,7 +39,7 @@ def import_(
     except UnicodeDecodeError as exc:
         raise Refused("The file is not UTF-8 text.", place=file.name, remedy="Save it as UTF-8.") from exc
     domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
+    with lines_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         done = files.import_endpoints(
             session,
             actor=domain.actor,

@@ -42,7 +42,8 @@ class InvalidFile(InvalidInput):
     def __init__(self, mistakes: list[Mistake]) -> None:
         more = len(mistakes) - MAX_SHOWN
         shown = [str(mistake) for mistake in mistakes[:MAX_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
-        super().__init__("\n".join(["", *shown]), place="file")
+        count = f"{len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}; nothing was stored"
+        super().__init__("\n  ".join([count, *shown]), place="file")
         self.mistakes = tuple(mistakes)
 
 
@@ -90,7 +91,7 @@ def import_endpoints(
     rows = list(_checked(_lines(text, mistakes), mistakes, allow_random))
     # Or the worker discovers some of them before they are stored.
     work.hold(session, tenant_id=tenant_id)
-    known = _known(session, tenant_id, [row.mac for row in rows])
+    known = _known(session, tenant_id, [row.mac for row in rows if row.mac])
     if not update:
         mistakes += [
             Mistake(f"line {row.number}", f"there is an endpoint {display_mac(row.mac)} already; --update changes it")
@@ -194,17 +195,16 @@ def _checked(lines: Iterable[Line], mistakes: list[Mistake], allow_random: bool)
     first: dict[str, int] = {}
     for line in lines:
         row = _row(line, mistakes, allow_random)
-        if row is None:
-            continue
         if row.mac in first:
             mistakes.append(Mistake(f"line {line.number}", f"the address of line {first[row.mac]} comes again"))
-        first.setdefault(row.mac, line.number)
+        elif row.mac:
+            first[row.mac] = line.number
         yield row
 
 
-def _row(line: Line, mistakes: list[Mistake], allow_random: bool) -> _Row | None:
+def _row(line: Line, mistakes: list[Mistake], allow_random: bool) -> _Row:
+    """What of it can be read: the rest is among the mistakes then."""
     row = _Row(line.number, "")
-    before = len(mistakes)
 
     def read(name: str, take: Callable[[Any], Any], kind: type = str) -> None:
         value = line.values.get(name)
@@ -234,7 +234,7 @@ def _row(line: Line, mistakes: list[Mistake], allow_random: bool) -> _Row | None
             require_lasting([row.mac], allow_random=allow_random)
         except RandomAddress as exc:
             mistakes.append(Mistake(f"line {line.number}: mac", f"{exc.title} {exc.remedy}"))
-    return row if len(mistakes) == before else None
+    return row
 
 
 _KIND: dict[type, str] = {str: "must be text", list: "must be a list of names", dict: "must be an object of texts"}

@@ -31,6 +31,11 @@ _WHAT: dict[ReferenceKind, str] = {
     "user-group": "group of users",
     "site": "site",
 }
+_MAKE: dict[ReferenceKind, str] = {
+    "endpoint-group": "./admit endpoint-group add",
+    "user-group": "./admit user-group add",
+    "site": "./admit site add",
+}
 
 
 class InvalidPolicy(InvalidInput):
@@ -157,8 +162,14 @@ def _dangling(session: Session, tenant_id: TenantId, document: object) -> list[M
         if names:
             known = repository.known_names(session, tenant_id, kind, names)
             missing |= {(kind, name) for name in names - known}
+    # A directory has groups of its own, which are not known before somebody signs in.
+    if any(kind == "user-group" for kind, _ in missing) and repository.has_identity_sources(session, tenant_id):
+        missing = {(kind, name) for kind, name in missing if kind != "user-group"}
     return [
-        Mistake(reference.place, f"there is no {_WHAT[reference.kind]} {reference.name!r}; make it first")
+        Mistake(
+            reference.place,
+            f"there is no {_WHAT[reference.kind]} {reference.name!r}; make it first: {_MAKE[reference.kind]}",
+        )
         for reference in found
         if (reference.kind, reference.name) in missing
     ]

@@ -6,7 +6,7 @@ from sqlalchemy import delete as sql_delete
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import EndpointGroup, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
+from nac.models import EndpointGroup, IdentitySource, Nas, Policy, PolicyHits, PolicyVersion, Site, UserGroup
 
 _NAMED: dict[str, type[EndpointGroup] | type[UserGroup] | type[Site]] = {
     "endpoint-group": EndpointGroup,
@@ -125,6 +125,11 @@ def known_names(session: Session, tenant_id: TenantId, kind: str, names: frozens
     model = _NAMED[kind]
     query = select(model.name).where(model.tenant_id == tenant_id, model.name.in_(names))
     return set(session.scalars(query.with_for_update(read=True, key_share=True)))
+
+
+def has_identity_sources(session: Session, tenant_id: TenantId) -> bool:
+    query = select(IdentitySource.id).where(IdentitySource.tenant_id == tenant_id).limit(1)
+    return session.scalar(query) is not None
 
 
 def known_site_slugs(session: Session, tenant_id: TenantId, slugs: frozenset[str]) -> set[str]:

@@ -250,7 +250,13 @@ class CellAgent:
             )
             for stream in streams
         }
-        verifier = VerifierProcess(self._settings.verifier_port, self._paths, self._alarms)
+        settings = self._settings
+        verifier = VerifierProcess(
+            settings.verifier_port,
+            self._paths,
+            self._alarms,
+            reject_delay_seconds=settings.reject_delay_seconds,
+        )
         keeper = Keeper(
             self._settings,
             self._paths,

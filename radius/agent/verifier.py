@@ -33,12 +33,13 @@ _ALARM = "verifier"
 
 
 class VerifierProcess:
-    def __init__(self, port: int, paths: CellPaths, alarms: Alarms) -> None:
+    def __init__(self, port: int, paths: CellPaths, alarms: Alarms, *, reject_delay_seconds: float = 0) -> None:
         self.counters: Counter[str] = Counter()
         self.pid = 0
         self._port = port
         self._paths = paths
         self._alarms = alarms
+        self._reject_delay_seconds = reject_delay_seconds
         # Counted by processes that have ended.
         self._before: Counter[str] = Counter()
         self._troubled: set[str] = set()
@@ -102,6 +103,7 @@ class VerifierProcess:
             verifier_secret(self._paths),
             str(self._paths.replica),
             str(self._paths.key),
+            self._reject_delay_seconds,
         )
         self.pid = process.pid
         assert process.stdin is not None

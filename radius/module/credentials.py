@@ -116,8 +116,10 @@ def _stored_user(
     # A MAC address is a device, whose name is no secret.
     user = None if normalise_mac(request.user_name) else view.user(slot.tenant, request.user_name)
     if user is None:
-        if scheme == "pap" and view.has_identity_sources(slot.tenant):
-            return Credentials(method, _ASK_VERIFIER)
+        if view.has_identity_sources(slot.tenant):
+            if scheme == "pap":
+                return Credentials(method, _ASK_VERIFIER)
+            return Credentials(method, reason="directory-needs-pap")
         return Credentials(method, reason="unknown-user")
     if user.is_out(now_seconds):
         return Credentials(method, reason="user-disabled")

@@ -12,6 +12,7 @@ _CODES = {"user-disabled": (647, "Account disabled")}
 _BEFORE_POLICY = (
     "wrong-password",
     "unknown-user",
+    "directory-needs-pap",
     "mschap-not-allowed",
     "method-not-offered",
     "rate-limited",

@@ -32,7 +32,7 @@ async def serve(orders: Orders) -> None:
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
     sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))))
     verifier = Verifier(ReplicaReader(orders.replica_directory), sources)
-    server = Server(orders.secret.encode(), verifier.verify)
+    server = Server(orders.secret.encode(), verifier.verify, reject_delay_seconds=orders.reject_delay_seconds)
     transport = await listen(server, socket.socket(fileno=orders.socket))
     ended = loop.create_task(_end_of_input(loop))
     try:

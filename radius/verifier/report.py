@@ -10,6 +10,7 @@ class Orders(msgspec.Struct, frozen=True):
     secret: str
     replica_directory: str
     cell_key_file: str
+    reject_delay_seconds: float = 0
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from typing import Protocol, cast
 
 from nac.identities.answer import Answer, AnswerTooLong, encode_answer
+from nac.identities.settings import LOGIN_SECONDS
 from radius.verifier.packet import ACCESS_ACCEPT, ACCESS_REJECT, Login, Refused, Unreadable, answer_packet, parse_login
 
 log = logging.getLogger(__name__)
@@ -15,6 +16,8 @@ log = logging.getLogger(__name__)
 MOST_UNDER_WAY = 8192
 # Of one tenant, whose sources could hold up as many as they say: they are its own, the room is everybody's.
 MOST_OF_SLOT = 512
+# Rejects held back at once; more than these go out at once.
+MOST_HELD = 4096
 # Answers kept for repeated questions: radiusd repeats what a NAS repeats.
 KEPT_ANSWERS = 4096
 
@@ -28,13 +31,18 @@ class Verify(Protocol):
 
 
 class Server(asyncio.DatagramProtocol):
-    def __init__(self, secret: bytes, verify: Verify) -> None:
+    """A reject leaves no earlier than `reject_delay_seconds` after its question came: radiusd delays the rejects that
+    it decides itself, but none of a request that it proxied. A login still ends within its own limit."""
+
+    def __init__(self, secret: bytes, verify: Verify, *, reject_delay_seconds: float = 0) -> None:
         self.counters: Counter[str] = Counter()
         self._secret = secret
         self._verify = verify
+        self._reject_delay_seconds = min(reject_delay_seconds, LOGIN_SECONDS)
         self._transport: asyncio.DatagramTransport | None = None
         self._under_way: dict[_Key, asyncio.Task[None]] = {}
         self._of_slot: Counter[int] = Counter()
+        self._held: set[_Key] = set()
         self._answered: OrderedDict[_Key, bytes] = OrderedDict()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -52,7 +60,7 @@ class Server(asyncio.DatagramProtocol):
             log.warning("dropped a datagram from %s:%d: %s", addr[0], addr[1], exc)
             return
         key = (addr, login.identifier, login.authenticator)
-        if key in self._under_way:
+        if key in self._under_way or key in self._held:
             return
         answered = self._answered.get(key)
         if answered is not None:
@@ -66,6 +74,8 @@ class Server(asyncio.DatagramProtocol):
         self._of_slot[login.slot] += 1
 
     async def _serve(self, key: _Key, login: Login) -> None:
+        loop = asyncio.get_running_loop()
+        reject_at = loop.time() + self._reject_delay_seconds
         try:
             answer = await self._verify(login.slot, login.name, login.password)
         except Exception:  # house-rule: the edge of our code; an explicit reject, with the trace in the log
@@ -74,6 +84,14 @@ class Server(asyncio.DatagramProtocol):
         finally:
             self._under_way.pop(key, None)
             self._of_slot[login.slot] -= 1
+        if not answer.verified and loop.time() < reject_at and len(self._held) < MOST_HELD:
+            self._held.add(key)
+            loop.call_at(reject_at, self._let_go, key, login, answer)
+        else:
+            self._answer(key, login, answer)
+
+    def _let_go(self, key: _Key, login: Login, answer: Answer) -> None:
+        self._held.discard(key)
         self._answer(key, login, answer)
 
     def _answer(self, key: _Key, login: Login, answer: Answer) -> None:

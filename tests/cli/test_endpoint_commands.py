@@ -167,7 +167,12 @@ def test_what_is_exported_can_be_imported(seen, tmp_path):
     file.write_text(f"mac,name,groups,attribute.floor\n{BROTHER},Printer,printers;all,2\n{AXIS},Camera,,\n")
     refused = seen.run("endpoint", "import", str(file), *OF)
     assert refused.exit_code == 1
-    assert "line 2: groups: there is no group 'all'" in refused.stderr
+    assert "file: 2 mistakes; nothing was stored\n  line 2: groups: there is no group 'all'" in refused.stderr
+    refused = seen.run("endpoint", "import", str(file), *OF, "--json")
+    assert refused.exit_code == 1
+    told = json.loads(refused.stdout)
+    assert told["valid"] is False
+    assert [mistake["place"] for mistake in told["mistakes"]] == ["line 2: groups"] * 2
     done = seen.json("endpoint", "import", str(file), *OF, "--make-groups")
     assert done == {"added": 0, "changed": 2, "groups_made": ["all", "printers"]}
     for form in ("csv", "jsonl"):

@@ -64,9 +64,11 @@ def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
         ('mac\n"00:1b', ["line 2"]),
         (
             "mac,status,valid_until,groups\n00:1b,gone,soon,nobody\n01:00:5e:00:00:01,,2001-01-01,\n",
-            ["line 2: mac", "line 2: status", "line 2: valid_until", "line 3: mac", "line 3: valid_until"],
+            [*(f"line 2: {name}" for name in ("mac", "status", "valid_until", "groups")),
+             "line 3: mac", "line 3: valid_until"],
         ),
         ("mac\n001ba9010203\n00-1b-a9-01-02-03\n", ["line 3"]),
+        ("mac,status\n001ba9010203,gone\n00-1b-a9-01-02-03,\n", ["line 2: status", "line 3"]),
         ("mac\n02:aa:bb:cc:dd:ee\n", ["line 2: mac"]),
         ("mac,groups\n001ba9010203,a;b\n00408c010203,a\n", ["line 2: groups", "line 2: groups"]),
         ("mac,attribute.Floor No\n001ba9010203,2\n", ["line 2: attributes"]),

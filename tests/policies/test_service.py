@@ -6,10 +6,11 @@ from sqlalchemy import Engine, func, select, update
 from nac.db import TenantScope, session_scope
 from nac.errors import AlreadyExists, Conflict
 from nac.groups import ENDPOINT_GROUPS
+from nac.identities import service as sources
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
 from nac.policies import service as policies
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
-from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal
 from tests.policies.documents import PLACES_OF_BAD, bad, good
 
 
@@ -92,6 +93,24 @@ def test_group_of_another_tenant_is_unknown(do, policy, app_engine, platform):
     document = good()
     document["rules"][0]["when"]["value"] = "plotters"
     with pytest.raises(InvalidPolicy, match="no group of endpoints 'plotters'"):
+        do(policies.save_draft, slug="main", document=document)
+
+
+def test_groups_of_users_may_be_those_of_a_directory(do, policy):
+    """Of a tenant that has one, and groups of users alone."""
+    document = good()
+    document["rules"][0]["when"] = {"attribute": "user.group", "operator": "equals", "value": "WLAN-Staff"}
+    with pytest.raises(InvalidPolicy, match=r"no group of users 'WLAN-Staff'; make it first: \./admit user-group add"):
+        do(policies.save_draft, slug="main", document=document)
+
+    settings = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
+    do(sources.add_source, name="corp", kind="ldap", settings=settings, secret=None, seal=seal)
+
+    do(policies.save_draft, slug="main", document=document)
+    do(policies.publish_policy, slug="main")
+    assert published(do) == 1
+    document["rules"][0]["when"] = {"attribute": "endpoint.group", "operator": "equals", "value": "WLAN-Staff"}
+    with pytest.raises(InvalidPolicy, match="no group of endpoints 'WLAN-Staff'"):
         do(policies.save_draft, slug="main", document=document)
 
 

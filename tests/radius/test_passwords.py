@@ -54,6 +54,14 @@ class TestBothMethods:
         assert (record.identity, record.vlan) == (name, "")
 
 
+@pytest.mark.parametrize(("name", "reason"), [("zoe", "directory-needs-pap"), ("pap-only", "chap-not-allowed")])
+def test_name_that_a_directory_may_know_is_told_that_it_takes_pap(cell, replica, name, reason):
+    with replica.begin() as batch:
+        cell.alpha.put_source(batch)
+    assert ask(cell, f'User-Name="{name}"', f'CHAP-Password="{PASSWORD}"').code == "Access-Reject"
+    assert (cell.decision().reason, cell.decision().method) == (reason, "chap")
+
+
 def test_user_whose_password_is_only_hashed_may_not_use_chap(cell):
     assert ask(cell, 'User-Name="pap-only"', f'CHAP-Password="{PASSWORD}"').code == "Access-Reject"
     assert cell.decision().reason == "chap-not-allowed"

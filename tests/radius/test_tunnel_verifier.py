@@ -4,7 +4,7 @@ import pytest
 
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, USER_NAME
 from nac.identities.answer import Answer
-from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_PAP, eap_password
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password
 from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp, login
 from tests.radius.users import put_argon2_user
 from tests.verifier.running import running_verifier
@@ -65,6 +65,14 @@ def test_refused_password_is_a_reject_with_the_reason_of_the_source(cell, verifi
     record = cell.decision()
     assert (record.permitted, record.reason, record.detail) == (False, "account-locked", "by the directory")
     assert (record.method, record.identity) == ("eap-ttls-pap", "zoe")
+
+
+def test_user_of_a_directory_who_comes_by_mschap_is_told_what_would_do(cell, verifier):
+    with verifier(STAFF) as running:
+        seen = eap_password(cell.alpha, TTLS_MSCHAPV2, "zoe", "open sesame").run()
+    assert (seen.accepted, running.asked) == (False, [])
+    record = cell.decision()
+    assert (record.reason, record.method, record.identity) == ("directory-needs-pap", "eap-ttls-mschapv2", "zoe")
 
 
 def test_verifier_that_is_silent_is_a_reject_within_its_time(cell):

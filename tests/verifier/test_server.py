@@ -1,0 +1,74 @@
+"""When an answer leaves."""
+
+import asyncio
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, NAS_IDENTIFIER, USER_NAME, Secret, attribute
+from nac.identities.answer import Answer
+from radius.verifier import server as server_module
+from radius.verifier.server import Server
+
+SECRET = b"a-secret-of-the-tests"
+RADIUSD = ("127.0.0.1", 40000)
+
+
+class Sent:
+    """In place of a transport: what left, by kind and number of the packet."""
+
+    def __init__(self):
+        self.packets: list[tuple[int, int]] = []
+        self.arrived = asyncio.Event()
+
+    def sendto(self, data, address):
+        self.packets.append((data[0], data[1]))
+        self.arrived.set()
+
+    async def wait_for(self, count):
+        while len(self.packets) < count:
+            self.arrived.clear()
+            await asyncio.wait_for(self.arrived.wait(), 10)
+        return self.packets
+
+
+def question(number, name):
+    attributes = attribute(USER_NAME, name) + attribute(NAS_IDENTIFIER, "slot_7")
+    return packet.access_request(number, bytes([number]) * 16, attributes, Secret(SECRET), b"open sesame")
+
+
+async def verify(slot, name, password):
+    return Answer() if name == b"anna" else Answer("wrong-password")
+
+
+def run(*questions, delay):
+    async def answered():
+        server, sent = Server(SECRET, verify, reject_delay_seconds=delay), Sent()
+        server.connection_made(sent)
+        for datagram in questions:
+            server.datagram_received(datagram, RADIUSD)
+            await asyncio.sleep(0)
+        return list(await sent.wait_for(len(set(questions)))), dict(server.counters)
+
+    return asyncio.run(answered())
+
+
+def test_reject_is_held_back_and_an_accept_is_not():
+    packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0.2)
+    assert packets == [(ACCESS_ACCEPT, 2), (ACCESS_REJECT, 1)]
+
+
+def test_without_a_delay_answers_leave_in_the_order_of_their_questions():
+    packets, _ = run(question(1, b"bert"), question(2, b"anna"), delay=0)
+    assert packets == [(ACCESS_REJECT, 1), (ACCESS_ACCEPT, 2)]
+
+
+def test_question_that_is_repeated_while_its_reject_is_held_is_verified_once():
+    repeated = question(1, b"bert")
+    packets, counters = run(repeated, repeated, repeated, delay=0.2)
+    assert packets == [(ACCESS_REJECT, 1)]
+    assert counters == {"rejects_wrong-password": 1}
+
+
+def test_no_more_rejects_are_held_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(server_module, "MOST_HELD", 1)
+    packets, _ = run(question(1, b"bert"), question(2, b"carl"), delay=0.2)
+    assert packets == [(ACCESS_REJECT, 2), (ACCESS_REJECT, 1)]
