@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from nac.identities.answer import Answer
 from nac.identities.directory import Directory
 from nac.identities.faults import SourceFault
@@ -27,10 +29,16 @@ async def ask(source: Source, name: UserName, password: bytes, *, source_name: s
     limit = source.settings.time_limit_seconds
     try:
         async with asyncio.timeout(limit):
-            return await source.verify(name, password, tell)
+            answer = await source.verify(name, password, tell)
     except TimeoutError:
         tell(f"no answer within {limit:g} s")
         return Answer("directory-slow", f"no answer within {limit:g} s", source_name)
     except SourceFault as exc:
         tell(str(exc))
-        return Answer(exc.reason, str(exc), source_name)
+        answer = Answer(exc.reason, str(exc), source_name)
+    return msgspec.structs.replace(answer, detail=_one_line(answer.detail))
+
+
+def _one_line(text: str) -> str:
+    """A server's words go into logs that hold other tenants' lines, too."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import threading
 import time
@@ -227,3 +228,9 @@ def test_verifier_that_is_killed_is_started_again(cell, sources, verifier):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert login(cell.alpha) == ACCESS_ACCEPT
+
+
+def test_verifier_leaves_no_core_file(cell, sources, verifier):
+    """Passwords would be in it."""
+    assert login(cell.alpha) == ACCESS_ACCEPT
+    assert resource.prlimit(verifier.pid, resource.RLIMIT_CORE) == (0, 0)
