@@ -37,7 +37,12 @@ def _migrate() -> None:
             connection.execute(_TIMEOUTS)
             connection.commit()  # house: allow commit -- ends the transaction of the SET; migrations run in their own
             context.configure(
-                connection=connection, target_metadata=Base.metadata, include_name=_is_ours, compare_type=True
+                connection=connection,
+                target_metadata=Base.metadata,
+                include_name=_is_ours,
+                compare_type=True,
+                # What one has locked, the logs say, must not stay so while the next fills a table.
+                transaction_per_migration=True,
             )
             _refuse_newer(connection)
             with context.begin_transaction():

@@ -79,11 +79,13 @@ def _show(rows: list[Row], cells: list[dict[str, Any]]) -> None:
 def _show_cell(cell: dict[str, Any]) -> None:
     now = epoch_microseconds() / 1e6
     radiusd = cell.get("radiusd_pid")
+    verifier = cell.get("verifier_pid")
     caught_up = cell.get("replica_position_at")
     backlog = cell.get("journal_backlog_bytes") or {}
     lines = {
         "state": f"{cell.get('state')}, reported {max(0.0, now - health.reported_at(cell)):.0f} s ago",
         "radiusd": f"pid {radiusd}, {memory_kilobytes(radiusd) / 1024:.0f} MB" if radiusd else "does not run",
+        "verifier": f"pid {verifier}, {memory_kilobytes(verifier) / 1024:.0f} MB" if verifier else "does not run",
         "slots": f"{cell.get('tenants')} of {cell.get('slots')} used",
         "replica": f"current {max(0.0, now - caught_up):.0f} s ago" if caught_up else "never filled",
         "database": "connected" if cell.get("database") else "away: serving from the replica, the journal waits",

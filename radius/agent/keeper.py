@@ -69,6 +69,7 @@ class Keeper:
         counted: Mapping[str, Counter[str]],
         backlog: Mapping[str, Callable[[], int]],
         rebuild_replica: Callable[[], None],
+        verifier_pid: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._paths = paths
@@ -84,6 +85,7 @@ class Keeper:
         self._counted = counted
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
+        self._verifier_pid = verifier_pid
         self._materials = Materials(paths)
         self._sessions = SessionStore(paths, alarms, slots=settings.cell_slots)
         self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
@@ -284,6 +286,7 @@ class Keeper:
             state="serving" if serving else "down",
             cell=self._settings.cell_name,
             radiusd_pid=running.pid if running is not None else None,
+            verifier_pid=self._verifier_pid() or None,
             slots=len(generation.facts.endpoints) if generation is not None else 0,
             tenants=len(self._serials()),
             position_at=self._position_at(),

@@ -145,8 +145,7 @@ class VerifierProcess:
             self._alarms.clear(f"identity-source-{source_id}")
         self._troubled = set(report.trouble)
 
-    @staticmethod
-    def _end(process: "subprocess.Popen[bytes]") -> None:
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         with suppress(BrokenPipeError):
@@ -157,3 +156,4 @@ class VerifierProcess:
             process.kill()
             process.wait()
         process.stdout.close()
+        self.pid = 0

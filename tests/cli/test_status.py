@@ -36,3 +36,8 @@ def test_lines_are_short_and_hold_a_counter_together(capsys: pytest.CaptureFixtu
 def test_nothing_counted_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, counters={"access_requests": 0})
     assert lines[lines.index("  counted since the last start of radiusd") + 1].strip() == "nothing"
+
+
+def test_verifier_is_told_with_its_memory_or_as_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert any(line.startswith(f"  verifier  pid {os.getpid()}, ") for line in shown(capsys, verifier_pid=os.getpid()))
+    assert "  verifier  does not run" in shown(capsys)

@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from alembic import command
 from sqlalchemy import Engine, text
@@ -21,6 +23,30 @@ def test_migrated_database_is_accepted_by_every_role(database: Database, role: s
 
 def test_migrated_database_migrated_again_stays_as_it_is(database: Database) -> None:
     upgrade_schema(database.owner_url)
+
+
+def test_migration_that_waits_holds_no_lock_of_those_before_it_and_loses_no_row(cluster: Cluster) -> None:
+    url = cluster.create_database("older", migrated=False).owner_url
+    command.upgrade(alembic_config(url), "0001")
+    engine = make_engine(url, pool_size=2)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at, permitted) "
+            "VALUES (gen_random_uuid(), '00:1b:a9:00:00:01', now(), true)"
+        )
+    with ThreadPoolExecutor(1) as other, engine.connect() as holder, engine.connect() as shipper:
+        holder.execute(text("LOCK TABLE endpoints IN ACCESS SHARE MODE"))
+        migrating = other.submit(upgrade_schema, url)
+        with pytest.raises(TimeoutError):
+            migrating.result(2)
+        shipper.execute(text("SET lock_timeout = '100ms'"))
+        shipper.execute(text("SELECT count(*) FROM auth_log"))
+        shipper.rollback()
+        holder.rollback()
+        migrating.result()
+        assert shipper.execute(text("SELECT mac::text FROM endpoint_work")).scalars().all() == ["00:1b:a9:00:00:01"]
+        assert shipper.scalar(text("SELECT first_seen_at = last_seen_at FROM endpoint_sightings"))
+    engine.dispose()
 
 
 def test_database_not_migrated_is_refused(cluster: Cluster) -> None:

@@ -4,12 +4,14 @@ import json
 import threading
 from base64 import b64encode
 
+import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from nac.clock import epoch_seconds
 from nac.identities.asking import make_source
+from nac.identities.provider import Provider
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates
 from tests.identities.test_directory import asked_of
@@ -226,3 +228,17 @@ def test_provider_that_is_not_there_is_unavailable(ask):
 
 def test_certificate_of_another_authority_is_unavailable(ask):
     assert ask(ca_certificate="").reason == "directory-unavailable"
+
+
+def test_login_that_meets_the_end_of_its_source_is_told_so(ask, monkeypatch):
+    """The source was changed or removed while the login waited for its turn."""
+    made = Provider.__init__
+
+    def closed(self, *given):
+        made(self, *given)
+        self._client._state = httpx._client.ClientState.CLOSED
+
+    monkeypatch.setattr(Provider, "__init__", closed)
+    answer = ask()
+    assert answer.reason == "directory-unavailable"
+    assert "changed or removed" in answer.detail
