@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.engine.windows import read_time_zone
-from nac.errors import AlreadyExists, InUse, InvalidInput, NotFound
+from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Policy, Site, Tenant
 from nac.policies.checking import check_at_site, check_fallback
@@ -46,13 +46,25 @@ def add_site(
 
 
 def assign_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: str, policy_id: UUID | None) -> Site:
-    """Which policy decides at the site; None denies everything."""
+    """Which policy decides at the site; None denies everything.
+
+    Raises Conflict where that would put a policy that was never published in the place of one in force: nobody means to
+    turn every device of a working site away.
+    """
     site = require_by_slug(session, tenant_id=tenant_id, slug=slug)
     if policy_id is not None:
         # Nobody publishes it until the site is among those that are looked at then.
         policy = session.get(Policy, policy_id, with_for_update=True)
         if policy is None or policy.tenant_id != tenant_id:
             raise NotFound("There is no such policy.", place="policy")
+        current = session.get(Policy, site.policy_id) if site.policy_id else None
+        if policy.published_version is None and current is not None and current.published_version is not None:
+            raise Conflict(
+                f"Policy {policy.slug!r} was never published: site {slug} would deny everyone, "
+                f"and {current.slug!r} is in force there.",
+                place="policy",
+                remedy=f"Publish it first: ./admit policy publish -s {policy.slug}",
+            )
         check_at_site(session, site=site, policy_id=policy_id)
     before = {"policy_id": site.policy_id and str(site.policy_id)}
     site.policy_id = policy_id

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from nac.db import TenantScope, session_scope
-from nac.errors import InvalidInput
+from nac.errors import Conflict, InvalidInput
 from nac.models import AuditEntry, Site, Tenant
 from nac.nases import service as nases
 from nac.policies import gate
@@ -246,3 +246,14 @@ def test_policy_is_not_assigned_while_it_is_put_in_force(do, main, app_engine, t
                 assigning.result(0.5)
         with pytest.raises(InvalidPolicy):
             assigning.result()
+
+
+def test_policy_that_was_never_published_does_not_replace_one_in_force(do, main):
+    publish(do, acl_rule())
+    other = do(policies.create_policy, slug="other")
+    with pytest.raises(Conflict, match="would deny everyone, and 'main' is in force there"):
+        do(sites.assign_policy, slug="main", policy_id=other.id)
+    assert do(sites.require_by_slug, acting=False, slug="main").policy_id == main.id
+    do(policies.save_draft, slug="other", document=good())
+    do(policies.publish_policy, slug="other")
+    assert do(sites.assign_policy, slug="main", policy_id=other.id).policy_id == other.id

@@ -78,7 +78,8 @@ def _check(file: BinaryIO, tenant: str, *, as_json: bool) -> None:
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         compiled = policies.check_document(session, tenant_id=tenant_id, document=read_document(file))
         vendors = vendors_of(nases.list_nases(session, tenant_id=tenant_id))
-    _tell_valid(compiled, as_json=as_json, vendors=vendors)
+    # Who has registered none yet may mean any.
+    _tell_valid(compiled, as_json=as_json, vendors=vendors or None)
 
 
 def _tell_valid(compiled: CompiledPolicy, *, as_json: bool, vendors: Sequence[str] | None = None) -> None:
