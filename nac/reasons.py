@@ -36,7 +36,8 @@ REASONS = _catalogue(
         "fallback-denied",
         "No rule matched",
         "No rule of the site's policy fits what this device showed. Compare it with the rules: a device or user may "
-        "lack the group that one asks for, a certificate the profile or name. Else add a rule.",
+        "lack the group that one asks for, a certificate the profile or name, and what management says of a device may "
+        "have gone stale (./admit endpoint show MAC). Else add a rule.",
     ),
     Reason(
         "result-not-supported",
@@ -64,8 +65,8 @@ REASONS = _catalogue(
     Reason(
         "unknown-mac",
         "Unknown device",
-        "Nobody has approved this MAC address and no rule admits unknown devices. If it is yours: ./admit endpoint add, "
-        "or classify where many wait in ./admit endpoint inbox.",
+        "Nobody has approved this MAC address and no rule admits unknown devices. If it is yours: ./admit endpoint "
+        "add, or classify where many wait in ./admit endpoint inbox.",
     ),
     Reason(
         "endpoint-blocked",

@@ -127,7 +127,7 @@ def posture_rows(posture: dict[str, Any]) -> dict[str, str]:
     now = utc_now().timestamp()
     return {
         name: f"{json.dumps(told['value'], ensure_ascii=False)}, told by {told['source']}, "
-        f"{'holds until' if told['until'] > now else 'missing since'} "
+        f"{'holds until' if told['until'] > now else 'stale since'} "
         f"{datetime.fromtimestamp(told['until'], UTC).isoformat()}"
         for name, told in posture.items()
     }

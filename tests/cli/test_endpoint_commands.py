@@ -116,9 +116,9 @@ def test_show_tells_all_that_is_known_and_why(seen):
         assert line in table
 
 
-def test_posture_that_nobody_repeated_is_shown_as_missing():
+def test_posture_that_nobody_repeated_is_shown_as_stale():
     shown = posture_rows({"mdm.compliant": {"value": True, "source": "intune", "at": 0, "until": 60}})
-    assert shown == {"mdm.compliant": "true, told by intune, missing since 1970-01-01T00:01:00+00:00"}
+    assert shown == {"mdm.compliant": "true, told by intune, stale since 1970-01-01T00:01:00+00:00"}
 
 
 def test_set_changes_what_is_given(seen):
