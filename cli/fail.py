@@ -16,6 +16,15 @@ class Refused(AdmitError):
 
 
 @contextmanager
+def text_read(name: str) -> Iterator[None]:
+    """While the file of that name is read as text."""
+    try:
+        yield
+    except UnicodeDecodeError as exc:
+        raise Refused("The file is not UTF-8 text.", place=name, remedy="Save it as UTF-8.") from exc
+
+
+@contextmanager
 def report() -> Iterator[None]:
     """Turn errors that a person can act on into click's way of saying so; anything else stays a traceback."""
     try:

@@ -36,7 +36,8 @@ REASONS = _catalogue(
         "fallback-denied",
         "No rule matched",
         "No rule of the site's policy fits what this device showed. Compare it with the rules: a device or user may "
-        "lack the group that one asks for, a certificate the profile or name. Else add a rule.",
+        "lack the group that one asks for, a certificate the profile or name, and what management says of a device may "
+        "have gone stale (./admit endpoint show MAC). Else add a rule.",
     ),
     Reason(
         "result-not-supported",
@@ -48,7 +49,7 @@ REASONS = _catalogue(
         "no-passphrase",
         "No passphrase is stored for the device",
         "The policy gives each device its own Wi-Fi passphrase, and neither this device nor its group has one. Store "
-        "one, or add the device to the group that has it.",
+        "one (./admit endpoint set MAC --psk), or add the device to the group that has it.",
     ),
     Reason(
         "no-policy",
@@ -64,14 +65,18 @@ REASONS = _catalogue(
     Reason(
         "unknown-mac",
         "Unknown device",
-        "This MAC address is not among the tenant's endpoints and no rule admits unknown devices. Add the "
-        "endpoint if it is yours.",
+        "Nobody has approved this MAC address and no rule admits unknown devices. If it is yours: ./admit endpoint "
+        "add, or classify where many wait in ./admit endpoint inbox.",
     ),
-    Reason("endpoint-blocked", "Device is blocked", "Somebody blocked this endpoint. Unblock it if it should come in."),
+    Reason(
+        "endpoint-blocked",
+        "Device is blocked",
+        "Somebody blocked this endpoint. If it should come in: ./admit endpoint unblock.",
+    ),
     Reason(
         "endpoint-expired",
         "Approval has ended",
-        "The approval of this endpoint has run out. Renew it if the device should come in.",
+        "The approval of this endpoint has run out. If it should come in: ./admit endpoint set MAC --until DATE.",
     ),
     Reason(
         "mac-mismatch",
@@ -193,8 +198,8 @@ REASONS = _catalogue(
     Reason(
         "user-disabled",
         "User is disabled",
-        "This user was disabled or has expired; ./admit user show tells which. If it should come in: ./admit user set "
-        "NAME --enable, or --valid-until for a later end.",
+        "This user was disabled or has expired; ./admit user show tells which. If it should come in, change that with "
+        "./admit user set NAME: --enable, or --valid-until for a later end.",
     ),
     Reason(
         "directory-unavailable",

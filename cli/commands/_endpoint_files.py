@@ -8,7 +8,7 @@ from typing import Any, TextIO
 import click
 
 from cli.domain import Domain
-from cli.fail import Refused
+from cli.fail import text_read
 from cli.mistakes import lines_listed
 from cli.output import json_option, pages, show_one, tenant_option
 from nac.endpoints import files
@@ -34,10 +34,8 @@ def import_(
     as_json: bool,
 ) -> None:
     """Add the endpoints of FILE, CSV or JSON lines; all of them, or none where a line is wrong."""
-    try:
+    with text_read(file.name):
         text = file.read().decode("utf-8")
-    except UnicodeDecodeError as exc:
-        raise Refused("The file is not UTF-8 text.", place=file.name, remedy="Save it as UTF-8.") from exc
     domain = Domain()
     with lines_listed(as_json=as_json), domain.change(tenant) as (session, tenant_id):
         done = files.import_endpoints(

@@ -1,11 +1,11 @@
 """`./admit endpoint posture`."""
 
-import json
 import re
 from datetime import timedelta
 
 import click
 
+from cli.commands._endpoint_rows import posture_rows
 from cli.domain import Domain
 from cli.moments import Lifetime
 from cli.output import json_option, show_one, tenant_option
@@ -46,5 +46,6 @@ def set_(mac: str, values: tuple[str, ...], tenant: str, source: str, lifetime: 
         endpoint = service.set_posture(
             session, actor=domain.actor, tenant_id=tenant_id, mac=mac, values=told, source=source, lifetime=lifetime
         )
-    row = {"mac": display_mac(endpoint.mac), "posture": endpoint.posture}
-    show_one(row if as_json else {**row, "posture": json.dumps(endpoint.posture)}, as_json=as_json)
+    mac = display_mac(endpoint.mac)
+    row = {"mac": mac, "posture": endpoint.posture} if as_json else {"mac": mac, **posture_rows(endpoint.posture)}
+    show_one(row, as_json=as_json)

@@ -1,8 +1,9 @@
 """How endpoints are shown, and the options by which they are chosen."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from cli.moments import Since
 from cli.output import Row
+from nac.clock import utc_now
 from nac.endpoints import service as endpoints
 from nac.endpoints.service import Filter, Listed
 from nac.groups import ENDPOINT_GROUPS
@@ -120,11 +122,22 @@ def details(session: Session, tenant_id: TenantId, mac: str) -> dict[str, Any]:
     }
 
 
+def posture_rows(posture: dict[str, Any]) -> dict[str, str]:
+    """By name: what was told, by whom, and until when it holds."""
+    now = utc_now().timestamp()
+    return {
+        name: f"{json.dumps(told['value'], ensure_ascii=False)}, told by {told['source']}, "
+        f"{'holds until' if told['until'] > now else 'stale since'} "
+        f"{datetime.fromtimestamp(told['until'], UTC).isoformat()}"
+        for name, told in posture.items()
+    }
+
+
 def for_people(found: dict[str, Any]) -> Row:
     """The same with one line for each value."""
     flat = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
     flat |= {f"attribute.{name}": text for name, text in found["attributes"].items()}
-    flat |= {name: f"{told['value']} (of {told['source']})" for name, told in found["posture"].items()}
+    flat |= posture_rows(found["posture"])
     for number, reason in enumerate(found["why"], start=1):
         flat[f"why {number}"] = f"{reason['profile']}: {reason['field']} {reason['value']!r} ({reason['weight']} %)"
     for told in found["evidence"]:

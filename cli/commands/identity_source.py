@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from cli.commands.user import first_line
 from cli.domain import Domain
-from cli.fail import Refused
+from cli.fail import Refused, text_read
 from cli.output import Row, json_option, printable, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.identities import service as sources
@@ -69,7 +69,8 @@ def _settings(file: TextIO | None, pairs: Iterable[str], ca_file: TextIO | None)
             raise click.UsageError(f"--set {pair}: write NAME=VALUE.")
         settings[name] = _value(value)
     if ca_file is not None:
-        settings["ca_certificate"] = ca_file.read()
+        with text_read(ca_file.name):
+            settings["ca_certificate"] = ca_file.read()
     return settings
 
 

@@ -8,6 +8,7 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
+from cli.fail import text_read
 from cli.mistakes import rows_listed
 from cli.moments import valid_until_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
@@ -52,7 +53,10 @@ def _row(session: Session, tenant_id: TenantId, user: User) -> Row:
 
 def first_line(file: TextIO | None) -> str | None:
     """Of a file that holds a secret."""
-    return None if file is None else file.readline().rstrip("\r\n")
+    if file is None:
+        return None
+    with text_read(file.name):
+        return file.readline().rstrip("\r\n")
 
 
 def _password(given: str | None, file: TextIO | None) -> str:
@@ -104,7 +108,9 @@ def add(
     if import_file is not None:
         if password or password_file or groups or valid_until:
             raise click.UsageError("With --import, passwords, groups and ends come from the file.")
-        _import(domain, tenant, import_file.read(), seal_for_chap, seal_for_mschap, as_json=as_json)
+        with text_read(import_file.name):
+            content = import_file.read()
+        _import(domain, tenant, content, seal_for_chap, seal_for_mschap, as_json=as_json)
         return
     chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):

@@ -5,6 +5,8 @@ import json
 import psycopg
 import pytest
 
+from cli.commands._endpoint_rows import posture_rows
+
 OF = ("-t", "alpha")
 BROTHER, AXIS, PHONE = "00:1b:a9:01:02:03", "00:40:8c:01:02:03", "02:aa:bb:cc:dd:ee"
 
@@ -110,8 +112,13 @@ def test_show_tells_all_that_is_known_and_why(seen):
     assert [(each["key"], each["value"]) for each in shown["evidence"]] == [("hostname", "BRW1")]
     assert {name: each["value"] for name, each in shown["posture"].items()} == {"mdm.compliant": True, "mdm.build": 7}
     table = seen.run("endpoint", "show", BROTHER, *OF).stdout
-    for line in ("printer: vendor 'Brother' (75 %)", "dhcp hostname", "BRW1", "True (of intune)"):
+    for line in ("printer: vendor 'Brother' (75 %)", "dhcp hostname", "BRW1", "true, told by intune, holds until 20"):
         assert line in table
+
+
+def test_posture_that_nobody_repeated_is_shown_as_stale():
+    shown = posture_rows({"mdm.compliant": {"value": True, "source": "intune", "at": 0, "until": 60}})
+    assert shown == {"mdm.compliant": "true, told by intune, stale since 1970-01-01T00:01:00+00:00"}
 
 
 def test_set_changes_what_is_given(seen):

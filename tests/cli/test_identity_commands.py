@@ -117,6 +117,22 @@ def test_file_of_users_is_added_as_a_whole(alpha: Admit, tmp_path: Path):
     assert listed == [("ann", ["it", "staff"], False), ("bob", [], True)]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("user", "add", "--import"),
+        ("user", "add", "ann", "--password-file"),
+        ("identity-source", "add", "corp", "--kind", "ldap", "--ca-file"),
+        ("identity-source", "add", "corp", "--kind", "ldap", "--secret-file"),
+    ],
+)
+def test_file_that_is_no_text_is_refused(alpha: Admit, tmp_path: Path, command: tuple[str, ...]):
+    (tmp_path / "latin-1").write_bytes("name,password\nJürgen,correct horse\n".encode("latin-1"))
+    result = alpha.run(*command[:2], *OF_ALPHA, *command[2:], str(tmp_path / "latin-1"))
+    assert result.exit_code == 1
+    assert "latin-1: The file is not UTF-8 text. Save it as UTF-8." in result.stderr
+
+
 def test_file_with_broken_rows_tells_every_row_and_stores_nothing(alpha: Admit, tmp_path: Path):
     alpha.run("user", "add", "taken", *OF_ALPHA, "--password", "correct horse")
     rows = [
