@@ -247,3 +247,13 @@ def test_name_that_an_identity_source_may_know_is_told(ask, as_tenant):
     (note,) = ask({"user.name": "bob"}, document={}).notes
     assert "corp would be asked" in note
     assert "rejected" not in note
+
+
+def test_words_of_mistakes_are_those_of_the_file(as_tenant):
+    when = {"attribute": "identity", "operator": "equals", "value": None}
+    named = {"name": "t", "request": {"User-Name": ["ann"]}, "expect": {"verdict": "deny"}}
+    with pytest.raises(policies.InvalidPolicy) as caught:
+        as_tenant(policies.check_document, document={"rules": [group_rule() | {"when": when}], "tests": [named]})
+    told = [mistake.message for mistake in caught.value.mistakes]
+    assert told[0] == "must be text in quotes, not null"
+    assert "radius.User-Name is that of the packet" in told[1]
