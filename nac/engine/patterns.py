@@ -1,5 +1,6 @@
 """Regular expressions by RE2: time linear in the text whatever the pattern, memory bounded (docs/adr/0007)."""
 
+import re
 from collections.abc import Callable
 
 # Here and not where it is needed: its binding takes the interpreter's lock when it is first loaded, which never ends in
@@ -9,12 +10,19 @@ import re2  # house: allow engine-imports -- no regular expression of the standa
 MAX_PATTERN = 500
 # Bytes for the compiled form and for what it remembers while it matches; one that needs more is refused.
 _MAX_MEMORY = 256 * 1024
+# An unbounded repetition of nothing but an unbounded repetition, such as (a+)+: it matches what the inner one does, and
+# whoever copies it into a program with another engine waits for ever.
+_REPEATED_TWICE = re.compile(
+    r"\((?:\?:|\?P?<\w+>)?(?:\\.|\[(?:\\.|[^\]\\])*\]|[^()\\\[\]|])(?:[*+]|\{\d+,\})\??\)(?:[*+]|\{\d+,\})"
+)
 
 
 def compile_pattern(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
     """A test whether the pattern is found anywhere in a text. Raises ValueError with a sentence."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"{len(pattern)} characters; a pattern has at most {MAX_PATTERN}")
+    if twice := _REPEATED_TWICE.search(pattern):
+        raise ValueError(f"{twice[0]} repeats what is a repetition already; once is enough (a+ for (a+)+)")
     options = re2.Options()
     options.max_mem = _MAX_MEMORY
     options.log_errors = False

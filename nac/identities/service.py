@@ -11,7 +11,7 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
-from nac.identities.settings import KINDS, LdapSettings, OidcSettings, SettingsRefused, read_settings
+from nac.identities.settings import KINDS, SECRET_GOES_BY, LdapSettings, OidcSettings, SettingsRefused, read_settings
 from nac.ids import TenantId
 from nac.models import IdentitySource
 from nac.sealing import Seal
@@ -89,6 +89,7 @@ def change_source(
     before = describe(source)
     if settings:
         merged = {key: value for key, value in ({**source.settings, **settings}).items() if value is not None}
+        _require_secret_anew(source, merged, secret)
         source.settings = _stored(source.kind, merged)
     if secret is not None:
         source.secret_sealed = _sealed(source.id, secret, seal)
@@ -103,6 +104,17 @@ def change_source(
     after = describe(source) | ({"secret": "changed"} if secret is not None else {})
     _audit(session, actor, source, "change", before=before, after=after)
     return source
+
+
+def _require_secret_anew(source: IdentitySource, settings: Mapping[str, Any], secret: str | None) -> None:
+    """Else whoever may change where a secret is sent, and may not read it, has it sent to a server of their own."""
+    changed = sorted(name for name in SECRET_GOES_BY if settings.get(name) != source.settings.get(name))
+    if changed and source.secret_sealed is not None and secret is None:
+        raise InvalidIdentitySource(
+            f"{', '.join(changed)}: the secret that is stored was meant for where it goes now.",
+            place="secret",
+            remedy="Give the secret again.",
+        )
 
 
 def remove_source(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:

@@ -18,6 +18,8 @@ _MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
+# What decides to whom the source's secret is sent, and who could read it on the way.
+SECRET_GOES_BY = ("allow_unencrypted", "ca_certificate", "issuer", "start_tls", "token_endpoint", "urls")
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

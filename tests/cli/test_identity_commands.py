@@ -43,6 +43,16 @@ def test_source_is_listed_changed_and_removed(corp: Admit):
     assert corp.json("identity-source", "list", *OF_ALPHA) == []
 
 
+def test_secret_is_asked_for_again_where_it_would_go_somewhere_else(corp: Admit, tmp_path: Path):
+    elsewhere = ("identity-source", "set", "corp", *OF_ALPHA, "--set", 'urls=["ldaps://mallory.example"]')
+    refused = corp.run(*elsewhere)
+    assert refused.exit_code == 1
+    assert "Give the secret again" in refused.stderr
+    assert "mallory" not in json.dumps(corp.json("identity-source", "list", *OF_ALPHA))
+    changed = corp.json(*elsewhere, "--secret-file", str(tmp_path / "secret"))
+    assert changed["settings"]["urls"] == ["ldaps://mallory.example"]
+
+
 def test_every_mistake_of_the_settings_is_told_at_once_and_nothing_stored(alpha: Admit):
     wrong = (
         "--set",

@@ -66,7 +66,7 @@ def test_patterns_are_counted():
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(a+)+$", "(a|a)*b", "(.*)*(.*)*(.*)*=$", "^(([a-z])+.)+[A-Z]([a-z])+$", "a{0,400}a{400}$"]
+    "pattern", ["(a+,?)+$", "(a|a)*b", ".*.*.*=$", "^(([a-z])+.)+[A-Z]([a-z])+$", "a{0,400}a{400}$"]
 )
 def test_pattern_that_backtracks_for_ever_elsewhere_answers_at_once(pattern):
     """Python's own engine takes longer than the universe is old for some of these."""

@@ -133,6 +133,9 @@ def test_what_an_incomplete_rule_does_say_is_checked_too():
         (compare("nas.address", "in_network", ["10.0.0.0/8", 7]), "value", "text in quotes"),
         (compare("ssid", "matches", "("), "value", "no regular expression"),
         (compare("ssid", "matches", "(?=a)b"), "value", "no look-around"),
+        (compare("ssid", "matches", "^(a+)+$"), "value", "once is enough"),
+        (compare("ssid", "matches", r"^(?:[a-z\]]*)*x"), "value", "once is enough"),
+        (compare("ssid", "matches", r"(\w{2,}?)+"), "value", "once is enough"),
         (compare("ssid", "matches", r"(a)\1"), "value", "reference to a group"),
         (compare("ssid", "matches", r"\p{L}{900}"), "value", "256 kB"),
         (compare("ssid", "matches", "(((a{99}){99}){99}){99}"), "value", "regular expression"),
@@ -332,6 +335,11 @@ def test_empty_policy_denies():
     policy = compile_policy({})
     assert policy.fallback.verdict == "deny"
     assert policy.decisions.of((), -1).reason == "fallback-denied"
+
+
+@pytest.mark.parametrize("pattern", ["(ab+)*", "(a+,)+", r"(\d+\.){3}\d+", "a+b", r"\(a+\)+", "(a{2,3})+", "(a|b+)+"])
+def test_repetition_of_more_than_a_repetition_is_taken(pattern):
+    assert compile_policy(policy_of(rule("r", compare("ssid", "matches", pattern)))).rules
 
 
 def test_policies_of_one_shape_share_their_code():
