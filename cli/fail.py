@@ -1,5 +1,10 @@
-"""How a command ends that cannot do its work: one sentence on standard error, exit status 1, no traceback."""
+"""How a command ends that cannot do its work: one sentence on standard error, exit status 1, no traceback.
 
+With --json there is an object on standard output as well: `error` (a code for programs), `place`, `message`
+and `remedy`.
+"""
+
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,11 +30,14 @@ def text_read(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def report() -> Iterator[None]:
+def report(*, as_json: bool = False) -> Iterator[None]:
     """Turn errors that a person can act on into click's way of saying so; anything else stays a traceback."""
     try:
         yield
     except SettingsError as exc:
         raise click.ClickException("\n  ".join(("the settings are not valid:", *exc.mistakes))) from exc
     except AdmitError as exc:
+        if as_json:
+            told = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
+            click.echo(json.dumps(told, indent=2))
         raise click.ClickException(str(exc)) from exc

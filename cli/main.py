@@ -23,7 +23,8 @@ class LazyGroup(click.Group):
         return found if isinstance(found, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> object:
-        with report():
+        # What stands behind the command's name; its own options are parsed later.
+        with report(as_json="--json" in ctx.args):
             return super().invoke(ctx)
 
 

@@ -173,6 +173,8 @@ def set_(
     """Change the user NAME: groups in place of those it is in, end, enabled or not."""
     if (groups and no_groups) or (valid_until and no_end):
         raise click.UsageError("Say one or the other.")
+    if not (groups or no_groups or valid_until or no_end) and disabled is None:
+        raise click.UsageError("There is nothing to set: give groups, an end, --disable or --enable.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         user = users.change_user(

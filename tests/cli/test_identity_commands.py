@@ -112,6 +112,7 @@ def test_user_from_password_file_is_shown_changed_and_listed(alpha: Admit):
     back = alpha.json("user", "set", "ann", *OF_ALPHA, "--no-groups", "--no-end", "--enable")
     assert (back["groups"], back["valid_until"], back["disabled"]) == ([], None, False)
     assert alpha.run("user", "set", "ann", *OF_ALPHA, "--group", "staff", "--no-groups").exit_code == 2
+    assert alpha.run("user", "set", "ann", *OF_ALPHA).exit_code == 2
     assert alpha.run("user", "show", "bob", *OF_ALPHA).exit_code == 1
 
 

@@ -60,9 +60,12 @@ def test_what_speaks_for_another_profile_counts_half_against_it():
     assert {reason.profile for reason in doubted.why} == {"computer", "printer"}
 
 
-def test_made_up_address_speaks_for_a_phone():
-    assert classify("", mac="02aabbccddee").profile == "mobile"
-    assert classify("").profile == ""
+def test_made_up_address_speaks_for_a_phone_where_something_else_does_too():
+    assert classify("", mac="02aabbccddee").profile == ""
+    android = ("dhcp", "class", "android-dhcp-13")
+    made_up, lasting = (classify("", android, mac=mac) for mac in ("02aabbccddee", "00aabbccddee"))
+    assert (made_up.profile, lasting.profile) == ("mobile", "mobile")
+    assert made_up.confidence > lasting.confidence
 
 
 def test_model_is_what_the_device_calls_itself():
