@@ -37,6 +37,14 @@ def test_policy_is_compiled_once_for_a_site():
     assert store.for_site(site("main"), office()) is store.for_site(site("main"), office())
 
 
+def test_another_document_of_the_same_version_is_compiled_anew():
+    store = Policies()
+    first = store.for_site(site("main"), office())
+    other = PolicyRecord("office", "Office", 1, b'{"fallback": {"verdict": "deny"}}')
+    assert store.for_site(site("main"), other).policy.decisions.of((), -1).permitted is False
+    assert first.policy.decisions.of((), -1).permitted is True
+
+
 def test_sites_that_differ_in_nothing_else_share_it():
     store = Policies()
     assert store.for_site(site("main"), office()) is store.for_site(site("branch"), office())
