@@ -45,15 +45,29 @@ def command(
     failed = []
     if not faults and not pytest_arguments:
         failed = [name for name, check in _CHECKS.items() if not _passes(name, check)]
-    selection = ["-m", "faults"] if faults else [] if with_long else ["-m", "not long"]
-    # Whole files at a time, because their tests share a radiusd. Faults want the machine to themselves, and who names
-    # tests wants to see them one by one.
-    side_by_side = [] if faults or pytest_arguments else ["-n", _PROCESSES, "--dist", "loadfile"]
-    if not _passes("tests", (*_PYTHON, "pytest", *selection, *side_by_side, *pytest_arguments)):
-        failed.append("tests")
+    failed += [
+        name
+        for name, chosen in _runs(faults, with_long, pytest_arguments).items()
+        if not _passes(name, (*_PYTHON, "pytest", *chosen))
+    ]
     verdict = f"FAILED: {', '.join(failed)}" if failed else "passed"
     click.echo(f"admit test: {verdict} ({time.monotonic() - started:.0f} s)")
     ctx.exit(1 if failed else 0)
+
+
+def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str, list[str]]:
+    """By name: what pytest is told."""
+    if faults:
+        return {"faults": ["-m", "faults", *arguments]}
+    if arguments:
+        return {"tests": [*([] if with_long else ["-m", "not long"]), *arguments]}
+    short = "" if with_long else " and not long"
+    return {
+        # Whole files at a time, because their tests share a radiusd.
+        "tests": ["-m", f"not faults{short}", "-n", _PROCESSES, "--dist", "loadfile"],
+        # These want the machine to themselves.
+        "faults": ["-m", f"faults{short}"],
+    }
 
 
 def _passes(name: str, check: tuple[str, ...]) -> bool:

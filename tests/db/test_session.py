@@ -25,6 +25,7 @@ def test_scope_left_commits_and_error_rolls_back(app_engine: Engine) -> None:
 
 
 def test_process_engine_is_used_where_none_is_given(app_engine: Engine) -> None:
+    use_engine(None)
     with pytest.raises(RuntimeError, match="use_engine"):
         process_engine()
     use_engine(app_engine)
