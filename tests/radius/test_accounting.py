@@ -130,11 +130,21 @@ def test_packet_that_is_sent_again_is_acknowledged_and_journalled_once(cell):
     request = packet.accounting_request(9, joined([(ACCT_STATUS_TYPE, 1), *session()]), nas.key)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((LOOPBACK, cell.alpha.acct_port))
-        asking.settimeout(5)
+        asking.settimeout(1)
         for _ in range(3):
-            asking.send(request)
-            assert asking.recv(4096)[0] == packet.ACCOUNTING_RESPONSE
+            assert answer_to(asking, request)[0] == packet.ACCOUNTING_RESPONSE
     assert len(cell.accounting()) == 1
+
+
+def answer_to(asking, request):
+    """Sent again as a NAS does: what comes while radiusd is just done with the one before stays without an answer."""
+    for _ in range(5):
+        asking.send(request)
+        try:
+            return asking.recv(4096)
+        except TimeoutError:
+            continue
+    raise AssertionError("no answer")
 
 
 def test_records_of_both_tenants_are_kept_apart(cell):
