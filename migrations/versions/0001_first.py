@@ -1,20 +1,13 @@
 """The first schema: tenancy, nouns, cells, logs, change feed, row-level security, grants."""
 
-from importlib.resources import files
-
-from alembic import op
+from migrations.pieces import run_pieces
 
 revision = "0001"
 down_revision = None
 
 
 def upgrade() -> None:
-    connection = op.get_bind().connection.driver_connection
-    assert connection is not None
-    pieces = files("migrations").joinpath("sql", revision)
-    for piece in sorted(pieces.iterdir(), key=lambda entry: entry.name):
-        # The driver's own connection: several statements at once, and no parameter marks to escape.
-        connection.execute(piece.read_text(encoding="utf-8"))
+    run_pieces(revision)
 
 
 def downgrade() -> None:
