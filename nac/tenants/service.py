@@ -1,6 +1,6 @@
 """Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -37,15 +37,8 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     session.flush()
     enter_tenant(session, tenant.id)
     slot = cells.assign_slot(session, tenant_id=tenant.id)
-    audit.append(
-        session,
-        actor=actor,
-        action="tenant.create",
-        target=slug,
-        tenant_id=tenant.id,
-        msp_id=msp_id,
-        after={"name": tenant.name, "cell": slot.cell_id, "slot": slot.number},
-    )
+    after = {"name": tenant.name, "cell": slot.cell_id, "slot": slot.number}
+    _audit(session, actor, tenant, "create", after=after)
     site = sites.add_site(session, actor=actor, tenant_id=tenant.id, slug="main", name="Main site")
     tenant.default_site_id = site.id
     session.flush()
@@ -81,6 +74,19 @@ def _change_status(
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
     before, tenant.status = tenant.status, to
     session.flush()
+    _audit(session, actor, tenant, verb, before={"status": before}, after={"status": to})
+    return tenant
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    tenant: Tenant,
+    verb: str,
+    *,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+) -> None:
     audit.append(
         session,
         actor=actor,
@@ -88,10 +94,9 @@ def _change_status(
         target=tenant.slug,
         tenant_id=tenant.id,
         msp_id=tenant.msp_id,
-        before={"status": before},
-        after={"status": to},
+        before=before,
+        after=after,
     )
-    return tenant
 
 
 def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
@@ -105,16 +110,7 @@ def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: 
     tenant = _require_locked(session, tenant_id)
     before, tenant.replay_days = tenant.replay_days, days
     session.flush()
-    audit.append(
-        session,
-        actor=actor,
-        action="tenant.set",
-        target=tenant.slug,
-        tenant_id=tenant.id,
-        msp_id=tenant.msp_id,
-        before={"replay_days": before},
-        after={"replay_days": days},
-    )
+    _audit(session, actor, tenant, "set", before={"replay_days": before}, after={"replay_days": days})
     return tenant
 
 
@@ -133,16 +129,7 @@ def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer
     after = {"methods": list(tenant.methods), "tls_versions": list(tenant.tls_versions)}
     if after != before:
         session.flush()
-        audit.append(
-            session,
-            actor=actor,
-            action="tenant.set",
-            target=tenant.slug,
-            tenant_id=tenant.id,
-            msp_id=tenant.msp_id,
-            before=before,
-            after=after,
-        )
+        _audit(session, actor, tenant, "set", before=before, after=after)
     return tenant
 
 
@@ -152,9 +139,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     if tenant.status != "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
     enter_tenant(session, tenant_id)
-    audit.append(
-        session, actor=actor, action="tenant.purge", target=tenant.slug, tenant_id=tenant.id, msp_id=tenant.msp_id
-    )
+    _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
     session.expunge(tenant)
     repository.delete_rows(session, tenant_id)
