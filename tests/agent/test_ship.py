@@ -15,8 +15,8 @@ from nac.journal.reader import JournalReader, Position
 from nac.journal.segment import list_segments, segment_path
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
-from tests.faults.waiting import until
 from tests.replica.reading import ROOT
+from tests.waiting import until
 
 
 def count(owner, table):

@@ -5,7 +5,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -16,15 +15,7 @@ from radius.agent.alarms import Alarms
 from radius.agent.paths import CellPaths
 from radius.agent.verifier import VerifierProcess
 from radius.verifier.report import Report
-
-PATIENCE_SECONDS = 20
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -67,12 +58,12 @@ def is_running(pid):
 def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
     alarms = Alarms()
     with kept(paths, port, alarms) as process:
-        until(lambda: is_running(process.pid))
+        until(lambda: is_running(process.pid), "the verifier runs")
         first = process.pid
         os.kill(first, signal.SIGKILL)
-        until(lambda: process.pid != first and is_running(process.pid))
+        until(lambda: process.pid != first and is_running(process.pid), "another verifier runs")
         assert process.counters["restarts"] == 1
-        until(lambda: codes(alarms) == set())
+        until(lambda: codes(alarms) == set(), "the end of the alarms")
         last = process.pid
     assert not is_running(last)
 
@@ -82,10 +73,10 @@ def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
     holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     holder.bind(("127.0.0.1", port))
     with holder, kept(paths, port, alarms) as process:
-        until(lambda: codes(alarms) == {"verifier"})
+        until(lambda: codes(alarms) == {"verifier"}, "an alarm")
         assert process.pid == 0
         holder.close()
-        until(lambda: is_running(process.pid) and codes(alarms) == set())
+        until(lambda: is_running(process.pid) and codes(alarms) == set(), "the verifier runs, and nothing is wrong")
 
 
 def test_source_that_fails_is_an_alarm_until_it_does_not(paths, port):
@@ -102,7 +93,7 @@ def test_environment_of_the_process_holds_no_address_of_the_database(paths, port
     monkeypatch.setenv("ADMIT_DATABASE_CELL_URL", "postgresql://somewhere/admit")
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", "/somewhere/master.key")
     with kept(paths, port, Alarms()) as process:
-        until(lambda: is_running(process.pid))
+        until(lambda: is_running(process.pid), "the verifier runs")
         with open(f"/proc/{process.pid}/environ", "rb") as file:
             environment = file.read()
     assert b"DATABASE" not in environment
@@ -117,6 +108,6 @@ def test_report_without_an_end_is_a_verifier_that_has_ended(paths, port, monkeyp
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
     with kept(paths, port, alarms) as process:
-        until(lambda: process.counters["restarts"] >= 1)
+        until(lambda: process.counters["restarts"] >= 1, "a restart")
         monkeypatch.undo()
-        until(lambda: is_running(process.pid) and codes(alarms) == set())
+        until(lambda: is_running(process.pid) and codes(alarms) == set(), "the verifier runs, and nothing is wrong")

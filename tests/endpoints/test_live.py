@@ -12,8 +12,8 @@ from loadtest.product_tenants import BenchTenants, Provisioned
 from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
 from loadtest.workloads import BENCH_NAS, calling_station
 from tests.faults.instance import Instance
-from tests.faults.waiting import until
 from tests.faults.wire import Wire
+from tests.waiting import until
 
 # Interim-Update (RFC 2866 5.1).
 _INTERIM = 3

@@ -27,7 +27,7 @@ from cli.supervisor import State, Supervisor
 from loadtest.product import Installation
 from nac.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
-from tests.faults.waiting import until
+from tests.waiting import until
 
 PROCESSES = ("postgres", "redis", "agent", "api", "worker")
 SLOTS = 10

@@ -21,7 +21,7 @@ from loadtest.tally import Run
 from loadtest.tenantry import CERTIFICATE_VLAN
 from loadtest.workloads import START, STOP, AccountingSource, Device, Nas, mab
 from tests.faults.instance import Instance
-from tests.faults.waiting import until
+from tests.waiting import until
 
 # Six tries, 2 s apart, as switches commonly do: an answer may take 12 s.
 TRIES = 6

@@ -9,8 +9,8 @@ import pytest
 
 from loadtest import packet
 from loadtest.packet import Secret, attribute
-from tests.faults.waiting import until
 from tests.faults.wire import Wire
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -19,8 +19,8 @@ from nac.nases import service as nases
 from nac.sites import service as sites
 from nac.tenants import service as tenants_service
 from tests.faults.conftest import make_tenants
-from tests.faults.waiting import seconds_until, until
 from tests.faults.wire import Wire
+from tests.waiting import seconds_until, until
 
 pytestmark = pytest.mark.faults
 

@@ -11,8 +11,8 @@ from loadtest.packet import ACCESS_ACCEPT
 from nac.journal.reader import read_end
 from nac.journal.segment import FRAME, list_segments, segment_path
 from nac.replica import files
-from tests.faults.waiting import seconds_until, until
 from tests.faults.wire import Wire
+from tests.waiting import seconds_until, until
 
 pytestmark = pytest.mark.faults
 

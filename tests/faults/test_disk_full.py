@@ -12,9 +12,9 @@ from loadtest.workloads import BENCH_NAS, START, Accounting
 from nac.journal.reader import JournalReader, Position
 from nac.journal.segment import JournalFull, JournalWriter, segment_path
 from tests.faults.load import REJECT_DELAY_SECONDS
-from tests.faults.waiting import seconds_until, until
 from tests.faults.wire import Wire
 from tests.journal.reading import numbered
+from tests.waiting import seconds_until, until
 
 pytestmark = pytest.mark.faults
 

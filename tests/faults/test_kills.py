@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.faults.waiting import seconds_until, until
 from tests.faults.wire import Wire
+from tests.waiting import seconds_until, until
 
 pytestmark = pytest.mark.faults
 

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.faults.waiting import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -8,8 +8,8 @@ import pytest
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
 from nac.replica import files, keys
 from nac.replica.records import DATABASES
-from tests.faults.waiting import until
 from tests.faults.wire import Wire
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

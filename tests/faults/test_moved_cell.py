@@ -3,7 +3,7 @@
 import pytest
 
 from cli import procfs
-from tests.faults.waiting import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

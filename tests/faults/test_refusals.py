@@ -15,9 +15,9 @@ from cli.layout import CHECKOUT
 from nac.secrets import MasterKeyFile
 from radius.agent.paths import CellPaths
 from tests.faults.instance import Instance
-from tests.faults.waiting import until
 from tests.faults.wire import Wire
 from tests.radius.standalone import free_ports
+from tests.waiting import until
 
 pytestmark = pytest.mark.faults
 

@@ -7,7 +7,7 @@ from nac.identities.answer import Answer
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, TTLS_MSCHAPV2, TTLS_PAP, eap_password
 from tests.radius.tunnel import USER_PASSWORD, Tunnel, avp, login
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import running_verifier
+from tests.verifier.running import always, running_verifier
 
 STAFF = Answer(source="directory", name="Zoe", groups=("staff",))
 
@@ -22,10 +22,7 @@ def source(cell, replica):
 @pytest.fixture
 def verifier(cell):
     def start(answer):
-        async def verify(slot, name, password):
-            return answer
-
-        return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify)
+        return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, always(answer))
 
     return start
 

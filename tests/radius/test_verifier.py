@@ -14,7 +14,7 @@ from tests.radius.nas import Nas, joined, mab, radclient
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.users import put_argon2_user
-from tests.verifier.running import running_verifier
+from tests.verifier.running import always, running_verifier
 
 STAFF = Answer(source="directory", name="Zoe", groups=("staff", "Büro"), attributes={"department": ("IT",)})
 
@@ -42,13 +42,6 @@ def verifier(cell):
         return running_verifier(cell.config.verifier.port, cell.config.verifier.secret, verify)
 
     return start
-
-
-def always(answer):
-    async def verify(slot, name, password):
-        return answer
-
-    return verify
 
 
 def test_user_of_a_source_is_decided_by_policy_with_what_the_source_says(cell, verifier):

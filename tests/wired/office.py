@@ -22,8 +22,8 @@ from nac.sites import service as sites
 from nac.tenants import service as tenants
 from nac.users import service as users
 from tests.faults.instance import Instance
-from tests.faults.waiting import PATIENCE_SECONDS, until
 from tests.radius.tenants import ClientFiles
+from tests.waiting import PATIENCE_SECONDS, until
 from tests.wired.switch import IDENTIFIER
 
 ACTOR = "test:wired"

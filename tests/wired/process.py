@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import Self
 
-from tests.faults.waiting import until
+from tests.waiting import until
 from tests.wired.namespaces import Namespace
 
 
