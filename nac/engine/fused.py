@@ -53,15 +53,17 @@ class _Source:
         return f"({' or '.join(parts)})" if parts else "False"
 
     def _comparison(self, comparison: Comparison) -> str:
-        otherwise = f"{self._constant(comparison.match)}(a)"
         only = _only_text(comparison)
         if only is None:
-            return otherwise
+            return self._asked(comparison)
         same = f"{self._constant(only)} in {self._local(comparison.attribute.name)}"
         if comparison.folded or (comparison.attribute.kind == "open" and may_be_spelled(only)):
             # Most values come in normal form; only those that do not are read one by one.
-            return f"({same} or {otherwise})"
+            return f"({same} or {self._asked(comparison)})"
         return same
+
+    def _asked(self, comparison: Comparison) -> str:
+        return f"{self._constant(comparison.match)}(a)"
 
     def _constant(self, value: object) -> str:
         name = f"c{len(self._constants)}"
