@@ -256,6 +256,7 @@ class CellAgent:
             self._paths,
             self._alarms,
             reject_delay_seconds=settings.reject_delay_seconds,
+            reach=settings.source_reach,
         )
         keeper = Keeper(
             self._settings,

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import msgspec
 
+from nac.identities.reach import USUAL, Reach
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
@@ -33,13 +34,16 @@ _ALARM = "verifier"
 
 
 class VerifierProcess:
-    def __init__(self, port: int, paths: CellPaths, alarms: Alarms, *, reject_delay_seconds: float = 0) -> None:
+    def __init__(
+        self, port: int, paths: CellPaths, alarms: Alarms, *, reject_delay_seconds: float = 0, reach: Reach = USUAL
+    ) -> None:
         self.counters: Counter[str] = Counter()
         self.pid = 0
         self._port = port
         self._paths = paths
         self._alarms = alarms
         self._reject_delay_seconds = reject_delay_seconds
+        self._reach = reach
         # Counted by processes that have ended.
         self._before: Counter[str] = Counter()
         self._troubled: set[str] = set()
@@ -104,6 +108,7 @@ class VerifierProcess:
             str(self._paths.replica),
             str(self._paths.key),
             self._reject_delay_seconds,
+            str(self._reach),
         )
         self.pid = process.pid
         assert process.stdin is not None

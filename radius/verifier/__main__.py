@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from nac.identities.reach import Reach
 from nac.replica.store import ReplicaReader
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier.report import Orders, Report
@@ -30,7 +31,7 @@ async def serve(orders: Orders) -> None:
     """Until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
-    sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))))
+    sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), Reach.parse(orders.reach))
     verifier = Verifier(ReplicaReader(orders.replica_directory), sources)
     server = Server(orders.secret.encode(), verifier.verify, reject_delay_seconds=orders.reject_delay_seconds)
     transport = await listen(server, socket.socket(fileno=orders.socket))

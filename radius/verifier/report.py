@@ -11,6 +11,8 @@ class Orders(msgspec.Struct, frozen=True):
     replica_directory: str
     cell_key_file: str
     reject_delay_seconds: float = 0
+    # Where identity sources may be, as nac.identities.reach reads it.
+    reach: str = ""
 
 
 class Report(msgspec.Struct, frozen=True):
