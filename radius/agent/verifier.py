@@ -58,6 +58,8 @@ class VerifierProcess:
         """Ours as long as we live, whatever becomes of the process; None where `stop` came first."""
         while not stop.is_set():
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            # Beside the verifier of an agent that was killed, which answers until ours does.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             try:
                 sock.bind((LOOPBACK, self._port))
             except OSError as exc:
@@ -101,9 +103,11 @@ class VerifierProcess:
             cwd=RADDB.parent.parent,
             env=bare_environment(),
             pass_fds=(sock.fileno(),),
+            start_new_session=True,
         )
         orders = Orders(
             sock.fileno(),
+            str(self._paths.verifier_pid),
             verifier_secret(self._paths),
             str(self._paths.replica),
             str(self._paths.key),
@@ -153,6 +157,8 @@ class VerifierProcess:
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        # By a signal: if only its standard input ends, it takes us for killed.
+        process.terminate()
         with suppress(BrokenPipeError):
             process.stdin.close()
         try:

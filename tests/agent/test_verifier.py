@@ -3,15 +3,19 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
 
+from loadtest.packet import NAS_IDENTIFIER, USER_NAME, Secret, access_request, attribute
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
+from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
 from radius.agent.verifier import VerifierProcess
 from radius.verifier.report import Report
@@ -66,6 +70,69 @@ def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
         until(lambda: codes(alarms) == set(), "the end of the alarms")
         last = process.pid
     assert not is_running(last)
+
+
+# An agent that has nothing but a verifier.
+_AGENT = """
+import sys, threading
+from pathlib import Path
+from radius.agent.alarms import Alarms
+from radius.agent.generation import verifier_secret
+from radius.agent.paths import CellPaths
+from radius.agent.verifier import VerifierProcess
+VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(threading.Event())
+"""
+
+
+class Questions:
+    """As radiusd asks: from one port and the next, each but once."""
+
+    def __init__(self, paths, port):
+        self._secret = Secret(verifier_secret(paths).encode())
+        self._port = port
+        self._asked = []
+
+    def ask(self):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.settimeout(5)
+        attributes = attribute(USER_NAME, b"anna") + attribute(NAS_IDENTIFIER, "slot_0")
+        sock.sendto(access_request(1, os.urandom(16), attributes, self._secret, b"x"), ("127.0.0.1", self._port))
+        self._asked.append(sock)
+
+    def unanswered(self):
+        missing = 0
+        for sock in self._asked:
+            with sock:
+                try:
+                    sock.recv(4096)
+                except TimeoutError:
+                    missing += 1
+        return missing
+
+
+def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_does(paths, port):
+    agent = subprocess.Popen([sys.executable, "-c", _AGENT, str(port), str(paths.root)])
+    until(paths.verifier_pid.exists, "the verifier answers")
+    orphan = int(paths.verifier_pid.read_text())
+    questions = Questions(paths, port)
+    questions.ask()
+    agent.kill()
+    agent.wait()
+    for _ in range(20):
+        questions.ask()
+        time.sleep(0.05)
+    assert is_running(orphan)
+    with kept(paths, port, Alarms()) as process:
+
+        def taken_over():
+            questions.ask()
+            return not is_running(orphan)
+
+        until(taken_over, "the end of the verifier that was left")
+        assert paths.verifier_pid.read_text() == str(process.pid)
+        for _ in range(20):
+            questions.ask()
+        assert questions.unanswered() == 0
 
 
 def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
