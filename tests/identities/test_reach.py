@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+import threading
 
 import httpx
 import pytest
@@ -113,6 +114,22 @@ def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
     assert "a loopback address, where identity sources may not be" in answer.detail
     assert "ADMIT_SOURCE_NETWORKS" in answer.detail
     assert not came(listener)
+
+
+def test_server_that_speaks_no_tls_is_told_as_such(listener):
+    def answer():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    listener.settimeout(5)
+    thread = threading.Thread(target=answer)
+    thread.start()
+    told = answered({"urls": [f"ldaps://127.0.0.1:{listener.getsockname()[1]}"], "base_dn": "dc=corp"}, "anna", "x")
+    thread.join()
+    assert told.reason == "directory-unavailable"
+    assert "WRONG_VERSION_NUMBER" in told.detail
 
 
 def test_second_server_answers_where_the_first_is_refused(document, directory):

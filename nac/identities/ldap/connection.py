@@ -200,6 +200,7 @@ async def _received(sock: socket.socket, most: int) -> bytes:
 
 
 def _words(exc: Exception) -> str:
-    if isinstance(exc, OSError) and exc.errno:
+    # The number in an SSLError is OpenSSL's.
+    if isinstance(exc, OSError) and exc.errno and not isinstance(exc, ssl.SSLError):
         return os.strerror(exc.errno)
     return str(exc) or type(exc).__name__
