@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -35,8 +36,16 @@ _ALARM = "verifier"
 
 class VerifierProcess:
     def __init__(
-        self, port: int, paths: CellPaths, alarms: Alarms, *, reject_delay_seconds: float = 0, reach: Reach = USUAL
+        self,
+        port: int,
+        paths: CellPaths,
+        alarms: Alarms,
+        *,
+        reject_delay_seconds: float = 0,
+        reach: Reach = USUAL,
+        is_left: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`is_left`: whether what we started is to serve on when we end, for the next agent to take over."""
         self.counters: Counter[str] = Counter()
         self.pid = 0
         self._port = port
@@ -44,6 +53,7 @@ class VerifierProcess:
         self._alarms = alarms
         self._reject_delay_seconds = reject_delay_seconds
         self._reach = reach
+        self._is_left = is_left
         # Counted by processes that have ended.
         self._before: Counter[str] = Counter()
         self._troubled: set[str] = set()
@@ -82,7 +92,10 @@ class VerifierProcess:
             try:
                 self._follow(process, stop)
             finally:
-                self._end(process)
+                if stop.is_set() and self._is_left():
+                    _leave(process)
+                else:
+                    self._end(process)
             if stop.is_set():
                 return
             stayed_up = time.monotonic() - started > _STAYED_UP_SECONDS
@@ -168,3 +181,13 @@ class VerifierProcess:
             process.wait()
         process.stdout.close()
         self.pid = 0
+
+
+def _leave(process: "subprocess.Popen[bytes]") -> None:
+    """As if we were killed."""
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with suppress(BrokenPipeError):
+            pipe.close()
+    # Else Popen would warn of a process that still runs.
+    process.returncode = 0

@@ -39,8 +39,8 @@ def port():
 
 
 @contextmanager
-def kept(paths, port, alarms):
-    process = VerifierProcess(port, paths, alarms)
+def kept(paths, port, alarms, **options):
+    process = VerifierProcess(port, paths, alarms, **options)
     stop = threading.Event()
     thread = threading.Thread(target=process.run, args=(stop,))
     thread.start()
@@ -53,6 +53,11 @@ def kept(paths, port, alarms):
 
 def codes(alarms):
     return {alarm.code for alarm in alarms.standing()}
+
+
+def has_ended(pid):
+    """Of a child of ours, whom nobody else waits for."""
+    return os.waitpid(pid, os.WNOHANG)[0] == pid
 
 
 def is_running(pid):
@@ -133,6 +138,18 @@ def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_
         for _ in range(20):
             questions.ask()
         assert questions.unanswered() == 0
+
+
+def test_agent_that_leaves_its_verifier_is_as_one_that_was_killed(paths, port):
+    with kept(paths, port, Alarms(), is_left=lambda: True) as process:
+        until(lambda: paths.verifier_pid.exists(), "the verifier answers")
+        left = process.pid
+    assert is_running(left)
+    questions = Questions(paths, port)
+    questions.ask()
+    assert questions.unanswered() == 0
+    with kept(paths, port, Alarms()):
+        until(lambda: has_ended(left), "the end of the verifier that was left")
 
 
 def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
