@@ -77,6 +77,8 @@ def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
         ('{"mac": "001ba9010203", "groups": [1], "attributes": {"a": 1}, "name": "\\u0000"}',
          ["line 1: groups", "line 1: name", "line 1: attributes"]),
         ("{" * 100_000, ["line 1"]),
+        # In UTC of the year 10,000, which could not be read again.
+        ("mac,valid_until\n001ba9010203,9999-12-31T23:59-12:00\n", ["line 2: valid_until"]),
     ],
 )  # fmt: skip
 def test_every_mistake_is_told_at_once_and_nothing_is_stored(session, who, tenant_id, text, places):
