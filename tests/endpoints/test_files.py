@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -129,6 +130,14 @@ def test_ten_thousand_rows_are_stored_in_few_statements(session, who, app_engine
         load(session, who, text, make_groups=True)
     assert session.scalar(select(func.count()).select_from(Endpoint)) == 10_000
     assert len(statements) < 150
+
+
+def test_members_beyond_the_parameters_of_a_statement_leave_their_groups(session, who, tenant_id):
+    ENDPOINT_GROUPS.create(session, **who, name="old")
+    endpoint = endpoints.add_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"])
+    many = [endpoint.id, *(uuid4() for _ in range(70_000))]
+    ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=many)
+    assert stored(session, tenant_id)["001ba9010203"][2] == ()
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("\ud800")
