@@ -1,5 +1,6 @@
 """OpenID Connect by the password grant: what a token must be for its user to get in."""
 
+import gzip
 import json
 import threading
 from base64 import b64encode
@@ -202,6 +203,12 @@ def test_token_that_is_not_signed_or_signed_with_a_public_secret_is_refused(ask,
     for token in (unsigned, shared, "a.b.c", ""):
         outside.token = token or "."
         assert ask().reason == "directory-refused"
+
+
+def test_compressed_answer_is_not_inflated(ask, outside):
+    outside.refusal = (200, gzip.compress(b'{"id_token": 5}'))
+    answer = ask()
+    assert (answer.reason, "no JSON object" in answer.detail) == ("directory-refused", True)
 
 
 def test_claims_beyond_all_bounds_are_refused(ask, outside):
