@@ -56,7 +56,7 @@ def _text(value: object) -> str:
         case dict():
             return printable(json.dumps(value, ensure_ascii=False))
         case list() | tuple():
-            return ", ".join(map(str, value)) or "-"
+            return printable(", ".join(map(str, value))) or "-"
         case _:
             return printable(str(value))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Uuid, delete, func, literal, select
+from sqlalchemy import ARRAY, ColumnElement, Uuid, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -136,8 +136,7 @@ class Groups(Generic[GroupT]):
         known, _ = self._named(session, tenant_id, set(names))
         columns = ["tenant_id", self.member_column.key, "group_id"]
         for group_id in known if member_ids else ():
-            # One statement for all: an import brings thousands.
-            members = func.unnest(literal(list(member_ids), ARRAY(Uuid())))
+            members = func.unnest(_array(member_ids))
             rows = select(literal(tenant_id, Uuid()), members, literal(group_id, Uuid()))
             session.execute(insert_or_skip(self.membership).from_select(columns, rows).on_conflict_do_nothing())
 
@@ -148,7 +147,7 @@ class Groups(Generic[GroupT]):
             session.execute(
                 delete(self.membership).where(
                     self.membership.tenant_id == tenant_id,
-                    self.member_column.in_(member_ids),
+                    self.member_column == func.any(_array(member_ids)),
                     self.membership.group_id.not_in(by_rule),
                 )
             )
@@ -181,6 +180,11 @@ class Groups(Generic[GroupT]):
             self.membership.tenant_id == group.tenant_id, self.membership.group_id == group.id
         )
         return session.scalars(query).one()
+
+
+def _array(ids: Collection[UUID]) -> ColumnElement[Sequence[UUID]]:
+    """One parameter however many they are: an import brings more than the 65,535 that a statement takes."""
+    return literal(list(ids), ARRAY(Uuid()))
 
 
 ENDPOINT_GROUPS = Groups("endpoint-group", EndpointGroup, EndpointGroupMember, EndpointGroupMember.endpoint_id)

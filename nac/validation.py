@@ -1,7 +1,7 @@
 """Checks of what people type, shared by the services. Each returns the value as it is stored or raises InvalidInput."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -14,6 +14,8 @@ _NAME_CHARACTERS = 200
 # in it, or end the string. The Message-Authenticator is an HMAC-MD5 over it, so that shorter ones are found offline
 # (RFC 2865 3 asks for 16 octets).
 RADIUS_SECRET = re.compile(r"[A-Za-z0-9._:/+=@!#*,;?~^-]{16,128}")
+# In whichever time zone PostgreSQL tells of it, it must still be a date of Python's.
+_LATEST = datetime(9999, 12, 30, tzinfo=UTC)
 # RADIUS carries 253 octets of a value in one attribute (RFC 2865 5).
 _RADIUS_OCTETS = 253
 
@@ -68,4 +70,6 @@ def require_future(moment: datetime | None, *, place: str = "valid_until") -> da
         raise InvalidInput(
             f"{moment:%Y-%m-%d %H:%M:%S %Z} has passed already.", place=place, remedy="Give a time to come."
         )
+    if moment is not None and moment > _LATEST:
+        raise InvalidInput(f"{moment:%Y-%m-%d} is too far away.", place=place, remedy="Leave it out for no end.")
     return moment

@@ -94,12 +94,12 @@ def _walk(document: object, report: Report) -> None:
                 if not isinstance(key, str):
                     report.add(place, f"the key {key!r} is not text")
                     continue
-                _check_text(key, place, report)
+                check_text(key, place, report)
                 stack.append((child, at_key(place, key), depth + 1))
         elif isinstance(value, list):
             stack.extend((child, at_index(place, index), depth + 1) for index, child in enumerate(value))
         elif isinstance(value, str):
-            _check_text(value, place, report)
+            check_text(value, place, report)
         elif value is not None and not isinstance(value, int | bool):
             report.add(place, f"must be text, a whole number, true or false, not {type(value).__name__}")
 
@@ -109,12 +109,14 @@ def _too_large(size: int) -> Mistake:
     return Mistake("", f"{size} bytes; a policy has at most {limit} kB. Use groups instead of lists")
 
 
-def _check_text(text: str, place: str, report: Report) -> None:
+def check_text(text: str, place: str, report: Report) -> bool:
     """PostgreSQL's jsonb takes no NUL, no UTF-8 holds a lone surrogate, and radiusd ends a value at NUL."""
     if "\0" in text:
         report.add(place, "holds a NUL character")
-    elif not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            report.add(place, "holds half of a surrogate pair, which is no character")
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        report.add(place, "holds half of a surrogate pair, which is no character")
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from nac.engine.attributes import RADIUS_PREFIX, Attribute, find_attribute, normalise_text
 from nac.engine.decision import Request
+from nac.engine.document import check_text
 from nac.engine.matchers import Scalar
 from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
 
@@ -55,6 +56,8 @@ def _value(attribute: Attribute, value: object, place: str, report: Report) -> S
         return None
     if not isinstance(value, str):
         report.add(place, "must be text")
+        return None
+    if not check_text(value, place, report):
         return None
     if attribute.kind in ("text", "open"):
         return value

@@ -1,6 +1,7 @@
 """Asks a source within its time limit, and puts what goes wrong into an answer."""
 
 import asyncio
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,6 +16,7 @@ from nac.identities.source import Source, Tell, tell_nobody
 
 # Of nac.reasons: the source is to blame, not the user.
 FAULTS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})
+_MAX_TEXT = 300
 
 
 def make_source(name: str, kind: str, document: dict[str, object], secret: bytes, reach: Reach) -> Source:
@@ -37,9 +39,21 @@ async def ask(source: Source, name: UserName, password: bytes, *, source_name: s
     except SourceFault as exc:
         tell(str(exc))
         answer = Answer(exc.reason, str(exc), source_name)
-    return msgspec.structs.replace(answer, detail=_one_line(answer.detail))
+    return msgspec.structs.replace(
+        answer,
+        detail=_one_line(answer.detail),
+        name=_one_line(answer.name),
+        groups=_lines(answer.groups),
+        attributes={name: _lines(values) for name, values in answer.attributes.items()},
+    )
+
+
+def _lines(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(_one_line, texts))
 
 
 def _one_line(text: str) -> str:
-    """A server's words go into logs that hold other tenants' lines, too."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    """A server's words go into logs and a database that hold other tenants', too: no control character, no NUL, no half
+    of a surrogate pair, and no more than a name or a sentence needs."""
+    text = text[:_MAX_TEXT]
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

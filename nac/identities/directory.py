@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from nac.identities.answer import Answer
@@ -15,10 +15,8 @@ from nac.identities.ldap.messages import Entry, Result
 from nac.identities.names import UserName, fill
 from nac.identities.reach import Reach
 from nac.identities.settings import GROUP_PLACEHOLDERS, USER_PLACEHOLDERS, LdapSettings, tls_context
-from nac.identities.source import Tell, kept_groups, tell_nobody
+from nac.identities.source import MOST_GROUPS, Tell, kept_groups, tell_nobody
 
-# Of a user, the directory's own limit included.
-MOST_GROUPS = 2_000
 # How long a directory counts as one that refuses wrong passwords.
 _TRUSTED_SECONDS = 600.0
 # LDAP_MATCHING_RULE_IN_CHAIN of Active Directory.
@@ -259,21 +257,21 @@ class Directory:
             },
         )
 
-    async def _groups(self, connection: Connection, name: UserName, entry: Entry) -> list[str]:
+    async def _groups(self, connection: Connection, name: UserName, entry: Entry) -> Iterable[str]:
         settings = self.settings
         if settings.groups == "none":
             return []
         if settings.groups == "memberof":
-            return [first_value(dn) for dn in entry.texts("memberOf")]
+            return (first_value(dn) for dn in entry.texts("memberOf"))
         entries = await self._search(
             connection,
             settings.group_base_dn or settings.base_dn,
             self._group_filter,
             name.placeholders | {"dn": entry.dn},
             [settings.group_name],
-            most=MOST_GROUPS,
+            most=MOST_GROUPS + 1,
         )
-        return [text for group in entries for text in group.texts(settings.group_name)]
+        return (text for group in entries for text in group.texts(settings.group_name))
 
 
 def first_value(dn: str) -> str:

@@ -13,5 +13,11 @@ class DirectoryUnavailable(SourceFault):
     reason = "directory-unavailable"
 
 
+class TooManyGroups(SourceFault):
+    """The user's, of whom no answer could tell."""
+
+    reason = "too-many-groups"
+
+
 class DirectoryRefused(SourceFault):
     """It answers, but not so that an answer could be trusted: our account, its size, its form, its truth."""

@@ -4,7 +4,8 @@ What counts is the id_token: signed by the provider, for us, for the user that w
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -27,6 +28,11 @@ _KEYS_SECONDS = 3600.0
 # A token signed by an unknown key makes us look for new ones; not more often than this.
 _NEW_KEYS_SECONDS = 30.0
 _MAX_TEXT = 300
+# Of a key (RFC 7518 6). For the secret members PyJWT would look for primes, minutes long.
+_PUBLIC_MEMBERS = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
+# 16,384 bits in base64.
+_MAX_MEMBER = 2731
+_MOST_KEYS = 100
 # Entra ID tells these apart in error_description; others say invalid_grant and no more.
 _ENTRA_REASONS = {
     "AADSTS50034": "unknown-user",
@@ -42,6 +48,10 @@ _ENTRA_REASONS = {
 }
 
 
+# What PyJWT raises of what it is given: its own, and what numbers without bounds and JSON without end do to it.
+_WRONG = (jwt.PyJWTError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+
+
 class Provider:
     def __init__(self, name: str, settings: OidcSettings, secret: bytes, reach: Reach) -> None:
         self.settings = settings
@@ -52,6 +62,8 @@ class Provider:
             # No address but those that were looked at, no proxy of the environment's.
             follow_redirects=False,
             trust_env=False,
+            # What is compressed has no bound until it is inflated, while other tenants wait.
+            headers={"Accept-Encoding": "identity"},
             timeout=settings.time_limit_seconds,
         )
         self._endpoints: tuple[str, str] | None = None
@@ -122,7 +134,7 @@ class Provider:
                 leeway=_LEEWAY_SECONDS,
                 options={"require": ["iss", "aud", "exp", "iat", "sub"]},
             )
-        except jwt.PyJWTError as exc:
+        except _WRONG as exc:
             raise DirectoryRefused(f"its id_token does not hold: {exc}") from exc
         # OpenID Connect Core 3.1.3.7: of a token for several, ours is the one that names us as its user.
         if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != settings.client_id:
@@ -135,7 +147,7 @@ class Provider:
         if age > _KEYS_SECONDS or (kid not in self._keys and age > _NEW_KEYS_SECONDS):
             _, jwks_uri = await self._find_endpoints(tell)
             document = await self._document(jwks_uri)
-            self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(dict(document)).keys}
+            self._keys = {key.key_id: key for key in _public_keys(document.get("keys"))}
             self._keys_at = time.monotonic()
             tell(f"{len(self._keys)} signing keys from {jwks_uri}")
         if kid not in self._keys:
@@ -173,7 +185,7 @@ class Provider:
         try:
             async with self._client.stream(method, address, **given) as response:
                 body = b""
-                async for piece in response.aiter_bytes():
+                async for piece in response.aiter_raw():
                     body += piece
                     if len(body) > MAX_ANSWER_BYTES:
                         raise DirectoryRefused(f"{address} answers with more than a login needs")
@@ -193,6 +205,15 @@ class Provider:
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise DirectoryRefused(f"{address} answers {response.status_code} with what is no JSON object") from exc
         return response.status_code, document
+
+
+def _public_keys(described: object) -> Iterator[jwt.PyJWK]:
+    """Those of a set that can be used; a set may hold others (RFC 7517 5)."""
+    for each in described[:_MOST_KEYS] if isinstance(described, list) else ():
+        public = {name: each[name] for name in _PUBLIC_MEMBERS if name in each} if isinstance(each, dict) else {}
+        if all(isinstance(value, str) and len(value) <= _MAX_MEMBER for value in public.values()):
+            with suppress(*_WRONG):
+                yield jwt.PyJWK(public)
 
 
 def _texts(claim: object) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ _MAX_CONNECTIONS = 64
 # With those connections the verifier's share of a tenant (radius/verifier/server.py).
 _MAX_WAITING = 448
 _DAY_SECONDS = 24 * 3600
+# Of what is named in a list: names and groups are compared with all of them while others wait.
+_MAX_LISTED = 100
 USER_PLACEHOLDERS = frozenset({"user", "name"})
 GROUP_PLACEHOLDERS = USER_PLACEHOLDERS | {"dn"}
 # What decides to whom the source's secret is sent, and who could read it on the way.
@@ -136,6 +138,9 @@ def _common_mistakes(settings: SourceSettings) -> list[tuple[str, str]]:
     ):
         if not low <= getattr(settings, name) <= high:
             found.append((name, f"must be from {low:g} to {high:g}"))
+    for name in ("realms", "only_groups", "attributes"):
+        if len(getattr(settings, name)) > _MAX_LISTED:
+            found.append((name, f"at most {_MAX_LISTED}"))
     if settings.ca_certificate and (trouble := _trouble(lambda: tls_context(settings))):
         found.append(("ca_certificate", f"no certificates in PEM: {trouble}"))
     for name in settings.attributes:

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Protocol
 
 from nac.identities.answer import Answer
+from nac.identities.faults import TooManyGroups
 from nac.identities.names import UserName
 from nac.identities.settings import LdapSettings, OidcSettings
 
+# Of a user, the directory's own limit included. They are compared with `only_groups` while other tenants wait.
+MOST_GROUPS = 2_000
 # Told each step on the way, in words for an administrator.
 Tell = Callable[[str], None]
 
@@ -33,6 +37,8 @@ class Source(Protocol):
 
 
 def kept_groups(groups: Iterable[str], only: tuple[str, ...]) -> tuple[str, ...]:
-    """In order, each once, those that the source is to keep."""
-    found = dict.fromkeys(group for group in groups if group)
+    """In order, each once, those that the source is to keep. Raises TooManyGroups."""
+    found = dict.fromkeys(islice((group for group in groups if group), MOST_GROUPS + 1))
+    if len(found) > MOST_GROUPS:
+        raise TooManyGroups(f"more than {MOST_GROUPS} groups")
     return tuple(group for group in found if not only or any(fnmatchcase(group, pattern) for pattern in only))

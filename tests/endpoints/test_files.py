@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -77,6 +78,8 @@ def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
         ('{"mac": "001ba9010203", "groups": [1], "attributes": {"a": 1}, "name": "\\u0000"}',
          ["line 1: groups", "line 1: name", "line 1: attributes"]),
         ("{" * 100_000, ["line 1"]),
+        # In UTC of the year 10,000, which could not be read again.
+        ("mac,valid_until\n001ba9010203,9999-12-31T23:59-12:00\n", ["line 2: valid_until"]),
     ],
 )  # fmt: skip
 def test_every_mistake_is_told_at_once_and_nothing_is_stored(session, who, tenant_id, text, places):
@@ -127,6 +130,14 @@ def test_ten_thousand_rows_are_stored_in_few_statements(session, who, app_engine
         load(session, who, text, make_groups=True)
     assert session.scalar(select(func.count()).select_from(Endpoint)) == 10_000
     assert len(statements) < 150
+
+
+def test_members_beyond_the_parameters_of_a_statement_leave_their_groups(session, who, tenant_id):
+    ENDPOINT_GROUPS.create(session, **who, name="old")
+    endpoint = endpoints.add_endpoint(session, **who, mac="001ba9010203", name="Old", groups=["old"])
+    many = [endpoint.id, *(uuid4() for _ in range(70_000))]
+    ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=many)
+    assert stored(session, tenant_id)["001ba9010203"][2] == ()
 
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("\ud800")

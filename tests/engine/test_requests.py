@@ -24,3 +24,10 @@ def test_wrong_request_is_refused_with_every_place():
     assert places == ["mac[0]", "colour", "ssid", "tls.resumed[0]", "identity[0]"]
     with pytest.raises(RequestErrors):
         read_request([], at=0)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_text_that_no_packet_and_no_table_holds_is_refused_at_its_place(text):
+    with pytest.raises(RequestErrors) as caught:
+        read_request({"user.name": ["ann", text], "mac": text}, at=0)
+    assert [mistake.place for mistake in caught.value.mistakes] == ["user.name", "user.name[1]", "mac[0]"]

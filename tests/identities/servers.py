@@ -15,6 +15,8 @@ HOST = "127.0.0.1"
 # Answers a whole request (its LDAP message), piece by piece where it returns a list; None closes the connection.
 Respond = Callable[[bytes], bytes | list[bytes] | None]
 TRICKLE_SECONDS = 0.02
+# What a compressed body begins with (RFC 1952 2.3.1).
+GZIP = b"\x1f\x8b"
 
 
 @contextmanager
@@ -115,6 +117,8 @@ def provider(certificate: str, key: str, answer: Callable[[str, dict[str, str]],
             body = document if isinstance(document, bytes) else json.dumps(document).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            if body.startswith(GZIP):
+                self.send_header("Content-Encoding", "gzip")
             self.end_headers()
             try:
                 self.wfile.write(body)

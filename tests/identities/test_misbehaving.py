@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 
 from nac.identities.directory import first_value
 from nac.identities.ldap import ber, messages
-from nac.identities.ldap.messages import BIND_RESPONSE, SEARCH_DONE, parse_entry, parse_message, parse_result
-from tests.identities.servers import entry, kind_of, ldap_server, number_of, result
+from nac.identities.ldap.messages import (
+    BIND_RESPONSE,
+    SEARCH_DONE,
+    SEARCH_ENTRY,
+    parse_entry,
+    parse_message,
+    parse_result,
+)
+from tests.identities.servers import entry, kind_of, ldap_server, number_of, reply, result
 from tests.identities.test_directory import answered
 
 BASE = "ou=people,dc=corp,dc=example"
@@ -154,6 +161,38 @@ class TestTooMuch:
             return entry(number, ANNA, uid="anna") + result(number, SEARCH_DONE, 0)
 
         assert said(respond, groups="search").reason == "directory-refused"
+
+    def test_more_groups_than_a_user_may_have_are_told_as_such(self):
+        listed = ber.sequence([ber.octets(f"cn={place}") for place in range(2_001)], ber.SET)
+        groups = ber.sequence((ber.octets("memberOf"), listed))
+
+        def respond(message):
+            number = number_of(message)
+            if kind_of(message) == _BIND:
+                return honest(message)
+            return reply(number, SEARCH_ENTRY, ber.octets(ANNA), ber.sequence((groups,))) + result(
+                number, SEARCH_DONE, 0
+            )
+
+        assert said(respond, only_groups=["7"]).reason == "too-many-groups"
+
+    def test_words_without_end_are_cut(self):
+        def respond(message):
+            number = number_of(message)
+            return entry(number, f"uid={os.urandom(50_000).hex()}", uid="anna") + result(number, SEARCH_DONE, 0)
+
+        answer = said(respond)
+        assert (answer.reason, len(answer.detail)) == ("directory-refused", 300)
+
+    def test_name_that_no_log_can_hold_is_made_one_line(self):
+        def respond(message):
+            number = number_of(message)
+            if kind_of(message) == _BIND:
+                return honest(message)
+            return entry(number, ANNA, uid="\x1b[31man\0na" + "a" * 1000) + result(number, SEARCH_DONE, 0)
+
+        answer = said(respond)
+        assert (answer.name[:11], len(answer.name)) == (" [31man naa", 300)
 
 
 class TestSilence:

@@ -1,5 +1,6 @@
 """OpenID Connect by the password grant: what a token must be for its user to get in."""
 
+import gzip
 import json
 import threading
 from base64 import b64encode
@@ -213,6 +214,69 @@ def test_token_that_is_not_signed_or_signed_with_a_public_secret_is_refused(ask,
     for token in (unsigned, shared, "a.b.c", ""):
         outside.token = token or "."
         assert ask().reason == "directory-refused"
+
+
+def test_compressed_answer_is_not_inflated(ask, outside):
+    outside.refusal = (200, gzip.compress(b'{"id_token": 5}'))
+    answer = ask()
+    assert (answer.reason, "no JSON object" in answer.detail) == ("directory-refused", True)
+
+
+def test_claims_beyond_all_bounds_are_refused(ask, outside):
+    outside.claims |= {"nbf": float("inf")}
+    assert ask().reason == "directory-refused"
+
+
+@pytest.mark.parametrize(
+    "token", ["\u00e9.e.e", b64encode(b"[" * 100_000).decode() + ".e.e"], ids=["no-ascii", "nested"]
+)
+def test_token_that_no_parser_likes_is_refused(ask, outside, token):
+    outside.token = token
+    assert ask().reason == "directory-refused"
+
+
+def test_groups_are_texts_that_any_log_can_hold(ask, outside):
+    outside.claims |= {"groups": ["half \ud800", "n\0l", "\x1b[2J", "x" * 5000], "dept": "\ud800"}
+    answer = ask()
+    assert answer.groups == ("half  ", "n l", " [2J", "x" * 300)
+    assert answer.attributes == {"department": (" ",)}
+
+
+def test_more_groups_than_a_user_may_have_are_told_as_such(ask, outside):
+    outside.claims |= {"groups": [str(number) for number in range(2_001)]}
+    assert ask(only_groups=["7"]).reason == "too-many-groups"
+
+
+def numbers(octets):
+    return b64encode(b"\xff" * octets).decode().rstrip("=").replace("/", "_")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "no key",
+        {},
+        {"kty": []},
+        {"kty": "RSA", "n": 1, "e": 2},
+        {"kty": "RSA", "n": "AQAB", "e": ""},
+        {"kty": "RSA", "n": "\u00e9", "e": "AQAB"},
+        {"kty": "RSA", "n": numbers(1 << 16), "e": "AQAB"},
+        # Of a secret number alone, the primes would be searched for: four minutes of the loop that serves all tenants.
+        {"kty": "RSA", "n": numbers(1 << 12), "e": "AQAB", "d": numbers(1 << 12)},
+        {"kty": "EC", "crv": [], "x": "", "y": ""},
+        {"kty": "oct", "k": "AAAA"},
+    ],
+    ids=lambda odd: str(odd)[:30],
+)
+def test_odd_keys_are_passed_over_at_once(ask, outside, odd):
+    outside.keys.insert(0, odd | {"kid": "odd"} if isinstance(odd, dict) else odd)
+    assert ask(time_limit_seconds=2).verified
+
+
+@pytest.mark.parametrize("keys", [None, "abc", {"a": 1}, []])
+def test_what_is_no_list_of_keys_is_refused(ask, outside, keys):
+    outside.keys = keys
+    assert ask().reason == "directory-refused"
 
 
 def test_discovery_document_of_another_issuer_is_refused(ask, outside):

@@ -46,6 +46,7 @@ def test_what_is_needed_is_enough(kind, document):
         ({"connections": 65}, "connections"),
         ({"waiting": -1}, "waiting"),
         ({"attributes": {"a b": "x"}}, "attributes"),
+        ({"only_groups": ["a"] * 101}, "only_groups"),
         ({"password": "x"}, "password"),
     ],
 )

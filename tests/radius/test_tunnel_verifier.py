@@ -64,6 +64,12 @@ def test_refused_password_is_a_reject_with_the_reason_of_the_source(cell, verifi
     assert (record.method, record.identity) == ("eap-ttls-pap", "zoe")
 
 
+def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
+    with verifier(Answer("unknown-user")):
+        assert Tunnel(cell.alpha).open().say(login(b"\xff\xfe", b"open sesame")) == ACCESS_REJECT
+    assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
+
+
 def test_user_of_a_directory_who_comes_by_mschap_is_told_what_would_do(cell, verifier):
     with verifier(STAFF) as running:
         seen = eap_password(cell.alpha, TTLS_MSCHAPV2, "zoe", "open sesame").run()

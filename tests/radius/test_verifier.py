@@ -81,6 +81,12 @@ def test_reject_carries_the_verifiers_reason_into_the_log(cell, verifier):
     assert (record.permitted, record.reason, record.detail) == (False, "wrong-password", "data 52e")
 
 
+def test_reject_of_a_name_that_is_no_text_is_logged(cell, verifier):
+    with verifier(always(Answer("unknown-user"))):
+        assert login(cell, name=b"\xff\xfe") == ACCESS_REJECT
+    assert (cell.decision().reason, cell.decision().identity) == ("unknown-user", "=FF=FE")
+
+
 def test_own_user_is_verified_elsewhere_and_keeps_its_own_groups(cell, verifier):
     with verifier(always(Answer())) as running:
         assert login(cell, "otto", "correct horse battery") == ACCESS_ACCEPT
