@@ -1,6 +1,6 @@
 """Requests from outside (simulation, replay, cases): checked and brought into the form that `decide` takes."""
 
-from nac.engine.attributes import RADIUS_PREFIX, Attribute, find_attribute, normalise_text
+from nac.engine.attributes import NAS_VENDOR, RADIUS_PREFIX, Attribute, find_attribute, normalise_text
 from nac.engine.decision import Request
 from nac.engine.matchers import Scalar
 from nac.engine.mistakes import Mistake, Report, RequestErrors, at_index
@@ -56,7 +56,7 @@ def _value(attribute: Attribute, value: object, place: str, report: Report) -> S
     if not isinstance(value, str):
         report.add(place, "must be text")
         return None
-    if attribute.kind in ("text", "open"):
+    if attribute.kind in ("text", "open") and attribute.name != NAS_VENDOR:
         return value
     try:
         return normalise_text(attribute, value, whole=True)

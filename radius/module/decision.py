@@ -10,6 +10,7 @@ from nac.mac import normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
+from nac.vendors import vendor_name
 from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_types import TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
 from radius.module.failure import explain_failure
@@ -96,7 +97,7 @@ class Places:
             facts["site.name"] = (site.name,)
         if nas is not None:
             facts["nas.name"] = (nas.name,)
-            facts["nas.vendor"] = (nas.vendor,)
+            facts["nas.vendor"] = (vendor_name(nas.vendor),)
         return Place(slot, nas, site, policy, facts)
 
     def _policy(self, tenant: int, policy_id: str, view: ReplicaView) -> PolicyRecord | None:

@@ -118,7 +118,7 @@ def test_simulation_tells_permit_and_deny_alike(policy_command, file_of):
     assert deny.exit_code == 0
     row = json.loads(deny.output)
     assert (row["verdict"], row["rule"], row["reason"], row["reply"]) == ("deny", "", "fallback-denied", [])
-    assert row["filled"] == ["endpoint.known", "mac.random"]
+    assert row["filled"] == ["endpoint.known", "mac.random", "session.count.endpoint"]
     at = policy_command("simulate", "--request", file_of(PRINTER), "--at", "2026-01-05T10:00:00+01:00", "--json")
     assert json.loads(at.output)["at"] == "2026-01-05T09:00:00+00:00"
 
