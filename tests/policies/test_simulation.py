@@ -199,6 +199,15 @@ def test_nas_that_nobody_registered_belongs_to_the_default_site(ask, switch, pub
     assert "not registered" in found.notes[0]
 
 
+def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenant, switch):
+    def rename(session, *, tenant_id):
+        nases.require_nas(session, tenant_id=tenant_id, reference="mt1").vendor = "routeros"
+
+    as_tenant(rename)
+    found = ask({"nas.identifier": "mt1"}, document={"rules": [rule_on("nas.vendor", "MikroTik")]})
+    assert (found.decision.permitted, found.request["nas.vendor"]) == (True, ("mikrotik",))
+
+
 def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
     publish(good())
     as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
