@@ -1,7 +1,9 @@
-"""How a command ends that cannot do its work: one sentence on standard error, exit status 1, no traceback.
+"""How a command ends that cannot do its work: one sentence on standard error, no traceback.
+
+Exit status 2 for mistakes in what was given (options, names, files), as click has it, and 1 for everything else.
 
 With --json there is an object on standard output as well: `error` (a code for programs), `place`, `message`
-and `remedy`.
+and `remedy`, and `mistakes`, a list of such objects, where there are several.
 """
 
 import json
@@ -10,8 +12,14 @@ from contextlib import contextmanager
 
 import click
 
-from nac.errors import AdmitError
+from nac.errors import AdmitError, InvalidInput, NotFound, SeveralMistakes
 from nac.settings import SettingsError
+
+BAD_INPUT = 2
+
+
+class _Mistaken(click.ClickException):
+    exit_code = BAD_INPUT
 
 
 class Refused(AdmitError):
@@ -26,7 +34,7 @@ def text_read(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as exc:
-        raise Refused("The file is not UTF-8 text.", place=name, remedy="Save it as UTF-8.") from exc
+        raise InvalidInput("The file is not UTF-8 text.", place=name, remedy="Save it as UTF-8.") from exc
 
 
 @contextmanager
@@ -38,6 +46,11 @@ def report(*, as_json: bool = False) -> Iterator[None]:
         raise click.ClickException("\n  ".join(("the settings are not valid:", *exc.mistakes))) from exc
     except AdmitError as exc:
         if as_json:
-            told = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
-            click.echo(json.dumps(told, indent=2))
-        raise click.ClickException(str(exc)) from exc
+            click.echo(json.dumps(_row(exc), indent=2))
+        ended = _Mistaken if isinstance(exc, InvalidInput | NotFound) else click.ClickException
+        raise ended(str(exc)) from exc
+
+
+def _row(exc: AdmitError) -> dict[str, object]:
+    row: dict[str, object] = {"error": exc.code, "place": exc.place, "message": exc.detail, "remedy": exc.remedy}
+    return row | {"mistakes": [_row(each) for each in exc.mistakes]} if isinstance(exc, SeveralMistakes) else row

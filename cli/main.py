@@ -30,4 +30,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def admit() -> None:
-    """Admit: multi-tenant network access control on FreeRADIUS."""
+    """Admit: multi-tenant network access control on FreeRADIUS.
+
+    Exit status: 0 done, or yes; 1 not done, or no; 2 a mistake in what was given. See docs/scripts.md.
+    """

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import click
 
+from cli.fail import BAD_INPUT
 from cli.output import printable, show_json
 from nac.endpoints.files import InvalidFile
 from nac.engine import DocumentErrors, Mistake
@@ -13,13 +14,13 @@ from nac.policies.service import InvalidPolicy
 
 
 @contextmanager
-def mistakes_listed(*, as_json: bool, status: int = 1) -> Iterator[None]:
+def mistakes_listed(*, as_json: bool) -> Iterator[None]:
     """Every mistake of a policy on a line of its own; with --json as a list on standard output."""
     try:
         yield
     except (InvalidPolicy, DocumentErrors) as exc:
         list_mistakes(exc.mistakes, as_json=as_json)
-        raise click.exceptions.Exit(status) from exc
+        raise click.exceptions.Exit(BAD_INPUT) from exc
 
 
 def list_mistakes(mistakes: Iterable[Mistake], *, as_json: bool, what: str = "The policy") -> None:
@@ -40,7 +41,7 @@ def lines_listed(*, as_json: bool) -> Iterator[None]:
     except InvalidFile as exc:
         if as_json:
             list_mistakes(exc.mistakes, as_json=True)
-            raise click.exceptions.Exit(1) from exc
+            raise click.exceptions.Exit(BAD_INPUT) from exc
         raise
 
 
@@ -57,4 +58,4 @@ def rows_listed(error: type[Exception], *, as_json: bool) -> Iterator[None]:
             click.echo(f"The file has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}:", err=True)
             for mistake in mistakes:
                 click.echo(f"  {printable(str(mistake))}", err=True)
-        raise click.exceptions.Exit(1) from exc
+        raise click.exceptions.Exit(BAD_INPUT) from exc

@@ -4,6 +4,8 @@ Packages derive their own errors from these; only the edge (CLI, API) renders th
 """
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -37,6 +39,14 @@ class InvalidInput(AdmitError):
     """The input is not valid."""
 
     status = 422
+
+
+class SeveralMistakes(InvalidInput):
+    """More than one thing is not valid."""
+
+    def __init__(self, mistakes: Sequence[AdmitError]) -> None:
+        super().__init__("\n  ".join((f"{len(mistakes)} mistakes:", *map(str, mistakes))))
+        self.mistakes = tuple(mistakes)
 
 
 class NotFound(AdmitError):
@@ -105,3 +115,24 @@ class SchemaTooNew(SchemaMismatch):
 
 class SchemaTooOld(SchemaMismatch):
     """The database has not been migrated to this version."""
+
+
+class Mistakes:
+    """Of several checks: each goes on when another refused, so that one answer names them all."""
+
+    def __init__(self) -> None:
+        self._found: list[AdmitError] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        try:
+            yield
+        except (InvalidInput, NotFound) as error:
+            self._found.append(error)
+
+    def refuse(self) -> None:
+        """Raises the one that was found, or SeveralMistakes; nothing where none was."""
+        if len(self._found) > 1:
+            raise SeveralMistakes(self._found)
+        if self._found:
+            raise self._found[0]

@@ -94,6 +94,7 @@ def command(
 def _row(decision: LoggedDecision) -> Row:
     log = decision.log
     return {
+        "id": decision.reference,
         "at": log.at.astimezone(UTC).isoformat(),
         "verdict": decision.verdict,
         # Whether it was admitted: in monitor mode, whatever the verdict.

@@ -141,3 +141,8 @@ def _without_escapes(part: str) -> str:
 def moment_of(at: int) -> datetime:
     """Of epoch microseconds; exact, where a float would not be."""
     return _EPOCH + timedelta(microseconds=at)
+
+
+def microseconds_of(moment: datetime) -> int:
+    """The other way round."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,5 +1,6 @@
 """Decisions of a tenant's cell as the auth log keeps them, in words that a help desk can act on."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,6 +9,8 @@ from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from nac.decisions import repository
+from nac.decisions.recorded import microseconds_of, moment_of
+from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthLog
 from nac.reasons import Reason, reason_of
@@ -16,6 +19,11 @@ from nac.validation import require_mac
 
 # Weeks of a small tenant, an hour of a large one.
 SEARCHED_ROWS = 100_000
+_REFERENCE = re.compile(r"([0-9]{1,16})-([0-9]{1,18})")
+
+
+class DecisionNotFound(NotFound):
+    """There is no such decision in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,11 @@ class LoggedDecision:
     def key(self) -> tuple[datetime, int]:
         """To page on with."""
         return self.log.at, self.log.id
+
+    @property
+    def reference(self) -> str:
+        """For people and programs to name it by."""
+        return f"{microseconds_of(self.log.at)}-{self.log.id}"
 
     @property
     def verdict(self) -> str:
@@ -84,6 +97,20 @@ def find_decisions(
     """Those of these keys that are in the log."""
     found = _logged(session, tenant_id, repository.list_keys(session, tenant_id, keys)) if keys else ()
     return {logged.key: logged for logged in found}
+
+
+def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedDecision:
+    """That of this `LoggedDecision.reference`. Raises DecisionNotFound."""
+    parts = _REFERENCE.fullmatch(reference)
+    keys = [(moment_of(int(parts[1])), int(parts[2]))] if parts else []
+    found = find_decisions(session, tenant_id=tenant_id, keys=keys)
+    if not found:
+        raise DecisionNotFound(
+            f"There is no decision {reference!r} in the log.",
+            place="decision",
+            remedy="Ids are told by: ./admit decisions --json",
+        )
+    return found[keys[0]]
 
 
 def _logged(

@@ -11,7 +11,7 @@ from nac.audit import service as audit
 from nac.endpoints import repository, work
 from nac.endpoints.repository import Filter, Listed
 from nac.endpoints.service import EndpointNotFound, require_lasting
-from nac.errors import InvalidInput
+from nac.errors import InvalidInput, Mistakes
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.mac import display_mac
@@ -45,25 +45,17 @@ def classify(
     """Decide about the discovered endpoints that `wanted` means, all or none; returns them as they were found.
 
     Addresses that are named may be of ignored endpoints, too. Raises EndpointNotFound where one is neither, and
-    RandomAddress for those that would be approved by an address that they made up. `dry_run` changes nothing.
+    RandomAddress for those that would be approved by an address that they made up; SeveralMistakes where there is
+    more than one. `dry_run` changes nothing.
     """
-    valid_until = require_future(decision.valid_until)
-    if decision.action != "approve" and (decision.groups or valid_until):
-        raise InvalidInput("Only what is approved has groups and an end.", place="groups", remedy="Leave them out.")
-    found = _find(session, tenant_id, wanted)
-    if decision.action == "approve":
-        require_lasting([endpoint.mac for endpoint, _ in found], allow_random=decision.allow_random)
-    ENDPOINT_GROUPS.join(
-        session,
-        tenant_id=tenant_id,
-        member_ids=() if dry_run else [endpoint.id for endpoint, _ in found],
-        names=decision.groups,
-    )
+    found = _checked(session, tenant_id, wanted, decision)
     if dry_run or not found:
         return found
     for endpoint, _ in found:
         endpoint.status = _STATUS[decision.action]
-        endpoint.valid_until = valid_until
+        endpoint.valid_until = decision.valid_until
+    member_ids = [endpoint.id for endpoint, _ in found]
+    ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=member_ids, names=decision.groups)
     session.flush()
     macs = [endpoint.mac for endpoint, _ in found]
     work.enqueue(session, tenant_id=tenant_id, macs=macs)
@@ -76,15 +68,39 @@ def classify(
         after={
             "macs": [display_mac(mac) for mac in macs],
             "groups": sorted(decision.groups),
-            "valid_until": valid_until and valid_until.isoformat(),
+            "valid_until": decision.valid_until and decision.valid_until.isoformat(),
             "allow_random": decision.allow_random,
         },
     )
     return found
 
 
-def _find(session: Session, tenant_id: TenantId, wanted: Filter) -> Sequence[Listed]:
-    macs = tuple(require_mac(mac) for mac in wanted.macs)
+def _checked(session: Session, tenant_id: TenantId, wanted: Filter, decision: Decision) -> Sequence[Listed]:
+    """Those that it would be decided about. Raises every mistake at once."""
+    mistakes = Mistakes()
+    macs: list[str] = []
+    found: Sequence[Listed] = ()
+    for mac in wanted.macs:
+        with mistakes.noted():
+            macs.append(require_mac(mac))
+    if macs or not wanted.macs:
+        with mistakes.noted():
+            found = _find(session, tenant_id, wanted, tuple(macs))
+    approved = {*macs, *(endpoint.mac for endpoint, _ in found)} if decision.action == "approve" else ()
+    with mistakes.noted():
+        require_lasting(sorted(approved), allow_random=decision.allow_random)
+    with mistakes.noted():
+        ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=(), names=decision.groups)
+    with mistakes.noted():
+        require_future(decision.valid_until)
+    with mistakes.noted():
+        if decision.action != "approve" and (decision.groups or decision.valid_until):
+            raise InvalidInput("Only what is approved has groups and an end.", place="groups", remedy="Leave them out.")
+    mistakes.refuse()
+    return found
+
+
+def _find(session: Session, tenant_id: TenantId, wanted: Filter, macs: tuple[str, ...]) -> Sequence[Listed]:
     statuses = ("discovered", "ignored") if macs else ("discovered",)
     narrowed = Filter(
         macs=macs,

@@ -15,7 +15,7 @@ MAX_TESTS = 500
 _MAX_NAME = 200
 _MAX_TEXT = 253
 _KEYS = ("name", "request", "at", "site", "expect")
-_EXPECTED = ("verdict", "rule", "reason", "vlan", "reply")
+_EXPECTED = ("verdict", "rule", "reason", "vlan", "monitored", "reply")
 _REPLY_KEYS = ("attribute", "operator", "value", "tag")
 # A test must not pass today and fail tomorrow: without a time of its own it happens at noon of a Monday, UTC.
 WITHOUT_TIME = int(datetime(2024, 1, 1, 12, tzinfo=UTC).timestamp())
@@ -33,6 +33,8 @@ class Expectation:
     reason: str | None = None
     # "" where there must be none.
     vlan: str | None = None
+    # Whether it is only told, in monitor mode.
+    monitored: bool | None = None
     # Each of them must be sent, with whatever operator where its own is ""; others may be.
     reply: tuple[ReplyAttribute, ...] = ()
 
@@ -146,8 +148,11 @@ class _TestParser:
         rule = texts["rule"]
         if rule and rule not in self._rules:
             report.add(at_key(place, "rule"), f'there is no rule {rule!r}; "" is for no rule')
+        monitored = document.get("monitored")
+        if "monitored" in document and not isinstance(monitored, bool):
+            report.add(at_key(place, "monitored"), "must be true or false, without quotes")
         reply = self._reply(document.get("reply", []), at_key(place, "reply"))
-        return Expectation(verdict, rule, texts["reason"], texts["vlan"], reply)
+        return Expectation(verdict, rule, texts["reason"], texts["vlan"], monitored, reply)
 
     def _text(self, document: dict[str, object], key: str, place: str) -> str | None:
         if key not in document:

@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from nac.vendors import vendor_name
+
 # open: text, a whole number or a truth value, compared as what the condition compares it with.
 Kind = Literal["text", "boolean", "mac", "address", "number", "open", "time"]
 
+NAS_VENDOR = "nas.vendor"
 _SEPARATORS = str.maketrans("", "", ":-. ")
 _HEX = re.compile(r"[0-9a-f]{1,12}\Z")
 _OPEN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/-]{0,127}\Z")
@@ -88,7 +91,7 @@ CATALOGUE = _catalogue(
     Attribute("nas.name", "text", "Name of the registered NAS"),
     Attribute("nas.identifier", "text", "NAS-Identifier as sent"),
     Attribute("nas.address", "address", "Address of the NAS", folded=True),
-    Attribute("nas.vendor", "text", "Vendor of the registered NAS"),
+    Attribute(NAS_VENDOR, "text", "Vendor of the registered NAS, by any of its names", folded=True),
     Attribute("nas.port_type", "text", "NAS-Port-Type by name, such as Ethernet or Wireless-802.11"),
     Attribute("endpoint.known", "boolean", "The MAC address is a registered endpoint"),
     Attribute("endpoint.name", "text", "Name of the endpoint"),
@@ -171,6 +174,8 @@ def normalise_text(attribute: Attribute, text: str, *, whole: bool) -> str:
             return str(ipaddress.ip_address(text))
         except ValueError:
             raise ValueError(f"{text!r} is not an IPv4 or IPv6 address") from None
+    if attribute.name == NAS_VENDOR and whole:
+        return vendor_name(text)
     if attribute.choices and text not in attribute.choices and whole:
         raise ValueError(f"{text!r} never occurs; there are only: {', '.join(attribute.choices)}")
     return text.casefold() if attribute.folded else text

@@ -1,6 +1,6 @@
 """Requests from outside (simulation, replay, cases): checked and brought into the form that `decide` takes."""
 
-from nac.engine.attributes import RADIUS_PREFIX, Attribute, find_attribute, normalise_text
+from nac.engine.attributes import NAS_VENDOR, RADIUS_PREFIX, Attribute, find_attribute, normalise_text
 from nac.engine.decision import Request
 from nac.engine.document import check_text
 from nac.engine.matchers import Scalar
@@ -59,7 +59,7 @@ def _value(attribute: Attribute, value: object, place: str, report: Report) -> S
         return None
     if not check_text(value, place, report):
         return None
-    if attribute.kind in ("text", "open"):
+    if attribute.kind in ("text", "open") and attribute.name != NAS_VENDOR:
         return value
     try:
         return normalise_text(attribute, value, whole=True)

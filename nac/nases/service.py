@@ -17,6 +17,7 @@ from nac.models import Nas
 from nac.nases import repository
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, require_name, require_radius_text
+from nac.vendors import vendor_name
 
 
 class NasNotFound(NotFound):
@@ -50,7 +51,7 @@ def add_nas(
         name=require_name(name),
         identifier=identifier,
         address=address,
-        vendor=require_name(vendor, place="vendor").casefold() if vendor else "",
+        vendor=vendor_name(require_name(vendor, place="vendor")) if vendor else "",
         secret_sealed=None if secret is None else seal(_require_secret(secret).encode(), f"nas:{nas_id}"),
         require_message_authenticator=require_message_authenticator,
     )

@@ -6,6 +6,7 @@ As `radius.module.decision` does it from the replica, of the rows as they are no
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from nac.endpoint_facts import NAMES, endpoint_value
@@ -16,9 +17,10 @@ from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.identities import repository as identity_sources
 from nac.ids import TenantId
 from nac.mac import is_random_mac
-from nac.models import Nas
+from nac.models import EndpointGroup, Nas, RadiusSession
 from nac.nases import repository as nases
 from nac.users import repository as users
+from nac.vendors import vendor_name
 
 Values = tuple[Scalar, ...]
 
@@ -29,17 +31,30 @@ class Facts:
 
     values: dict[str, Values] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    # Whether the endpoint or one of its groups has a passphrase.
+    passphrase: bool = False
 
 
-def stored_facts(session: Session, *, tenant_id: TenantId, mac: str, user: str, at: int) -> Facts:
-    """`mac` in 12 hex digits; "" for none of either. `at` in epoch seconds."""
+def stored_facts(session: Session, *, tenant_id: TenantId, mac: str, user: str, identity: str, at: int) -> Facts:
+    """`mac` in 12 hex digits; "" for none of the three. `at` in epoch seconds."""
     facts = Facts()
     if mac:
         facts.values["mac.random"] = (is_random_mac(mac),)
+        facts.values["session.count.endpoint"] = (_count_live(session, tenant_id, RadiusSession.mac == mac),)
         _add_endpoint(session, tenant_id, mac, at, facts)
+    if identity:
+        named = func.lower(RadiusSession.identity) == identity.lower()
+        facts.values["session.count.user"] = (_count_live(session, tenant_id, named),)
     if user:
         _add_user(session, tenant_id, user, facts)
     return facts
+
+
+def _count_live(session: Session, tenant_id: TenantId, of_whom: ColumnElement[bool]) -> int:
+    """Sessions that go on, as the cell counts them."""
+    query = select(func.count()).select_from(RadiusSession)
+    live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
+    return session.scalars(query.where(*live, of_whom)).one()
 
 
 def nas_of(session: Session, *, tenant_id: TenantId, request: Mapping[str, Values], notes: list[str]) -> Nas | None:
@@ -63,7 +78,7 @@ def nas_of(session: Session, *, tenant_id: TenantId, request: Mapping[str, Value
 
 
 def nas_values(nas: Nas) -> dict[str, Values]:
-    return {"nas.name": (nas.name,), "nas.vendor": (nas.vendor,)}
+    return {"nas.name": (nas.name,), "nas.vendor": (vendor_name(nas.vendor),)}
 
 
 def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, facts: Facts) -> None:
@@ -93,6 +108,7 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     named = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     static: Sequence[str] = named.get(endpoint.id, ())
     every: Sequence[str] = groups.get(endpoint.id, ())
+    facts.passphrase = endpoint.psk_sealed is not None or _a_group_has_one(session, tenant_id, every)
     in_force = every if known else [name for name in every if name not in static]
     if in_force:
         facts.values["endpoint.group"] = tuple(in_force)
@@ -101,6 +117,13 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
     facts.values["endpoint.name"] = (record.name,)
     for name, value in record.attributes.items():
         facts.values[f"endpoint.attribute.{name}"] = (value,)
+
+
+def _a_group_has_one(session: Session, tenant_id: TenantId, names: Sequence[str]) -> bool:
+    shared = select(EndpointGroup.id).where(
+        EndpointGroup.tenant_id == tenant_id, EndpointGroup.name.in_(names), EndpointGroup.psk_sealed.is_not(None)
+    )
+    return bool(session.scalar(select(shared.exists())))
 
 
 def _add_user(session: Session, tenant_id: TenantId, name: str, facts: Facts) -> None:

@@ -4,18 +4,23 @@ from collections.abc import Iterable, Sequence
 
 from nac.engine import Mistake, Policy
 from nac.models import Nas, Site
-from nac.vendors import all_vendors, find_vendor, known_vendor
+from nac.vendors import all_vendors, find_vendor, known_vendor, vendor_name
+
+_REMEDY = "or give it in a rule that asks for the nas.vendor of those that can"
 
 
 def misfits(policy: Policy, site: Site, nases: Iterable[Nas]) -> list[Mistake]:
     """What registered NASes of the site cannot do, by the place in the policy, of the rules that can match there."""
     found: dict[tuple[str, str], list[str]] = {}
     for nas in nases:
-        known = {"nas.name": (nas.name,), "nas.vendor": (nas.vendor,), "site.name": (site.name,)}
+        known = {"nas.name": (nas.name,), "nas.vendor": (vendor_name(nas.vendor),), "site.name": (site.name,)}
         for place, why in policy.refusals(known):
             of_site = site.fallback is not None and place.startswith("fallback")
             found.setdefault((f"site.{place}" if of_site else place, why), []).append(nas.name)
-    return [Mistake(place, f"{why} ({_named(names)} at site {site.slug})") for (place, why), names in found.items()]
+    return [
+        Mistake(place, f"{why} ({_named(names)} at site {site.slug}); {_REMEDY}")
+        for (place, why), names in found.items()
+    ]
 
 
 def notes(policy: Policy, vendors: Iterable[str] | None = None) -> list[Mistake]:

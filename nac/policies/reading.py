@@ -8,7 +8,7 @@ _KEYS = (
     *("all", "any", "not", "condition", "attribute", "operator", "value", "ignore_case", "tag"),
     *("days", "from", "to", "dates"),
     *("verdict", "rule", "reason", "profile", "vlan", "acl", "downloadable_acl", "entries", "role", "session_timeout"),
-    *("reauthenticate", "psk", "reply"),
+    *("reauthenticate", "psk", "monitored", "reply"),
 )
 _PLACES = {key: place for place, key in enumerate(_KEYS)}
 

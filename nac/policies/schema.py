@@ -241,7 +241,6 @@ def _test() -> Schema:
                 "rule": {"type": "string"},
                 "reason": {"type": "string"},
                 "vlan": {"type": "string"},
-                "profile": {"type": "string"},
                 "monitored": {"type": "boolean"},
                 "reply": _list({}),
             }

@@ -1,7 +1,7 @@
 """Simulation: what a policy answers to one request that nobody has made, and why."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -107,6 +107,9 @@ def simulate(
         replies = require_dictionary(session, tenant_id=tenant_id)
         decision = decide(place.compile(document, replies=replies), full, trace=True)
         because = why(decision)
+    if decision.passphrase:
+        facts.notes.extend(_notes_of_passphrase(decision, full, facts, filled=fill))
+        decision = replace(decision, reply=(*decision.reply, *(each.hidden() for each in decision.passphrase)))
     return Simulation(
         decision=decision,
         why=because,
@@ -118,6 +121,13 @@ def simulate(
         filled=tuple(sorted(filled)),
         notes=(*notes, *facts.notes),
     )
+
+
+def _notes_of_passphrase(decision: Decision, request: Request, facts: Facts, *, filled: bool) -> Iterator[str]:
+    if filled and not facts.passphrase:
+        yield "No passphrase is stored with the endpoint or its groups: live, the device is rejected (no-passphrase)."
+    if any(each.encoding == "pmk" for each in decision.passphrase) and not request.attributes.get("ssid"):
+        yield "The key of the passphrase is made of the SSID, which the request does not name: live, it is rejected."
 
 
 def _in_force(session: Session, tenant_id: TenantId, policy_id: UUID | None) -> tuple[str, int | None, object | None]:
@@ -169,7 +179,7 @@ def _stored(session: Session, tenant_id: TenantId, known: Mapping[str, Values], 
     )
     if not user and method not in _DEVICE_METHODS:
         user = identity
-    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), at=at)
+    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), identity=str(identity), at=at)
 
 
 def simulation_row(simulation: Simulation) -> dict[str, Any]:

@@ -95,6 +95,8 @@ def _unmet(expect: Expectation, decision: Decision) -> Iterator[Unmet]:
     for what, expected, came in pairs:
         if expected is not None and expected != came:
             yield Unmet(what, expected, came)
+    if expect.monitored is not None and expect.monitored != bool(decision.monitored):
+        yield Unmet("monitored", "yes" if expect.monitored else "no", decision.monitored or "no")
     for item in expect.reply:
         if not _is_sent(item, decision):
             yield Unmet("reply", " ".join(filter(None, item.pair())), ", ".join(map(" ".join, decision.reply)))

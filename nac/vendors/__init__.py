@@ -4,7 +4,7 @@
 more than the standard library: radiusd's module, the API and the worker share it through `nac.engine`.
 """
 
-from nac.vendors.catalogue import DEFAULT, all_vendors, find_vendor, known_vendor
+from nac.vendors.catalogue import DEFAULT, all_vendors, find_vendor, known_vendor, vendor_name
 from nac.vendors.results import KEYS, DownloadableAcl, ReplyAttribute, ReplyPair, Results
 from nac.vendors.vendor import Refusal, Rendering, Template, Vendor
 
@@ -22,4 +22,5 @@ __all__ = [
     "all_vendors",
     "find_vendor",
     "known_vendor",
+    "vendor_name",
 ]

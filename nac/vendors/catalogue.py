@@ -27,6 +27,12 @@ def known_vendor(name: str) -> Vendor | None:
     return _by_alias().get(_plain(name))
 
 
+def vendor_name(text: str) -> str:
+    """What stands in `nas.vendor` for it: a vendor's own name in place of an alias; other text in lower case."""
+    found = known_vendor(text)
+    return text.casefold() if found is None else found.name
+
+
 def find_vendor(name: object) -> Vendor:
     """As `known_vendor`; what is no vendor's name takes what the RFCs define."""
     found = known_vendor(name) if isinstance(name, str) else None

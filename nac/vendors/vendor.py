@@ -13,6 +13,7 @@ Encoding = Literal["text", "hex", "pmk"]
 # IEEE 802.11 J.4.1: a passphrase has 8 to 63 printable ASCII characters; the key is PBKDF2 of it over the SSID.
 LONGEST_PASSPHRASE = 63
 _PMK_ROUNDS, _PMK_OCTETS = 4096, 32
+_HIDDEN = "(hidden)"
 # ACE numbers, so that a person who looks at the NAS finds them spaced as usual.
 _ENTRY_STEP = 10
 
@@ -44,6 +45,10 @@ class Template:
         if self.encoding == "pmk":
             return ReplyAttribute(self.attribute, self.operator, _pmk(passphrase, ssid), self.tag)
         return self.fill(psk=passphrase)
+
+    def hidden(self) -> ReplyPair:
+        """What is shown in place of a passphrase that is sent."""
+        return ReplyAttribute(self.attribute, self.operator, _HIDDEN, self.tag).pair()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from nac import clock
 from nac.endpoint_facts import endpoint_value
 from nac.engine import Request, decide
 from nac.identities.answer import Answer
-from nac.mac import normalise_mac
+from nac.mac import is_random_mac, normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
+from nac.vendors import vendor_name
 from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_types import TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
 from radius.module.failure import explain_failure
@@ -28,6 +29,9 @@ _TLS_METHODS = ("eap-tls", *TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
 _USER_METHODS = (*TUNNELLED_METHODS, "pap", "chap", "mschapv1", "mschapv2")
 # What fails of these without a word of why is a wrong password.
 _PASSWORD_METHODS = ("mab", "pap", "chap", "mschapv1", "mschapv2", "eap-ttls-pap")
+
+# Otherwise a help desk approves what the device changes tomorrow.
+_MADE_UP = "the device made this address up (random, private): turn that off for this network"
 
 # Engine attributes by name.
 Facts = dict[str, Values]
@@ -96,7 +100,7 @@ class Places:
             facts["site.name"] = (site.name,)
         if nas is not None:
             facts["nas.name"] = (nas.name,)
-            facts["nas.vendor"] = (nas.vendor,)
+            facts["nas.vendor"] = (vendor_name(nas.vendor),)
         return Place(slot, nas, site, policy, facts)
 
     def _policy(self, tenant: int, policy_id: str, view: ReplicaView) -> PolicyRecord | None:
@@ -391,7 +395,9 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
     decision = decide(site_policy.policy, Request(facts, now_seconds))
     outcome = site_policy.outcome(decision)
     if not known and outcome.reason == "fallback-denied" and case.method == "mab":
-        return outcome._replace(reason="endpoint-expired" if expired else "unknown-mac")
+        if expired:
+            return outcome._replace(reason="endpoint-expired")
+        return outcome._replace(reason="unknown-mac", detail=_MADE_UP if is_random_mac(request.mac) else outcome.detail)
     return outcome
 
 

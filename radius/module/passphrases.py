@@ -8,9 +8,6 @@ from nac.secrets import MasterKeyFile, Sealer
 from radius.module.decision import Case
 from radius.module.policies import Outcome
 
-# Stands in the log for what was sent.
-HIDDEN = "(hidden)"
-
 
 class PassphraseOpener:
     """Opens what the agent has sealed with the cell's key."""
@@ -38,5 +35,5 @@ def complete(case: Case, outcome: Outcome, open_passphrase: PassphraseOpener) ->
     if why:
         return outcome.refused("no-passphrase", why) if outcome.needs_passphrase else outcome
     pairs = tuple(template.fill_passphrase(passphrase, ssid).pair() for template in outcome.passphrase)
-    shown = tuple((name, operator, HIDDEN) for name, operator, _ in pairs)
+    shown = tuple(template.hidden() for template in outcome.passphrase)
     return outcome._replace(reply=outcome.reply + shown, sent=outcome.reply + pairs)

@@ -154,5 +154,5 @@ def test_unknown_serial_and_authority_are_refused(alpha: Admit) -> None:
         (("ca", "show", "external"), "There is no certificate authority 'external'"),
     ):
         result = alpha.run(*arguments, "-t", "alpha")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert complaint in result.stderr

@@ -81,20 +81,20 @@ def test_many_are_classified_after_a_look(seen):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("classify", PHONE, *OF, "--approve"), 1, "random"),
-        (("add", PHONE, *OF), 1, "--allow-random"),
+        (("classify", PHONE, *OF, "--approve"), 2, "random"),
+        (("add", PHONE, *OF), 2, "--allow-random"),
         (("classify", *OF, "--approve"), 2, "Name addresses"),
         (("classify", BROTHER, *OF), 2, "--approve, --block or --ignore"),
-        (("classify", "00:1b:a9:09:09:09", *OF, "--block"), 1, "Not in the inbox"),
-        (("set", "00:1b:a9:09:09:09", *OF, "--name", "x"), 1, "no endpoint"),
-        (("set", BROTHER, *OF, "--psk", "short"), 1, "8 to 63"),
+        (("classify", "00:1b:a9:09:09:09", *OF, "--block"), 2, "Not in the inbox"),
+        (("set", "00:1b:a9:09:09:09", *OF, "--name", "x"), 2, "no endpoint"),
+        (("set", BROTHER, *OF, "--psk", "short"), 2, "8 to 63"),
         (("set", BROTHER, *OF, "--psk", "long enough", "--no-psk"), 2, "one of --psk"),
         (("set", BROTHER, *OF, "--attribute", "floor"), 2, "KEY=VALUE"),
-        (("posture", "set", BROTHER, *OF, "compliant=true"), 1, "mdm.compliant"),
+        (("posture", "set", BROTHER, *OF, "compliant=true"), 2, "mdm.compliant"),
         (("posture", "set", BROTHER, *OF, "mdm.compliant"), 2, "NAME=VALUE"),
         (("posture", "set", BROTHER, *OF, "mdm.x=1", "--lifetime", "long"), 2, "length of time"),
-        (("list", *OF, "--after", "x"), 1, "after"),
-        (("show", "x", *OF), 1, "MAC address"),
+        (("list", *OF, "--after", "x"), 2, "after"),
+        (("show", "x", *OF), 2, "MAC address"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_its_exit_status(seen, arguments, status, said):
@@ -162,10 +162,10 @@ def test_group_has_a_rule_and_a_passphrase(seen, tmp_path):
     assert (listed["name"], listed["psk"]) == ("printers", True)
     rule.write_text('{"attribute": "endpoint.group", "operator": "equals", "value": "printers"}')
     refused = seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule))
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "cannot go by groups" in refused.stderr
     rule.write_text("{")
-    assert seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule)).exit_code == 1
+    assert seen.run("endpoint-group", "set", "printers", *OF, "--rule", str(rule)).exit_code == 2
     assert seen.json("endpoint-group", "set", "printers", *OF, "--no-rule", "--no-psk")["rule"] == ""
 
 
@@ -173,10 +173,10 @@ def test_what_is_exported_can_be_imported(seen, tmp_path):
     file = tmp_path / "devices.csv"
     file.write_text(f"mac,name,groups,attribute.floor\n{BROTHER},Printer,printers;all,2\n{AXIS},Camera,,\n")
     refused = seen.run("endpoint", "import", str(file), *OF)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "file: 2 mistakes; nothing was stored\n  line 2: groups: there is no group 'all'" in refused.stderr
     refused = seen.run("endpoint", "import", str(file), *OF, "--json")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     told = json.loads(refused.stdout)
     assert told["valid"] is False
     assert [mistake["place"] for mistake in told["mistakes"]] == ["line 2: groups"] * 2
@@ -197,4 +197,4 @@ def test_file_that_is_no_text_is_refused(seen, tmp_path):
     file = tmp_path / "devices.csv"
     file.write_bytes(b"mac\n\xff\n")
     done = seen.run("endpoint", "import", str(file), *OF)
-    assert (done.exit_code, "not UTF-8" in done.stderr) == (1, True)
+    assert (done.exit_code, "not UTF-8" in done.stderr) == (2, True)

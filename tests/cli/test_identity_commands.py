@@ -47,7 +47,7 @@ def test_source_is_listed_changed_and_removed(corp: Admit):
 def test_secret_is_asked_for_again_where_it_would_go_somewhere_else(corp: Admit, tmp_path: Path):
     elsewhere = ("identity-source", "set", "corp", *OF_ALPHA, "--set", 'urls=["ldaps://mallory.example"]')
     refused = corp.run(*elsewhere)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Give the secret again" in refused.stderr
     assert "mallory" not in json.dumps(corp.json("identity-source", "list", *OF_ALPHA))
     changed = corp.json(*elsewhere, "--secret-file", str(tmp_path / "secret"))
@@ -82,7 +82,7 @@ def test_every_mistake_of_the_settings_is_told_at_once_and_nothing_stored(alpha:
         "a=1",
     )
     result = alpha.run("identity-source", "add", "corp", *OF_ALPHA, "--kind", "ldap", *wrong)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     for place in ("urls", "user_filter", "connections", "base_dn", "a:"):
         assert place in result.stderr
     assert alpha.json("identity-source", "list", *OF_ALPHA) == []
@@ -130,7 +130,7 @@ def test_user_from_password_file_is_shown_changed_and_listed(alpha: Admit):
     assert (back["groups"], back["valid_until"], back["disabled"]) == ([], None, False)
     assert alpha.run("user", "set", "ann", *OF_ALPHA, "--group", "staff", "--no-groups").exit_code == 2
     assert alpha.run("user", "set", "ann", *OF_ALPHA).exit_code == 2
-    assert alpha.run("user", "show", "bob", *OF_ALPHA).exit_code == 1
+    assert alpha.run("user", "show", "bob", *OF_ALPHA).exit_code == 2
 
 
 def test_file_of_users_is_added_as_a_whole(alpha: Admit, tmp_path: Path):
@@ -157,7 +157,7 @@ def test_file_of_users_is_added_as_a_whole(alpha: Admit, tmp_path: Path):
 def test_file_that_is_no_text_is_refused(alpha: Admit, tmp_path: Path, command: tuple[str, ...]):
     (tmp_path / "latin-1").write_bytes("name,password\nJürgen,correct horse\n".encode("latin-1"))
     result = alpha.run(*command[:2], *OF_ALPHA, *command[2:], str(tmp_path / "latin-1"))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "latin-1: The file is not UTF-8 text. Save it as UTF-8." in result.stderr
 
 
@@ -174,7 +174,7 @@ def test_file_with_broken_rows_tells_every_row_and_stores_nothing(alpha: Admit, 
     ]
     (tmp_path / "users.csv").write_text("\n".join(rows))
     result = alpha.run("user", "add", "--import", str(tmp_path / "users.csv"), *OF_ALPHA, "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     mistakes = [(each["line"], each["column"]) for each in json.loads(result.stdout)["mistakes"]]
     assert mistakes == [
         (3, "name"),
@@ -203,5 +203,5 @@ def test_file_with_broken_rows_tells_every_row_and_stores_nothing(alpha: Admit, 
 def test_file_that_is_no_list_of_users_is_refused(alpha: Admit, tmp_path: Path, content: str, column: str):
     (tmp_path / "users.csv").write_text(content)
     result = alpha.run("user", "add", "--import", str(tmp_path / "users.csv"), *OF_ALPHA, "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert json.loads(result.stdout)["mistakes"][0]["column"] == column

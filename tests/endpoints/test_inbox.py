@@ -10,7 +10,7 @@ from nac.clock import utc_now
 from nac.endpoints import inbox
 from nac.endpoints.inbox import Decision
 from nac.endpoints.service import EndpointNotFound, Filter, RandomAddress
-from nac.errors import InvalidInput
+from nac.errors import InvalidInput, SeveralMistakes
 from nac.groups import ENDPOINT_GROUPS, UnknownGroup
 from nac.models import Endpoint
 
@@ -83,6 +83,22 @@ def test_made_up_addresses_can_be_blocked(session, who, seen):
 def test_what_cannot_be_done_is_done_to_none(session, who, seen, wanted, decision, error):
     with pytest.raises(error):
         inbox.classify(session, **who, wanted=wanted, decision=decision)
+    assert set(statuses(session).values()) == {"discovered"}
+
+
+def test_every_mistake_is_told_at_once(session, who, seen):
+    wanted = Filter(macs=(BROTHER, PHONE, "001ba9999999", "nonsense"))
+    decision = Decision("approve", ("nobody",), utc_now() - timedelta(1))
+    with pytest.raises(SeveralMistakes) as caught:
+        inbox.classify(session, **who, wanted=wanted, decision=decision)
+    assert [type(mistake) for mistake in caught.value.mistakes] == [
+        InvalidInput,
+        EndpointNotFound,
+        RandomAddress,
+        UnknownGroup,
+        InvalidInput,
+    ]
+    assert str(caught.value).startswith("5 mistakes:\n  mac: ")
     assert set(statuses(session).values()) == {"discovered"}
 
 

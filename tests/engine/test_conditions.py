@@ -37,6 +37,15 @@ def test_all_and_any_of_every_length():
     assert matches({"all": []})
 
 
+def test_vendor_of_the_nas_goes_by_any_of_its_names():
+    for written in ("cisco", "Cisco", "IOS XE", "catalyst"):
+        assert matches(compare("nas.vendor", "equals", written), nas__vendor="cisco")
+        assert matches(compare("nas.vendor", "one_of", ["aruba", written]), nas__vendor="cisco")
+        assert not matches(compare("nas.vendor", "equals", written), nas__vendor="cisco-wlc")
+    assert matches(compare("nas.vendor", "equals", "Acme Switches"), nas__vendor="acme switches")
+    assert matches(compare("nas.vendor", "starts_with", "CIS"), nas__vendor="cisco")
+
+
 def test_boolean_is_no_number():
     assert matches(compare("tls.resumed", "equals", True), tls__resumed=True)
     assert not matches(compare("tls.resumed", "equals", True), tls__resumed=1)

@@ -54,14 +54,14 @@ def test_service_refuses_the_whole_policy_and_names_every_place(instance, tenant
 
 @pytest.mark.parametrize("slug", ["", "brand-new"])
 def test_command_refuses_the_whole_policy_and_names_every_place(instance, tenants, slug):
-    """Through `./admit policy save`, of a policy that exists and of a new one: exit status 1, every place on a line of
+    """Through `./admit policy save`, of a policy that exists and of a new one: exit status 2, every place on a line of
     its own, nothing stored, and the tenant's devices are decided as before."""
     before = versions(instance, tenants[0])
     done = instance.admit(
         *("policy", "save", "-", "--tenant", tenants[0].tenant.slug, "--slug", slug or before[0][0]),
         text=json.dumps(bad_document()),
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "4 mistakes" in done.stderr
     assert {line.split(": ")[0].strip() for line in done.stderr.splitlines()[1:]} == PLACES
     assert versions(instance, tenants[0]) == before

@@ -52,6 +52,21 @@ class TestRightPassword:
         assert answered(document | {"groups": "none"}, ANNA, ANNAS_PASSWORD).groups == ()
         assert answered(document | {"only_groups": ["st*"]}, ANNA, ANNAS_PASSWORD).groups == ("staff",)
 
+    def test_directory_that_knows_no_nested_groups_is_told_of(self, document):
+        steps = []
+
+        async def run():
+            source = make_source("corp", "ldap", document | {"groups": "nested"}, SERVICE_PASSWORD.encode())
+            try:
+                name = addressed_to(ANNA, source.settings.realms)
+                return await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp", tell=steps.append)
+            finally:
+                await source.close()
+
+        answer = asyncio.run(run())
+        assert (answer.verified, answer.groups) == (True, ())
+        assert "set groups to memberof or search" in steps[-1]
+
     def test_attributes_are_called_as_the_source_says(self, document):
         mapped = document | {"attributes": {"department": "departmentNumber", "floor": "roomNumber"}}
         assert answered(mapped, ANNA, ANNAS_PASSWORD).attributes == {"department": ("IT",)}

@@ -67,6 +67,24 @@ def test_active_directory_says_why_it_refuses(data, reason):
     assert (answer.reason, answer.source) == (reason, "corp")
 
 
+IN_CHAIN = b"1.2.840.113556.1.4.1941"
+
+
+def active_directory(message):
+    """Of the groups below which anna is, at whatever depth, it is asked by the rule that it alone knows."""
+    if kind_of(message) == _SEARCH and IN_CHAIN in message:
+        assert ANNA.encode() in message
+        number = number_of(message)
+        found = b"".join(entry(number, f"cn={name},{BASE}", cn=name) for name in ("WLAN-Staff", "Everybody"))
+        return found + result(number, SEARCH_DONE, 0)
+    return honest(message)
+
+
+def test_active_directory_is_asked_for_groups_in_groups():
+    assert said(active_directory, groups="nested").groups == ("WLAN-Staff", "Everybody")
+    assert said(active_directory, groups="nested", only_groups=["WLAN-*"]).groups == ("WLAN-Staff",)
+
+
 @pytest.mark.parametrize(
     ("code", "reason"),
     [

@@ -30,6 +30,13 @@ def _add(session: Session, tenant: Tenant, **values: Any) -> Nas:
     return nases.add_nas(session, actor=ACTOR, tenant_id=tenant.id, **(defaults | values))
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"), [("IOS XE", "cisco"), ("CISCO", "cisco"), ("Acme Switches", "acme switches"), ("", "")]
+)
+def test_vendor_is_kept_as_policies_ask_for_it(session: Session, tenant: Tenant, given: str, kept: str) -> None:
+    assert _add(session, tenant, identifier="sw", vendor=given).vendor == kept
+
+
 def test_nas_with_own_secret_is_stored_sealed_and_not_audited(session: Session, tenant: Tenant) -> None:
     secret = "sixteen-octets-x"
     nas = _add(session, tenant, address="192.0.2.7", secret=secret, require_message_authenticator=False)

@@ -75,7 +75,7 @@ def test_place_of_a_wrong_version_is_spelled_as_the_option(policy_command):
 def test_every_mistake_is_printed_and_nothing_is_stored(policy_command):
     for verb in (("check", "-"), ("save", "-", "-s", "main")):
         result = policy_command(*verb, document=bad())
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "5 mistakes" in result.stderr
         assert all(f"  {place}: " in result.stderr for place in PLACES_OF_BAD)
         answer = json.loads(policy_command(*verb, "--json", document=bad()).stdout)
@@ -91,7 +91,7 @@ def test_good_policy_passes_the_check_without_being_stored(policy_command):
 
 def test_file_that_is_no_json_is_refused_with_its_place(policy_command):
     result = policy_command("check", "-", document='{"rules": [,]}')
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "line 1, column 12: is not JSON" in result.stderr
 
 
@@ -101,7 +101,7 @@ def test_unknown_tenant_and_policy_are_one_sentence(policy_command):
         policy_command("publish", "-s", "nothing"),
         policy_command("show", "-s", "nothing"),
     ):
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr.startswith("Error: ")
         assert result.stderr.count("\n") == 1
 

@@ -3,16 +3,19 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds, utc_now
 from nac.endpoints import service as endpoints
+from nac.endpoints.passphrases import set_group_psk
 from nac.errors import InvalidInput, NotFound
-from nac.models import IdentitySource
+from nac.models import IdentitySource, RadiusSession
 from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies.simulation import InvalidSimulation, simulate, simulation_row
 from nac.sites import service as sites
 from nac.users import service as users
+from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 from tests.policies.documents import good, group_rule
 
@@ -104,6 +107,7 @@ def test_what_is_stored_of_the_endpoint_is_added_and_what_is_given_stands(ask, a
     assert found.request == {
         "mac": ("001122334455",),
         "mac.random": (False,),
+        "session.count.endpoint": (0,),
         "endpoint.known": (True,),
         "endpoint.name": ("p1",),
         "endpoint.group": ("printers",),
@@ -195,6 +199,15 @@ def test_nas_that_nobody_registered_belongs_to_the_default_site(ask, switch, pub
     assert "not registered" in found.notes[0]
 
 
+def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenant, switch):
+    def rename(session, *, tenant_id):
+        nases.require_nas(session, tenant_id=tenant_id, reference="mt1").vendor = "routeros"
+
+    as_tenant(rename)
+    found = ask({"nas.identifier": "mt1"}, document={"rules": [rule_on("nas.vendor", "MikroTik")]})
+    assert (found.decision.permitted, found.request["nas.vendor"]) == (True, ("mikrotik",))
+
+
 def test_packet_is_read_as_the_cell_reads_it(ask, as_tenant, publish):
     publish(good())
     as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
@@ -257,3 +270,47 @@ def test_words_of_mistakes_are_those_of_the_file(as_tenant):
     told = [mistake.message for mistake in caught.value.mistakes]
     assert told[0] == "must be text in quotes, not null"
     assert "radius.User-Name is that of the packet" in told[1]
+
+
+def live_session(owner_engine, tenant, number, **values):
+    with Session(owner_engine) as session, session.begin():
+        row = {"session_id": str(number), "updated_at": utc_now(), "started_at": utc_now()}
+        make_row(session, RadiusSession.__table__, tenant_id=tenant.id, **(row | values))
+
+
+def test_sessions_that_go_on_are_counted_as_the_cell_counts_them(ask, owner_engine, tenant):
+    for number in range(2):
+        live_session(owner_engine, tenant, number, mac="001122334455", identity="Ann")
+    live_session(owner_engine, tenant, 2, mac="001122334455", identity="ann", stopped_at=utc_now())
+    live_session(owner_engine, tenant, 3, mac="001122334466", identity="bob")
+    full = {"attribute": "session.count.endpoint", "operator": "at_least", "value": 2}
+    document = {"rules": [group_rule() | {"when": full, "then": {"verdict": "deny"}}]}
+    found = ask({"method": "pap", "identity": "ANN", "mac": MAC}, document=document)
+    assert (found.request["session.count.user"], found.decision.reason) == ((2,), "rule-denied")
+    assert ask({"mac": MAC, "session.count.endpoint": 0}, document=document).decision.reason == "fallback-denied"
+
+
+@pytest.fixture
+def printer(as_tenant):
+    as_tenant(endpoints.add_endpoint, actor=ACTOR, mac=MAC, groups=["printers"])
+    return {"mac": MAC, "nas.vendor": "ruckus", "ssid": "Acme"}
+
+
+PASSPHRASE = {"rules": [group_rule() | {"then": {"verdict": "permit", "psk": "endpoint"}}]}
+
+
+def test_passphrase_that_is_sent_is_told_and_never_shown(ask, as_tenant, printer):
+    def seal(plain, _):
+        return plain
+
+    as_tenant(set_group_psk, actor=ACTOR, name="printers", passphrase="correct horse", seal=seal)
+    found = ask(printer, document=PASSPHRASE)
+    assert (found.decision.reply, found.notes) == ((("Ruckus-DPSK", ":=", "(hidden)"),), ())
+    (note,) = ask(printer | {"ssid": []}, document=PASSPHRASE).notes
+    assert "made of the SSID" in note
+
+
+def test_passphrase_that_is_missing_is_told(ask, printer):
+    (note,) = ask(printer, document=PASSPHRASE).notes
+    assert "live, the device is rejected (no-passphrase)" in note
+    assert ask(printer | {"endpoint.group": "printers"}, document=PASSPHRASE, fill=False).notes == ()

@@ -27,6 +27,7 @@ def case(name="printers come in", request=PRINTER, expect=None, **more):
         ({"reason": "fallback-denied"}, "reason: expected fallback-denied, came rule-permitted"),
         ({"vlan": "21"}, "vlan: expected 21, came 20"),
         ({"vlan": ""}, "vlan: expected none, came 20"),
+        ({"monitored": True}, "monitored: expected yes, came no"),
         (
             {"reply": [{"attribute": "Session-Timeout", "value": "60"}]},
             "reply: expected Session-Timeout 60, came Tunnel",
@@ -51,6 +52,7 @@ def test_what_came_instead_is_told_with_the_reason(as_tenant, expect, came):
         {"rule": "r"},
         {"reason": "rule-permitted"},
         {"vlan": "20"},
+        {"monitored": False},
         {"reply": [{"attribute": "tunnel-private-group-id", "tag": 1, "value": "20"}]},
         {"reply": [{"attribute": "Tunnel-Type", "tag": 1, "value": "VLAN", "operator": ":="}]},
     ],
@@ -103,6 +105,22 @@ def test_site_of_a_test_brings_its_fallback(as_tenant):
     there = case("there", request={"endpoint.known": False}, expect={"verdict": "permit", "vlan": "99"}, site="main")
     results = as_tenant(policies.try_tests, document=with_tests(elsewhere, there))
     assert [result.unmet for result in results] == [(), ()]
+
+
+def test_monitor_mode_of_rule_and_site_can_be_expected(as_tenant):
+    tried_out = with_tests(
+        case(expect={"verdict": "deny", "monitored": True}),
+        case("in force", expect={"monitored": False}),
+        rules=[good()["rules"][0] | {"then": {"verdict": "deny"}, "monitor": True}],
+    )
+    results = as_tenant(policies.try_tests, document=tried_out)
+    assert [[str(unmet) for unmet in result.unmet] for result in results] == [
+        [],
+        ["monitored: expected no, came rule"],
+    ]
+    as_tenant(sites.set_site, actor=ACTOR, slug="main", monitor=True)
+    (there,) = as_tenant(policies.try_tests, document=with_tests(case(expect={"monitored": True}, site="main")))
+    assert there.passed
 
 
 def test_unknown_site_and_reason_are_mistakes_when_it_is_saved(as_tenant):

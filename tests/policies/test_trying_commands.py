@@ -10,7 +10,7 @@ from cli.main import admit
 from nac.clock import utc_now
 from nac.models import PolicyHits
 from tests.factories.rows import make_row
-from tests.policies.documents import ADMITTED, PLACES_OF_BAD, bad, good
+from tests.policies.documents import ADMITTED, PLACES_OF_BAD, bad, good, group_rule
 
 PRINTER = {"method": "mab", "endpoint.group": ["printers"]}
 TEST = {"name": "t", "request": PRINTER, "expect": {"vlan": "20"}}
@@ -41,7 +41,7 @@ def test_document_is_validated_without_tenant_and_without_anything_running(monke
     }
     # The dictionaries of the installed radiusd are asked; names of a tenant are not.
     refused = validate(bad(), "--json")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     places = {mistake["place"] for mistake in json.loads(refused.output)["mistakes"]}
     assert places == {"rules[1].when.any[2].attribute", "rules[1].then.reply[0]"}
 
@@ -68,16 +68,16 @@ def test_bad_files_are_refused_by_every_command_and_nothing_changes(policy_comma
     policy_command("save", "-", "-s", "main", document=good())
     policy_command("publish")
     path, request = file_of(content), file_of(PRINTER, "request.json")
-    for status, arguments in (
-        (1, ("validate", path)),
-        (1, ("check", path)),
-        (1, ("save", path)),
-        (2, ("test", "--file", path)),
-        (2, ("simulate", "--draft", path, "--request", request)),
-        (2, ("replay", "--draft", path, "--days", "1")),
+    for arguments in (
+        ("validate", path),
+        ("check", path),
+        ("save", path),
+        ("test", "--file", path),
+        ("simulate", "--draft", path, "--request", request),
+        ("replay", "--draft", path, "--days", "1"),
     ):
         result = policy_command(*arguments)
-        assert (result.exit_code, result.stdout) == (status, ""), arguments
+        assert (result.exit_code, result.stdout) == (2, ""), arguments
         assert told in result.stderr
     assert [row["in_force"] for row in json.loads(policy_command("list", "--json").output)] == [1]
 
@@ -118,7 +118,7 @@ def test_simulation_tells_permit_and_deny_alike(policy_command, file_of):
     assert deny.exit_code == 0
     row = json.loads(deny.output)
     assert (row["verdict"], row["rule"], row["reason"], row["reply"]) == ("deny", "", "fallback-denied", [])
-    assert row["filled"] == ["endpoint.known", "mac.random"]
+    assert row["filled"] == ["endpoint.known", "mac.random", "session.count.endpoint"]
     at = policy_command("simulate", "--request", file_of(PRINTER), "--at", "2026-01-05T10:00:00+01:00", "--json")
     assert json.loads(at.output)["at"] == "2026-01-05T09:00:00+00:00"
 
@@ -232,7 +232,7 @@ def test_policy_is_removed_once_no_site_uses_it(policy_command, publish):
 
 def test_slug_may_be_left_out_where_there_is_one_policy(policy_command):
     nothing = policy_command("publish")
-    assert nothing.exit_code == 1
+    assert nothing.exit_code == 2
     assert "There is no policy yet." in nothing.stderr
     policy_command("save", "-", "-s", "main", document=good())
     assert policy_command("publish").exit_code == 0
@@ -240,5 +240,37 @@ def test_slug_may_be_left_out_where_there_is_one_policy(policy_command):
     policy_command("save", "-", "-s", "other", document=good())
     for arguments in (("show",), ("publish",), ("rollback", "--version", "1"), ("assign", "--site", "main")):
         result = policy_command(*arguments)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "Say which: main, other." in result.stderr
+
+
+def decision_ids():
+    given = CliRunner().invoke(admit, ["decisions", "-t", "alpha", "--json"], catch_exceptions=False)
+    return [row["id"] for row in json.loads(given.stdout)]
+
+
+def test_request_that_was_decided_is_asked_again_as_it_was_then(policy_command, publish, record, file_of):
+    publish(good())
+    record(request={"endpoint.group": ["phones"]}, vlan="", rule_id="", reason="fallback-denied", permitted=False)
+    (reference,) = decision_ids()
+    draft = file_of({"rules": [good()["rules"][0] | {"then": {"verdict": "permit", "vlan": "9"}}]})
+    same = policy_command("simulate", "--decision", reference, "--draft", draft)
+    assert same.output.startswith("answered then: deny (fallback-denied) by version 1\ndeny (fallback-denied)\n")
+    known = {"attribute": "endpoint.known", "operator": "equals", "value": True}
+    known = file_of({"rules": [group_rule(vlan="8") | {"when": known}]}, "known.json")
+    row = json.loads(policy_command("simulate", "--decision", reference, "--draft", known, "--json").output)
+    assert (row["vlan"], row["site"], row["filled"], row["recorded"]["reason"]) == ("8", "main", [], "fallback-denied")
+    assert row["request"] == {"method": ["mab"], "endpoint.known": [True], "endpoint.group": ["phones"]}
+
+
+@pytest.mark.parametrize("reference", ["1-1", "nonsense", "9999999999999999-999999999999999999"])
+def test_decision_that_there_is_not_is_refused(policy_command, publish, reference):
+    publish(good())
+    refused = policy_command("simulate", "--decision", reference)
+    assert refused.exit_code == 2
+    assert "There is no decision" in refused.stderr
+
+
+def test_request_and_decision_exclude_each_other(policy_command, file_of):
+    assert "Give either" in policy_command("simulate").stderr
+    assert "Give either" in policy_command("simulate", "--decision", "1-1", "--request", file_of(PRINTER)).stderr

@@ -159,6 +159,13 @@ def test_device_that_may_not_come_in_is_told_why(cell, mac, reason):
     assert by_pap.method == by_eap.method == "mab"
 
 
+@pytest.mark.parametrize(("mac", "told"), [("02a0c0000099", True), ("00a0c0000099", False)])
+def test_unknown_device_that_made_its_address_up_is_told_as_such(cell, mac, told):
+    assert radclient(cell.alpha, *pap(mac, mac, calling=mac)).code == "Access-Reject"
+    record = cell.decision()
+    assert (record.reason, "made this address up" in record.detail) == ("unknown-mac", told)
+
+
 @pytest.mark.parametrize("name", ["02a0c000000", "02a0c00000011", "02a0c000000g", "02:a0:c0:00:00:01:x"])
 def test_name_that_is_nearly_a_mac_is_a_user_nobody_knows(cell, name):
     assert radclient(cell.alpha, *pap(name, name)).code == "Access-Reject"

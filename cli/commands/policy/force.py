@@ -18,7 +18,7 @@ from nac.sites import service as sites
 
 @contextmanager
 def _refusals_told(*, as_json: bool) -> Iterator[None]:
-    """What stands in the way of a version: mistakes, tests that fail, differences. Exit status 1."""
+    """What stands in the way of a version: mistakes, tests that fail, differences."""
     with mistakes_listed(as_json=as_json):
         try:
             yield

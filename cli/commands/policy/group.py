@@ -1,19 +1,11 @@
 """The group of the policy commands, and what they share: options, files, mistakes."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 import click
 
-from cli.mistakes import list_mistakes, mistakes_listed
 from nac.engine import Mistake, PolicyErrors, read_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
-from nac.errors import InvalidInput, NotFound
-from nac.policies.checking import InvalidPolicy
-
-# As click ends for options that it does not understand.
-BAD_INPUT = 2
 
 slug_option = click.option(
     "--slug", "-s", default="", help="The policy; may be left out where the tenant has one only."
@@ -42,24 +34,3 @@ def read_document(file: BinaryIO) -> object:
     if document is None:
         raise PolicyErrors([Mistake("", "must be an object, not null")])
     return document
-
-
-@contextmanager
-def bad_input(*, as_json: bool) -> Iterator[None]:
-    """As `mistakes_listed`, and whatever is asked for and is not there; exit status 2."""
-    with mistakes_listed(as_json=as_json, status=BAD_INPUT):
-        try:
-            yield
-        except InvalidPolicy:
-            raise
-        except (InvalidInput, NotFound) as exc:
-            _refuse(exc, as_json=as_json)
-
-
-def _refuse(exc: InvalidInput | NotFound, *, as_json: bool) -> NoReturn:
-    if as_json:
-        mistake = Mistake(exc.place, f"{exc.detail}{exc.remedy and ' ' + exc.remedy}")
-        list_mistakes([mistake], as_json=True)
-    else:
-        click.echo(f"Error: {exc}", err=True)
-    raise click.exceptions.Exit(BAD_INPUT) from exc

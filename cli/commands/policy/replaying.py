@@ -5,8 +5,9 @@ from typing import BinaryIO
 
 import click
 
-from cli.commands.policy.group import bad_input, command, read_document, site_option, slug_option
+from cli.commands.policy.group import command, read_document, site_option, slug_option
 from cli.domain import Domain
+from cli.mistakes import mistakes_listed
 from cli.output import json_option, printable, show_json, tenant_option
 from nac.mac import normalise_mac
 from nac.policies import service as policies
@@ -48,7 +49,7 @@ def replay(
     At the sites that use the policy, or at --site alone; requests that no policy decided, because credentials did not
     hold, say, are counted and left out. Exit status 2 for a draft with mistakes.
     """
-    with bad_input(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         policy, document = None, read_document(draft) if draft else None
         # A draft at one site, or for a tenant without any policy, needs none.
         if slug or document is None or (not site and policies.list_policies(session, tenant_id=tenant_id)):

@@ -5,10 +5,13 @@ from typing import BinaryIO
 import click
 from sqlalchemy.orm import Session
 
-from cli.commands.policy.group import BAD_INPUT, bad_input, command, read_document, site_option, slug_option
+from cli.commands.policy.group import command, read_document, site_option, slug_option
 from cli.domain import Domain
-from cli.mistakes import list_mistakes
-from cli.output import json_option, printable, show_json, tenant_option
+from cli.fail import BAD_INPUT
+from cli.mistakes import list_mistakes, mistakes_listed
+from cli.output import Row, json_option, printable, show_json, tenant_option
+from nac.decisions import service as decisions
+from nac.decisions.service import LoggedDecision
 from nac.engine import Mistake, PolicyErrors, read_moment
 from nac.ids import TenantId
 from nac.policies import service as policies
@@ -25,7 +28,7 @@ from nac.policies.simulation import POLICY, REQUEST, InvalidSimulation, Simulati
 @json_option
 def test(tenant: str, slug: str, file: BinaryIO | None, number: int | None, as_json: bool) -> None:
     """Run the tests that a policy carries; exit status 1 where one fails, 2 where it is no policy."""
-    with bad_input(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
+    with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         document = read_document(file) if file else _stored(session, tenant_id, slug, number)
         results = policies.try_tests(session, tenant_id=tenant_id, document=document)
     failed = [result for result in results if not result.passed]
@@ -61,8 +64,15 @@ class _Moment(click.ParamType[int]):
 @slug_option
 @click.option("--draft", type=click.File("rb"), help="By this document, whatever is stored.")
 @site_option
-@click.option("--request", "request_file", type=click.File("rb"), required=True, help="JSON: attribute -> values.")
-@click.option("--at", type=_Moment(), help="When, such as 2026-01-05T09:00:00Z; now where not given.")
+@click.option("--request", "request_file", type=click.File("rb"), help="JSON: attribute -> values.")
+@click.option(
+    "--decision",
+    metavar="ID",
+    help="In place of --request, that of this decision, with all that the cell knew; `decisions --json` tells it.",
+)
+@click.option(
+    "--at", type=_Moment(), help="When, such as 2026-01-05T09:00:00Z; now where not given, or when it was decided."
+)
 @click.option("--as-given", is_flag=True, help="Add nothing that the request does not say.")
 @json_option
 def simulate_(
@@ -70,7 +80,8 @@ def simulate_(
     slug: str,
     draft: BinaryIO | None,
     site: str,
-    request_file: BinaryIO,
+    request_file: BinaryIO | None,
+    decision: str | None,
     at: int | None,
     as_given: bool,
     as_json: bool,
@@ -82,9 +93,17 @@ def simulate_(
     the packet, and what is stored about the NAS, the endpoint of `mac` and the user of `user.name`, is added where the
     request does not say it. Exit status 0 for permit and deny alike, 2 for a request or policy with mistakes.
     """
-    with bad_input(as_json=as_json):
+    if (request_file is None) == (decision is None):
+        raise click.UsageError("Give either --request or --decision.")
+    recorded = None
+    with mistakes_listed(as_json=as_json):
         request, document = _read_both(request_file, draft, as_json=as_json)
         with Domain().tenant(tenant) as (session, tenant_id):
+            if decision is not None:
+                recorded = decisions.require_decision(session, tenant_id=tenant_id, reference=decision)
+                request, as_given = recorded.log.request, True
+                site = site or recorded.site
+                at = int(recorded.log.at.timestamp()) if at is None else at
             try:
                 simulation = simulate(
                     session,
@@ -99,12 +118,33 @@ def simulate_(
             except InvalidSimulation as exc:
                 raise _listed(list(exc.mistakes), as_json=as_json) from exc
     if as_json:
-        show_json(simulation_row(simulation))
-    else:
-        _tell(simulation)
+        show_json(simulation_row(simulation) | ({"recorded": _recorded_row(recorded)} if recorded else {}))
+        return
+    if recorded:
+        click.echo(_recorded_line(recorded))
+    _tell(simulation)
 
 
-def _read_both(request_file: BinaryIO, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
+def _recorded_row(recorded: LoggedDecision) -> Row:
+    log = recorded.log
+    return {
+        "verdict": recorded.verdict,
+        "permitted": log.permitted,
+        "reason": log.reason,
+        "rule": log.rule_id,
+        "vlan": log.vlan,
+        "policy_version": log.policy_version or None,
+    }
+
+
+def _recorded_line(recorded: LoggedDecision) -> str:
+    row = _recorded_row(recorded)
+    by = f"by version {row['policy_version']}" if row["policy_version"] else "before any policy was asked"
+    vlan = f", VLAN {row['vlan']}" if row["vlan"] else ""
+    return printable(f"answered then: {row['verdict']}{vlan} ({row['reason']}) {by}")
+
+
+def _read_both(request_file: BinaryIO | None, draft: BinaryIO | None, *, as_json: bool) -> tuple[object, object | None]:
     mistakes: list[tuple[str, Mistake]] = []
     read: dict[str, object] = {}
     for side, file in ((REQUEST, request_file), (POLICY, draft)):
@@ -115,7 +155,7 @@ def _read_both(request_file: BinaryIO, draft: BinaryIO | None, *, as_json: bool)
                 mistakes.extend((side, mistake) for mistake in errors.mistakes)
     if mistakes:
         raise _listed(mistakes, as_json=as_json)
-    return read[REQUEST], read.get(POLICY)
+    return read.get(REQUEST), read.get(POLICY)
 
 
 def _listed(mistakes: list[tuple[str, Mistake]], *, as_json: bool) -> click.exceptions.Exit:
