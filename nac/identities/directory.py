@@ -245,10 +245,9 @@ class Directory:
 
     async def _identity(self, connection: Connection, name: UserName, entry: Entry, tell: Tell) -> Answer:
         settings = self.settings
-        every = await self._groups(connection, name, entry)
-        groups = kept_groups(every, settings.only_groups)
+        groups = kept_groups(await self._groups(connection, name, entry), settings.only_groups)
         tell(f"groups: {', '.join(groups) or 'none'}")
-        if not every and settings.groups == "nested":
+        if settings.groups == "nested" and not groups and not settings.only_groups:
             tell("Active Directory alone knows nested groups: for another directory set groups to memberof or search")
         spelled = entry.texts(settings.name_attribute)
         return Answer(

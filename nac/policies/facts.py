@@ -13,6 +13,7 @@ from nac.endpoint_facts import NAMES, endpoint_value
 from nac.endpoints import repository as endpoints
 from nac.endpoints.rules import record_of
 from nac.engine.matchers import Scalar
+from nac.engine.networks import read_address
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.identities import repository as identity_sources
 from nac.ids import TenantId
@@ -64,7 +65,9 @@ def nas_of(session: Session, *, tenant_id: TenantId, request: Mapping[str, Value
         ("nas.address", nases.get_by_address),
     ):
         for given in request.get(name, ()):
-            if (nas := find(session, tenant_id, str(given))) is not None:
+            if name == "nas.address" and read_address(str(given)) is None:
+                notes.append(f"{str(given)!r} is no address, so no NAS was looked for by it.")
+            elif (nas := find(session, tenant_id, str(given))) is not None:
                 return nas
     named = str(next(iter(request.get("nas.name", ())), ""))
     found = nases.find_by_name(session, tenant_id, named) if named else ()

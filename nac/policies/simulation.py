@@ -179,7 +179,8 @@ def _stored(session: Session, tenant_id: TenantId, known: Mapping[str, Values], 
     )
     if not user and method not in _DEVICE_METHODS:
         user = identity
-    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), identity=str(identity), at=at)
+    named = "" if method == "mab" else str(identity)
+    return stored_facts(session, tenant_id=tenant_id, mac=str(mac), user=str(user), identity=named, at=at)
 
 
 def simulation_row(simulation: Simulation) -> dict[str, Any]:

@@ -340,7 +340,8 @@ def _count_sessions(case: Case, view: ReplicaView, slot: SlotRecord) -> None:
     if case.request.mac:
         case.facts["session.count.endpoint"] = (view.session_count(slot.tenant, f"m{case.request.mac}"),)
     identity = case.facts.get("identity")
-    if identity and identity[0]:
+    # The name of a device that names itself by its address is no user's.
+    if identity and identity[0] and case.method != "mab":
         case.facts["session.count.user"] = (view.session_count(slot.tenant, f"u{str(identity[0]).lower()}"),)
 
 

@@ -102,7 +102,11 @@ class Server(asyncio.DatagramProtocol):
         try:
             messages = encode_answer(answer)
         except AnswerTooLong:
-            answer = Answer("too-many-groups", f"{len(answer.groups)} groups", source=answer.source)
+            answer = Answer(
+                "too-many-groups",
+                f"{len(answer.groups)} groups and {len(answer.attributes)} attributes are too long for one packet",
+                source=answer.source,
+            )
             messages = encode_answer(answer)
         self.counters["accepts" if answer.verified else f"rejects_{answer.reason}"] += 1
         code = ACCESS_ACCEPT if answer.verified else ACCESS_REJECT

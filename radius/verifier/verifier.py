@@ -88,9 +88,9 @@ class Verifier:
     ) -> Answer:
         """The first source that knows the user decides; one that cannot say ends it, for the next may know another
         person of that name."""
-        answer = Answer("unknown-user")
         if not name.isprintable():
-            return answer
+            return Answer("unknown-user")
+        answer = Answer("unknown-user", "no identity source answers for this name's realm" if records else "")
         for record in records:
             source = await self._sources.live(tenant, slug, record)
             if isinstance(source, Answer):

@@ -56,7 +56,7 @@ class TestRightPassword:
         steps = []
 
         async def run():
-            source = make_source("corp", "ldap", document | {"groups": "nested"}, SERVICE_PASSWORD.encode())
+            source = make_source("corp", "ldap", document | {"groups": "nested"}, SERVICE_PASSWORD.encode(), HERE)
             try:
                 name = addressed_to(ANNA, source.settings.realms)
                 return await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp", tell=steps.append)

@@ -199,6 +199,13 @@ def test_nas_that_nobody_registered_belongs_to_the_default_site(ask, switch, pub
     assert "not registered" in found.notes[0]
 
 
+def test_address_of_a_nas_that_is_none_is_told(ask, switch, publish):
+    publish({"rules": [rule_on("method", "mab")]})
+    found = ask({"method": "mab", "NAS-IP-Address": "999.1.1.1"})
+    assert found.decision.permitted
+    assert "'999.1.1.1' is no address" in found.notes[0]
+
+
 def test_vendor_that_is_stored_by_another_of_its_names_is_the_same(ask, as_tenant, switch):
     def rename(session, *, tenant_id):
         nases.require_nas(session, tenant_id=tenant_id, reference="mt1").vendor = "routeros"
@@ -288,6 +295,7 @@ def test_sessions_that_go_on_are_counted_as_the_cell_counts_them(ask, owner_engi
     found = ask({"method": "pap", "identity": "ANN", "mac": MAC}, document=document)
     assert (found.request["session.count.user"], found.decision.reason) == ((2,), "rule-denied")
     assert ask({"mac": MAC, "session.count.endpoint": 0}, document=document).decision.reason == "fallback-denied"
+    assert "session.count.user" not in ask({"method": "mab", "identity": "ann", "mac": MAC}, document=document).request
 
 
 @pytest.fixture

@@ -132,6 +132,13 @@ def test_tenants_with_the_same_name_in_different_directories_do_not_meet(cell, s
     assert login(cell.alpha, OTHER) == ACCESS_REJECT
 
 
+def test_realm_that_no_source_answers_for_is_told(cell, sources):
+    sources.put("alpha", realms=["corp.example"])
+    assert login(cell.alpha, name="otto@other.example") == ACCESS_REJECT
+    record = cell.decision(identity="otto@other.example")
+    assert (record.reason, record.detail) == ("unknown-user", "no identity source answers for this name's realm")
+
+
 def test_own_user_is_verified_by_argon2id(cell, replica, sources):
     with replica.begin() as batch:
         put_argon2_user(batch, cell, "otto", "correct horse battery")

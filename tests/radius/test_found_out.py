@@ -7,6 +7,8 @@ import pytest
 
 from nac.replica.records import EndpointRecord, PolicyRecord
 from tests.radius.nas import radclient
+from tests.radius.tenants import PASSWORD
+from tests.radius.users import put_user
 
 _numbers = itertools.count(1)
 BROTHER = "Brother industries, LTD."
@@ -106,21 +108,48 @@ def test_device_of_one_tenant_is_nothing_at_another(ask, cell):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "key", "live", "permitted"),
-    [
-        ("session.count.endpoint", "m{mac}", 2, True),
-        ("session.count.endpoint", "m{mac}", 3, False),
-        ("session.count.user", "u{mac}", 2, True),
-        ("session.count.user", "u{mac}", 3, False),
-        # None is live: the count is there, and it is nought.
-        ("session.count.endpoint", "", 0, True),
-    ],
+    ("live", "permitted"),
+    # None is live: the count is there, and it is nought.
+    [(0, True), (2, True), (3, False)],
 )
-def test_live_sessions_decide(ask, cell, replica, attribute, key, live, permitted):
+def test_live_sessions_of_the_device_decide(ask, cell, replica, live, permitted):
     mac = f"001ba9{next(_numbers) + 1:06x}"
-    if key:
+    if live:
         with replica.begin() as batch:
-            batch.put_session_count(cell.alpha.number, key.format(mac=mac), live)
-    decision = ask(rule(attribute, 3, "less_than"))
+            batch.put_session_count(cell.alpha.number, f"m{mac}", live)
+    decision = ask(rule("session.count.endpoint", 3, "less_than"))
     assert (decision.mac, decision.permitted) == (mac, permitted)
-    assert decision.facts[attribute] == (live,)
+    assert decision.facts["session.count.endpoint"] == (live,)
+
+
+def test_device_that_names_itself_by_its_address_has_no_user_to_count(ask, cell, replica):
+    mac = f"001ba9{next(_numbers) + 1:06x}"
+    with replica.begin() as batch:
+        batch.put_session_count(cell.alpha.number, f"u{mac}", 5)
+    decision = ask({"not": rule("session.count.user", 3, "at_least")})
+    assert (decision.mac, decision.permitted) == (mac, True)
+    assert "session.count.user" not in decision.facts
+
+
+@pytest.mark.parametrize(("live", "permitted"), [(2, True), (3, False)])
+def test_live_sessions_of_the_user_decide(cell, replica, live, permitted):
+    name = f"user-{next(_numbers)}"
+    document = {
+        "rules": [
+            {
+                "id": "r",
+                "name": "r",
+                "when": rule("session.count.user", 3, "less_than"),
+                "then": {"verdict": "permit"},
+            }
+        ]
+    }
+    with replica.begin() as batch:
+        put_user(batch, cell, name, PASSWORD)
+        batch.put_session_count(cell.alpha.number, f"u{name}", live)
+        policy = PolicyRecord(cell.alpha.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
+        batch.put_policy(cell.alpha.number, policy)
+    # In whatever case it is written, it is the same user.
+    radclient(cell.alpha, f'User-Name = "{name.upper()}"', f'User-Password = "{PASSWORD}"')
+    decision = cell.decision(identity=name.upper())
+    assert (decision.permitted, decision.facts["session.count.user"]) == (permitted, (live,))

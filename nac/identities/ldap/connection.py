@@ -22,7 +22,7 @@ from nac.identities.reach import Place, Reach
 T = TypeVar("T")
 
 # Of one message, and of all that answer one request.
-MAX_MESSAGE_BYTES = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 18
 MAX_ANSWER_BYTES = 4 << 20
 _PORTS = {"ldap": 389, "ldaps": 636}
 
