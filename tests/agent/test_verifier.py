@@ -5,9 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -17,8 +15,8 @@ from nac.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.verifier import VerifierProcess
 from radius.verifier.report import Report
+from tests.verifier.running import kept_verifier
 from tests.waiting import until
 
 
@@ -38,19 +36,6 @@ def port():
         return trial.getsockname()[1]
 
 
-@contextmanager
-def kept(paths, port, alarms, **options):
-    process = VerifierProcess(port, paths, alarms, **options)
-    stop = threading.Event()
-    thread = threading.Thread(target=process.run, args=(stop,))
-    thread.start()
-    try:
-        yield process
-    finally:
-        stop.set()
-        thread.join()
-
-
 def codes(alarms):
     return {alarm.code for alarm in alarms.standing()}
 
@@ -66,7 +51,7 @@ def is_running(pid):
 
 def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
     alarms = Alarms()
-    with kept(paths, port, alarms) as process:
+    with kept_verifier(paths, port, alarms) as process:
         until(lambda: is_running(process.pid), "the verifier runs")
         first = process.pid
         os.kill(first, signal.SIGKILL)
@@ -84,7 +69,6 @@ from pathlib import Path
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
-from radius.agent.verifier import VerifierProcess
 VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(threading.Event())
 """
 
@@ -128,7 +112,7 @@ def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_
         questions.ask()
         time.sleep(0.05)
     assert is_running(orphan)
-    with kept(paths, port, Alarms()) as process:
+    with kept_verifier(paths, port, Alarms()) as process:
 
         def taken_over():
             questions.ask()
@@ -142,14 +126,14 @@ def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_
 
 
 def test_agent_that_leaves_its_verifier_is_as_one_that_was_killed(paths, port):
-    with kept(paths, port, Alarms(), is_left=lambda: True) as process:
+    with kept_verifier(paths, port, Alarms(), is_left=lambda: True) as process:
         until(lambda: paths.verifier_pid.exists(), "the verifier answers")
         left = process.pid
     assert is_running(left)
     questions = Questions(paths, port)
     questions.ask()
     assert questions.unanswered() == 0
-    with kept(paths, port, Alarms()):
+    with kept_verifier(paths, port, Alarms()):
         until(lambda: has_ended(left), "the end of the verifier that was left")
 
 
@@ -157,7 +141,7 @@ def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
     alarms = Alarms()
     holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     holder.bind(("127.0.0.1", port))
-    with holder, kept(paths, port, alarms) as process:
+    with holder, kept_verifier(paths, port, alarms) as process:
         until(lambda: codes(alarms) == {"verifier"}, "an alarm")
         assert process.pid == 0
         holder.close()
@@ -177,7 +161,7 @@ def test_source_that_fails_is_an_alarm_until_it_does_not(paths, port):
 def test_environment_of_the_process_holds_no_address_of_the_database(paths, port, monkeypatch):
     monkeypatch.setenv("ADMIT_DATABASE_CELL_URL", "postgresql://somewhere/admit")
     monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", "/somewhere/master.key")
-    with kept(paths, port, Alarms()) as process:
+    with kept_verifier(paths, port, Alarms()) as process:
         until(lambda: is_running(process.pid), "the verifier runs")
         with open(f"/proc/{process.pid}/environ", "rb") as file:
             environment = file.read()
@@ -192,7 +176,7 @@ def test_report_without_an_end_is_a_verifier_that_has_ended(paths, port, monkeyp
     broken.write_text('#!/bin/sh\nprintf \'{"counters": {"acc\'\n')
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    with kept(paths, port, alarms) as process:
+    with kept_verifier(paths, port, alarms) as process:
         until(lambda: process.counters["restarts"] >= 1, "a restart")
         monkeypatch.undo()
         until(lambda: is_running(process.pid) and codes(alarms) == set(), "the verifier runs, and nothing is wrong")

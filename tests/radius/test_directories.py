@@ -15,36 +15,23 @@ from loadtest import packet
 from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, USER_NAME
 from nac.replica.records import IdentitySourceRecord
 from radius.agent.alarms import Alarms
-from radius.agent.verifier import VerifierProcess
 from tests.identities.conftest import HERE
 from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree
 from tests.radius.nas import Nas, joined, mab
 from tests.radius.supplicant import new_mac
 from tests.radius.tenants import PRINTER
 from tests.radius.users import put_argon2_user
+from tests.verifier.running import kept_verifier
 from tests.waiting import until
 
 PASSWORD = "anna's own password"
 OTHER = "another anna's password"
 
 
-@contextmanager
-def running_process(cell):
-    """The verifier as the agent runs it."""
-    process = VerifierProcess(cell.config.verifier.port, cell.paths, Alarms(), reach=HERE)
-    stop = threading.Event()
-    thread = threading.Thread(target=process.run, args=(stop,))
-    thread.start()
-    try:
-        yield process
-    finally:
-        stop.set()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def verifier(standalone_cell):
-    with running_process(standalone_cell) as process:
+    cell = standalone_cell
+    with kept_verifier(cell.paths, cell.config.verifier.port, Alarms(), reach=HERE) as process:
         yield process
 
 

@@ -1,4 +1,4 @@
-"""A verifier in a thread of this process, which answers as the test says."""
+"""A verifier in a thread of this process, which answers as the test says; and the process that an agent keeps."""
 
 import asyncio
 import socket
@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nac.identities.answer import Answer
+from radius.agent.alarms import Alarms
+from radius.agent.paths import CellPaths
+from radius.agent.verifier import VerifierProcess
 from radius.verifier.server import Server, Verify, listen
 
 T = TypeVar("T")
@@ -61,3 +64,17 @@ def always(answer: Answer) -> Verify:
         return answer
 
     return verify
+
+
+@contextmanager
+def kept_verifier(paths: CellPaths, port: int, alarms: Alarms, **options) -> Iterator[VerifierProcess]:
+    """The verifier's own process as the agent keeps it."""
+    process = VerifierProcess(port, paths, alarms, **options)
+    stop = threading.Event()
+    thread = threading.Thread(target=process.run, args=(stop,))
+    thread.start()
+    try:
+        yield process
+    finally:
+        stop.set()
+        thread.join()
