@@ -15,6 +15,7 @@ from nac.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
+from radius.agent.verifier import VerifierProcess
 from radius.verifier.report import Report
 from tests.verifier.running import kept_verifier
 from tests.waiting import until
@@ -69,6 +70,7 @@ from pathlib import Path
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
+from radius.agent.verifier import VerifierProcess
 VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(threading.Event())
 """
 
