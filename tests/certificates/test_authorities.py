@@ -13,7 +13,7 @@ from nac.models import AuditEntry, Certificate, CertificateAuthority
 from nac.tenants.service import create_tenant
 from pki.names import sans_of
 from pki.openssl_names import issuer_line
-from tests.certificates.conftest import SEALER, Certified, certify
+from tests.certificates.conftest import SEALER, SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import verify
 
@@ -128,6 +128,6 @@ def test_cell_reads_the_server_key_but_no_authority_key(
 def test_platform_scope_creates_for_a_tenant_it_entered(app_engine: Engine, platform: Platform) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = create_tenant(session, actor=ACTOR, slug="alpha", msp_id=platform.msp_id)
-        create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant.id, sealer=SEALER, now=utc_now())
+        create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant.id, signing=SIGNING, now=utc_now())
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         assert {row.kind for row in session.scalars(select(CertificateAuthority))} == {"root", "issuing"}
