@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from uuid import uuid4
+from uuid import UUID
 
 import httpx
 import pytest
@@ -29,7 +29,7 @@ def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
     assert reply.headers["content-type"] == "application/pkix-cert"
 
 
-@pytest.mark.parametrize("path", [f"/ca/{uuid4()}.cer", "/v1/tenants", "/openapi.json"])
+@pytest.mark.parametrize("path", [f"/ca/{UUID(int=1)}.cer", "/v1/tenants", "/openapi.json"])
 def test_what_is_not_public_is_not_there(client: httpx.Client, path: str):
     reply = client.get(path)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
