@@ -3,11 +3,13 @@ from uuid import UUID
 
 import httpx
 import pytest
+from sqlalchemy import Engine
 
 from api.public.main import create_app
 from nac.settings import load_settings
 from tests.api.served import served
-from tests.certificates.conftest import Certified
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import make_platform, make_tenant
 from tests.postgres import Database
 
 
@@ -20,6 +22,11 @@ def client(database: Database) -> Iterator[httpx.Client]:
     }
     with served(create_app(load_settings(variables))) as client:
         yield client
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, cell_engine: Engine) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
 
 
 def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):

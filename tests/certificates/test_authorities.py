@@ -13,7 +13,7 @@ from nac.models import AuditEntry, Certificate, CertificateAuthority
 from nac.tenants.service import create_tenant
 from pki.names import sans_of
 from pki.openssl_names import issuer_line
-from tests.certificates.conftest import SEALER, SIGNING, Certified, certify
+from tests.factories.certificates import SEALER, SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import verify
 

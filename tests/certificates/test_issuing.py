@@ -17,7 +17,7 @@ from nac.models import AuditEntry, Certificate
 from nac.secrets import RawKey, SealedForAnotherKey, Sealer
 from pki.keys import generate_key, same_public_key
 from pki.names import San, sans_of
-from tests.certificates.conftest import SEALER, SIGNING, Certified
+from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import openssl, verify
 
