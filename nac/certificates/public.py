@@ -1,4 +1,4 @@
-"""What anybody may know of a tenant's authorities. In PlatformScope: who asks names an authority, no tenant."""
+"""What anybody may know of a tenant's authorities. In AuthorityScope: who asks names an authority, no tenant."""
 
 from uuid import UUID
 
