@@ -121,7 +121,7 @@ def _code() -> Iterator[Diagnosis]:
 def _ports(settings: Settings) -> Iterator[Diagnosis]:
     wanted = (
         ("UDP", settings.cell_ports, socket.SOCK_DGRAM, "--first-port"),
-        ("TCP", range(settings.api_port, settings.api_port + 1), socket.SOCK_STREAM, "--api-port"),
+        ("TCP", settings.http_ports, socket.SOCK_STREAM, "--api-port"),
     )
     for protocol, ports, kind, option in wanted:
         try:

@@ -14,10 +14,11 @@ from cli.fail import Refused
 from cli.layout import NothingRuns, require_layout
 from cli.supervisor import Supervisor
 from nac.cells import service as cells
+from nac.certificates.signing import Signing
 from nac.db import PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
 from nac.errors import DatabaseUnavailable, NotLiveYet
 from nac.ids import TenantId
-from nac.secrets import MasterKeyFile, Sealer
+from nac.secrets import Sealer
 from nac.tenants import service as tenants
 
 # Promise 5 of ARCHITECTURE.md is one second; longer means that the cell is down.
@@ -45,8 +46,12 @@ class Domain:
             raise Refused("The database does not answer.", remedy="See ./admit status and ./admit doctor.") from exc
 
     @cached_property
+    def signing(self) -> Signing:
+        return Signing.from_settings(self.settings)
+
+    @property
     def sealer(self) -> Sealer:
-        return Sealer(MasterKeyFile(self.settings.master_key_file))
+        return self.signing.sealer
 
     @contextmanager
     def platform(self) -> Iterator[Session]:

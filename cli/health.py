@@ -31,7 +31,9 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
         case "agent":
             return _agent(settings.cell_dir, started_at)
         case "api":
-            return _api(settings)
+            return _http(settings.listen_address, settings.api_port)
+        case "public":
+            return _http(settings.listen_address, settings.public_port)
         case "worker":
             return _worker(layout, started_at)
     raise ValueError(name)
@@ -66,10 +68,10 @@ def _worker(layout: Layout, started_at: float) -> str:
     return "" if age <= _HEARTBEAT_SECONDS else f"ran its last job {age} s ago"
 
 
-def _api(settings: Settings) -> str:
+def _http(address: str, port: int) -> str:
     unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
-    host = unspecified.get(settings.listen_address, settings.listen_address)
-    connection = http.client.HTTPConnection(host, settings.api_port, timeout=3)
+    host = unspecified.get(address, address)
+    connection = http.client.HTTPConnection(host, port, timeout=3)
     try:
         connection.request("GET", "/readyz")
         reply = connection.getresponse()

@@ -23,10 +23,12 @@ def require_free_ports(settings: Settings, *, running: Settings | None = None) -
             f" {settings.cell_ports.start} to {settings.cell_ports.stop - 1}.",
             remedy="Choose others: ./admit up --first-port PORT.",
         )
-    keeps_api_port = running is not None and running.api_port == settings.api_port
-    if not keeps_api_port and first_taken(settings.listen_address, [settings.api_port], socket.SOCK_STREAM):
+    http_held = running.http_ports if running else range(0)
+    wanted = [port for port in settings.http_ports if port not in http_held]
+    if taken := first_taken(settings.listen_address, wanted, socket.SOCK_STREAM):
         raise Refused(
-            f"TCP port {settings.api_port} of {settings.listen_address} is taken; the API needs it.",
+            f"TCP port {taken} of {settings.listen_address} is taken; the API needs"
+            f" {settings.http_ports.start} to {settings.http_ports[-1]}.",
             remedy="Choose another: ./admit up --api-port PORT.",
         )
 

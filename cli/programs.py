@@ -10,7 +10,7 @@ from nac.settings import Settings
 
 # In the order in which they are started and shown; the others need the stores, and stop before them.
 STORES = ("postgres", "redis")
-OTHERS = ("agent", "api", "worker")
+OTHERS = ("agent", "api", "public", "worker")
 NAMES = (*STORES, *OTHERS)
 
 # Nothing in Redis may be missed when it is lost, so nothing is written to disk. Its title stays untouched because
@@ -36,7 +36,7 @@ def write_redis_configuration(layout: Layout) -> None:
 
 def programs(layout: Layout, settings: Settings) -> list[Program]:
     python = (sys.executable, "-P", "-m")
-    uvicorn = ("uvicorn", "api.main:create_app", "--factory", "--no-access-log", "--no-server-header")
+    served = ("--factory", "--no-access-log", "--no-server-header", f"--host={settings.listen_address}")
     celery = ("celery", "--app=worker.app", "--quiet", "worker", "--beat", "--concurrency=2", "--loglevel=INFO")
     schedule = f"--schedule={layout.var / 'supervisor' / 'beat-schedule'}"
     return [
@@ -62,7 +62,14 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         Program("agent", (*python, "radius.agent"), CHECKOUT, layout.account, priority=30),
         Program(
             "api",
-            (*python, *uvicorn, f"--host={settings.listen_address}", f"--port={settings.api_port}"),
+            (*python, "uvicorn", "api.main:create_app", *served, f"--port={settings.api_port}"),
+            CHECKOUT,
+            layout.account,
+            priority=40,
+        ),
+        Program(
+            "public",
+            (*python, "uvicorn", "api.public.main:create_app", *served, f"--port={settings.public_port}"),
             CHECKOUT,
             layout.account,
             priority=40,

@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 from loadtest.processes import BenchError, Tree
 from loadtest.tally import Run
 from nac.cells import service as cells
+from nac.certificates.signing import Signing
 from nac.db import PlatformScope, make_engine, require_current_schema, session_scope
 from nac.ids import CellId, TenantId
 from nac.journal.reader import JournalReader, Position
 from nac.models import AccountingLog, AuthLog, JournalPosition
 from nac.models.log import ACCOUNTING_LOG_ID
-from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings, SettingsError, load_settings
 
 STREAMS = ("auth", "acct")
@@ -34,7 +34,8 @@ class Installation:
         self.engine = make_engine(settings.database_url, application_name="admit-bench")
         self.owner = make_engine(settings.database_owner_url, application_name="admit-bench", pool_size=1)
         require_current_schema(self.engine)
-        self.sealer = Sealer(MasterKeyFile(settings.master_key_file))
+        self.signing = Signing.from_settings(settings)
+        self.sealer = self.signing.sealer
         self.cell_id = self._find_cell()
         self._journals = {stream: JournalReader(settings.cell_dir / "journal" / stream) for stream in STREAMS}
 

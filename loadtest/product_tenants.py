@@ -80,7 +80,7 @@ class BenchTenants:
         installation = self._installation
         with session_scope(PlatformScope(), engine=self._engine) as session:
             row = provision_tenant(
-                session, actor=ACTOR, slug=tenant.slug, msp_id=_msp(session), sealer=installation.sealer
+                session, actor=ACTOR, slug=tenant.slug, msp_id=_msp(session), signing=installation.signing
             )
             self._fill(session, row.id, tenant.endpoints)
             issued = [self._issue(session, row.id, f"{tenant.slug}-device-{number}") for number in range(clients)]
@@ -169,7 +169,7 @@ class BenchTenants:
             tenant_id=tenant_id,
             profile="eap-client-device",
             common_name=name,
-            sealer=self._installation.sealer,
+            signing=self._installation.signing,
             now=utc_now(),
         )
         files = pem_files(issued)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.ids import MspId
 from nac.models import Tenant
-from nac.secrets import Sealer
 from nac.tenants import service as tenants
 
 
@@ -18,7 +18,7 @@ def provision_tenant(
     actor: str,
     slug: str,
     msp_id: MspId,
-    sealer: Sealer,
+    signing: Signing,
     name: str = "",
     server_names: Sequence[str] = (),
 ) -> Tenant:
@@ -28,6 +28,6 @@ def provision_tenant(
     """
     tenant = tenants.create_tenant(session, actor=actor, slug=slug, msp_id=msp_id, name=name)
     create_tenant_authorities(
-        session, actor=actor, tenant_id=tenant.id, sealer=sealer, now=utc_now(), server_names=server_names
+        session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now(), server_names=server_names
     )
     return tenant

@@ -40,7 +40,10 @@ class Settings:
     reject_delay_seconds: float
     # Where identity sources may be.
     source_reach: Reach
+    # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int
+    # Where devices reach `public_port`, without a slash at the end; every certificate names it.
+    public_url: str
     # Whether `up` shows the demo.
     demo: bool
 
@@ -50,9 +53,28 @@ class Settings:
         return range(self.cell_first_port, self.cell_first_port + 2 * self.cell_slots)
 
     @property
+    def http_ports(self) -> range:
+        return range(self.api_port, self.api_port + 3)
+
+    @property
+    def public_port(self) -> int:
+        """TCP, plain HTTP: status and authorities of certificates, SCEP. Nothing of the API answers here."""
+        return self.api_port + 1
+
+    @property
+    def enrolment_port(self) -> int:
+        """TCP, HTTPS: enrolment over secure transport."""
+        return self.api_port + 2
+
+    @property
     def verifier_port(self) -> int:
         """UDP on loopback, where radiusd asks about passwords; the one before it is for its status."""
         return self.cell_ports.stop + 1
+
+
+def url_host(address: str) -> str:
+    """The address as it stands in a URL (RFC 3986 3.2.2)."""
+    return f"[{address}]" if ":" in address else address
 
 
 class SettingsError(Exception):
@@ -145,6 +167,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     reader = _Reader(os.environ if environment is None else environment, {"VAR_DIR", *required})
     var_dir = reader.folder("VAR_DIR", Path("/nonexistent"))
     cell_name = reader.text("CELL_NAME", "cell-1", r"[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
+    api_port = reader.number("API_PORT", 8460, 1, 65533)
+    listen_address = reader.address("LISTEN_ADDRESS", "127.0.0.1")
     settings = Settings(
         var_dir=var_dir,
         database_url=reader.url("DATABASE_URL", "postgresql"),
@@ -153,7 +177,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         database_worker_url=reader.url("DATABASE_WORKER_URL", "postgresql"),
         redis_url=reader.url("REDIS_URL", "redis", "rediss", "unix"),
         master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
-        listen_address=reader.address("LISTEN_ADDRESS", "127.0.0.1"),
+        listen_address=listen_address,
         cell_name=cell_name,
         # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
         cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),
@@ -167,7 +191,9 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         # radiusd's own limit for reject_delay is 10 s.
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
         source_reach=reader.reach("SOURCE_NETWORKS"),
-        api_port=reader.number("API_PORT", 8460, 1, 65535),
+        api_port=api_port,
+        public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
+        or f"http://{url_host(listen_address)}:{api_port + 1}",
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     if settings.verifier_port > 65535:

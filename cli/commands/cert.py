@@ -119,7 +119,7 @@ def issue(
                     common_name=name,
                     sans=names,
                     public_key=request.public_key if request else None,
-                    sealer=domain.sealer,
+                    signing=domain.signing,
                     now=utc_now(),
                 )
             row = _row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex()))
@@ -142,7 +142,7 @@ def _issue_server(
         actor=domain.actor,
         tenant_id=tenant_id,
         dns_names=[name, *(item.value for item in sans)],
-        sealer=domain.sealer,
+        signing=domain.signing,
         now=utc_now(),
     )
     return certificates.with_chain(session, server, None)

@@ -59,7 +59,7 @@ def create(slug: str, name: str, msp: str | None, as_json: bool) -> None:
     domain = Domain()
     with domain.platform() as session:
         tenant = provision_tenant(
-            session, actor=domain.actor, slug=slug, name=name, msp_id=_find_msp(session, msp), sealer=domain.sealer
+            session, actor=domain.actor, slug=slug, name=name, msp_id=_find_msp(session, msp), signing=domain.signing
         )
         row = _full_row(domain, session, tenant)
         xact = cells.current_xact(session)

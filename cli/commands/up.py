@@ -6,12 +6,13 @@ from cli import startup
 from cli.install import ensure_packages
 from cli.layout import make_layout, require_writable, var_dir
 from cli.progress import Progress
+from nac.settings import url_host
 
 
 @click.command()
 @click.option("--listen", metavar="ADDRESS", help="Address that RADIUS and the API listen on [127.0.0.1 at first].")
 @click.option("--first-port", metavar="PORT", help="First of the cell's UDP ports [18120 at first].")
-@click.option("--api-port", metavar="PORT", help="TCP port of the API [8460 at first].")
+@click.option("--api-port", metavar="PORT", help="First of the API's three TCP ports [8460 at first].")
 @click.option("--no-install", is_flag=True, help="Only name the packages that are missing.")
 @click.option(
     "--demo/--no-demo", default=None, help="Whether to make the demo tenants and show the board [--demo at first]."
@@ -46,7 +47,8 @@ def command(
     progress.note(
         f"RADIUS: UDP {settings.listen_address}, ports {settings.cell_ports.start} to {settings.cell_ports[-1]}"
     )
-    progress.note(f"API: http://{_for_url(settings.listen_address)}:{settings.api_port}/")
+    progress.note(f"API: http://{url_host(settings.listen_address)}:{settings.api_port}/")
+    progress.note(f"Public: {settings.public_url}/")
     if settings.demo:
         _show_demo(started, progress)
 
@@ -60,7 +62,3 @@ def _show_demo(started: startup.Started, progress: Progress) -> None:
         progress.note("This is the board as it was: nothing had to be started. Run it again: ./admit demo")
     else:
         show_new()
-
-
-def _for_url(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from cli.demo.files import Writer
 from nac.certificates import service as certificates
 from nac.certificates.errors import CertificateNotFound
+from nac.certificates.signing import Signing
 from nac.ids import TenantId
 from nac.models import Certificate
-from nac.secrets import Sealer
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
 from pki.issuing import Issuer, issue, issue_root
@@ -72,7 +72,7 @@ class Issuance:
     slug: str
     folder: Path
     actor: str
-    sealer: Sealer
+    signing: Signing
     now: datetime
 
     def credential(self, plan: Plan) -> Credential:
@@ -121,7 +121,7 @@ class Issuance:
             reservation,
             actor=self.actor,
             public_key=key.public_key(),
-            sealer=self.sealer,
+            signing=self.signing,
             now=self.now,
         )
         if plan.revoked:

@@ -124,7 +124,7 @@ def _ensure_tenant(domain: Domain, slug: str) -> None:
                 slug=slug,
                 name=slug.title(),
                 msp_id=msp_id,
-                sealer=domain.sealer,
+                signing=domain.signing,
                 server_names=[server_name(slug)],
             )
 
@@ -145,7 +145,7 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
         staff_password = tenantry.ensure_user(STAFF_USER, [policy.STAFF], folder, writer)
         guest_password = tenantry.ensure_user(GUEST_USER, [], folder, writer)
         tenantry.ensure_policy()
-        issuance = Issuance(session, tenant_id, slug, folder, domain.actor, domain.sealer, now)
+        issuance = Issuance(session, tenant_id, slug, folder, domain.actor, domain.signing, now)
         for plan in PLANS:
             tenantry.changed |= issuance.ensure(plan, writer)
         tenant = DemoTenant(

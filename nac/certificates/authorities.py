@@ -16,10 +16,10 @@ from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, refusals
 from nac.certificates.issuing import issue_server
+from nac.certificates.signing import Signing
 from nac.errors import AlreadyExists, NotFound
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-from nac.secrets import Sealer
 from pki.issuing import Issuer, issue, issue_root, key_identifier
 from pki.keys import PrivateKey, generate_key, key_pem
 from pki.names import subject_name
@@ -47,7 +47,7 @@ def create_tenant_authorities(
     *,
     actor: str,
     tenant_id: TenantId,
-    sealer: Sealer,
+    signing: Signing,
     now: datetime,
     name: str = "",
     server_names: Sequence[str] = (),
@@ -66,7 +66,7 @@ def create_tenant_authorities(
     # A cell tells "another tenant's authority" by name alone, so no two authorities may share one, ever.
     unique = f"{tenant.slug[:_SLUG_CHARACTERS]}-{secrets.token_hex(4)}"
     with refusals():
-        root, issuing = _make_authorities(session, tenant_id, organisation, unique, sealer, now)
+        root, issuing = _make_authorities(session, tenant_id, organisation, unique, signing, now)
     for authority in (root, issuing):
         audit.append(
             session,
@@ -77,12 +77,12 @@ def create_tenant_authorities(
             after={"kind": authority.kind, "subject": authority.subject, "not_after": authority.not_after.isoformat()},
         )
     names = tuple(server_names) or (f"radius.{tenant.slug}.admit.example",)
-    server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, sealer=sealer, now=now)
+    server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return TenantAuthorities(root, issuing, server)
 
 
 def _make_authorities(
-    session: Session, tenant_id: TenantId, organisation: str, unique: str, sealer: Sealer, now: datetime
+    session: Session, tenant_id: TenantId, organisation: str, unique: str, signing: Signing, now: datetime
 ) -> tuple[CertificateAuthority, CertificateAuthority]:
     root_key, issuing_key = generate_key(PROFILES["root"].key), generate_key(PROFILES["issuing"].key)
     root = issue_root(
@@ -100,9 +100,16 @@ def _make_authorities(
         now=now,
         serial=random_serial(),
     )
-    root_row = _add(session, tenant_id, "root", f"{organisation} Root CA", root, root_key, sealer, issuer_id=None)
+    root_row = _add(session, tenant_id, "root", f"{organisation} Root CA", root, root_key, signing, issuer_id=None)
     issuing_row = _add(
-        session, tenant_id, "issuing", f"{organisation} Issuing CA", issuing, issuing_key, sealer, issuer_id=root_row.id
+        session,
+        tenant_id,
+        "issuing",
+        f"{organisation} Issuing CA",
+        issuing,
+        issuing_key,
+        signing,
+        issuer_id=root_row.id,
     )
     return root_row, issuing_row
 
@@ -114,7 +121,7 @@ def _add(
     name: str,
     certificate: x509.Certificate,
     key: PrivateKey,
-    sealer: Sealer,
+    signing: Signing,
     *,
     issuer_id: UUID | None,
 ) -> CertificateAuthority:
@@ -126,7 +133,7 @@ def _add(
         name=name,
         subject=subject_line(certificate),
         certificate_der=certificate.public_bytes(Encoding.DER),
-        key_sealed=sealer.seal(key_pem(key), f"authority:{authority_id}"),
+        key_sealed=signing.sealer.seal(key_pem(key), f"authority:{authority_id}"),
         key_id=key_identifier(certificate),
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,

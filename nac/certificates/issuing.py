@@ -19,10 +19,10 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
+from nac.certificates.signing import Signing
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-from nac.secrets import Sealer
 from pki.issuing import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, load_key
 from pki.names import San, common_name_of, san, subject_name
@@ -102,7 +102,7 @@ def reserve(
 
 
 def sign(
-    session: Session, reservation: Reservation, *, actor: str, public_key: PublicKey, sealer: Sealer, now: datetime
+    session: Session, reservation: Reservation, *, actor: str, public_key: PublicKey, signing: Signing, now: datetime
 ) -> Certificate:
     """Sign what was reserved; once only."""
     row = repository.get_by_serial(session, reservation.tenant_id, reservation.serial, lock=True)
@@ -113,7 +113,7 @@ def sign(
     authority = repository.get_authority(session, reservation.tenant_id, row.authority_id)
     if authority is None or authority.key_sealed is None or authority.status != "active":
         raise AuthorityNotFound("The authority no longer signs.", place="authority", remedy="Reserve again.")
-    key = load_key(sealer.open(authority.key_sealed, f"authority:{authority.id}"))
+    key = load_key(signing.sealer.open(authority.key_sealed, f"authority:{authority.id}"))
     with refusals():
         certificate = issue(
             PROFILES[reservation.profile],
@@ -142,7 +142,7 @@ def issue_client(
     common_name: str,
     sans: Iterable[San] = (),
     public_key: PublicKey | None = None,
-    sealer: Sealer,
+    signing: Signing,
     now: datetime,
     not_before: datetime | None = None,
     not_after: datetime | None = None,
@@ -169,12 +169,12 @@ def issue_client(
         endpoint_id=endpoint_id,
         user_id=user_id,
     )
-    row = sign(session, reservation, actor=actor, public_key=public_key, sealer=sealer, now=now)
+    row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
     return with_chain(session, row, key)
 
 
 def issue_server(
-    session: Session, *, actor: str, tenant_id: TenantId, dns_names: Sequence[str], sealer: Sealer, now: datetime
+    session: Session, *, actor: str, tenant_id: TenantId, dns_names: Sequence[str], signing: Signing, now: datetime
 ) -> Certificate:
     """An EAP server certificate; its key stays here, sealed, for the cell, which presents the newest valid one."""
     with refusals():
@@ -185,8 +185,8 @@ def issue_server(
     reservation = reserve(
         session, tenant_id=tenant_id, profile=SERVER_PROFILE, common_name=common_name, sans=sans, now=now
     )
-    row = sign(session, reservation, actor=actor, public_key=key.public_key(), sealer=sealer, now=now)
-    row.key_sealed = sealer.seal(key_pem(key), f"certificate:{row.id}")
+    row = sign(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
+    row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
     session.flush()
     return row
 

@@ -1,6 +1,7 @@
-"""Scopes: whose rows a transaction may see. The settings are what the policies of migration 0001 read."""
+"""Scopes: whose rows a transaction may see. The settings are what policies of the migrations read."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from nac.ids import CellId, MspId, TenantId
 
@@ -35,4 +36,14 @@ class CellScope:
         return {"admit.cell_id": str(self.cell_id)}
 
 
-Scope = TenantScope | MspScope | PlatformScope | CellScope
+@dataclass(frozen=True, slots=True)
+class AuthorityScope:
+    """Of a certificate authority that somebody named: its row and those of what it issued, to read."""
+
+    authority_id: UUID
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.authority_id": str(self.authority_id)}
+
+
+Scope = TenantScope | MspScope | PlatformScope | CellScope | AuthorityScope

@@ -1,47 +1,8 @@
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.orm import Session
 
-from nac.certificates.authorities import TenantAuthorities, create_tenant_authorities
-from nac.certificates.service import IssuedCertificate, issue_client
-from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
-from nac.ids import TenantId
-from nac.secrets import RawKey, Sealer
-from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-
-SEALER = Sealer(RawKey(bytes(range(32))))
-
-
-@dataclass(frozen=True)
-class Certified:
-    """A tenant with its authorities."""
-
-    tenant_id: TenantId
-    authorities: TenantAuthorities
-    now: datetime
-
-    def issue(self, session: Session, **changes: Any) -> IssuedCertificate:
-        arguments: dict[str, Any] = {
-            "actor": ACTOR,
-            "tenant_id": self.tenant_id,
-            "profile": "eap-client-device",
-            "common_name": "laptop 1",
-            "sealer": SEALER,
-            "now": self.now,
-        }
-        return issue_client(session, **arguments | changes)
-
-
-def certify(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> Certified:
-    now = utc_now()
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        made = create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant_id, sealer=SEALER, now=now, **changes)
-    return Certified(tenant_id, made, now)
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import Platform, make_platform, make_tenant
 
 
 @pytest.fixture

@@ -1,19 +1,19 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
 from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.errors import AuthorityNotFound, CertificateRefused
 from nac.certificates.service import list_authorities, pem_files, require_authority, with_chain
 from nac.clock import utc_now
-from nac.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.db import AuthorityScope, CellScope, PlatformScope, TenantScope, session_scope
 from nac.errors import AlreadyExists, ScopeViolation
 from nac.models import AuditEntry, Certificate, CertificateAuthority
 from nac.tenants.service import create_tenant
 from pki.names import sans_of
 from pki.openssl_names import issuer_line
-from tests.certificates.conftest import SEALER, Certified, certify
+from tests.factories.certificates import SEALER, SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import verify
 
@@ -128,6 +128,17 @@ def test_cell_reads_the_server_key_but_no_authority_key(
 def test_platform_scope_creates_for_a_tenant_it_entered(app_engine: Engine, platform: Platform) -> None:
     with session_scope(PlatformScope(), engine=app_engine) as session:
         tenant = create_tenant(session, actor=ACTOR, slug="alpha", msp_id=platform.msp_id)
-        create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant.id, sealer=SEALER, now=utc_now())
+        create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant.id, signing=SIGNING, now=utc_now())
     with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
         assert {row.kind for row in session.scalars(select(CertificateAuthority))} == {"root", "issuing"}
+
+
+def test_authority_scope_sees_that_authority_and_what_it_issued_and_changes_neither(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+):
+    issuing = alpha.authorities.issuing
+    with session_scope(AuthorityScope(issuing.id), engine=app_engine) as session:
+        assert session.scalars(select(CertificateAuthority.id)).all() == [issuing.id]
+        assert session.scalars(select(Certificate.authority_id).distinct()).all() == [issuing.id]
+        changed = session.execute(update(CertificateAuthority).values(status="revoked"))
+        assert changed.rowcount == 0

@@ -1,4 +1,5 @@
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -16,7 +17,7 @@ from nac.models import AuditEntry, Certificate
 from nac.secrets import RawKey, SealedForAnotherKey, Sealer
 from pki.keys import generate_key, same_public_key
 from pki.names import San, sans_of
-from tests.certificates.conftest import SEALER, Certified
+from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import openssl, verify
 
@@ -89,7 +90,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
         assert (row.status, row.certificate_der) == ("intended", None)
     key = generate_key()
     with session_scope(scope, engine=app_engine) as session:
-        row = sign(session, reserved, actor=ACTOR, public_key=key.public_key(), sealer=SEALER, now=alpha.now)
+        row = sign(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
         assert row.certificate_der is not None
         certificate = x509.load_der_x509_certificate(row.certificate_der)
         assert sans_of(certificate) == (San("uri", "urn:x:1"),)
@@ -98,7 +99,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
         session_scope(scope, engine=app_engine) as session,
         pytest.raises(CertificateStatusConflict, match="signed already"),
     ):
-        sign(session, reserved, actor=ACTOR, public_key=key.public_key(), sealer=SEALER, now=alpha.now)
+        sign(session, reserved, actor=ACTOR, public_key=key.public_key(), signing=SIGNING, now=alpha.now)
 
 
 def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, alpha: Certified) -> None:
@@ -108,7 +109,7 @@ def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, a
         reserved = reserve(session, now=alpha.now, **arguments)  # type: ignore[arg-type]
         session.rollback()
     with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="never reserved"):
-        sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), sealer=SEALER, now=alpha.now)
+        sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now)
 
 
 def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> None:
@@ -143,7 +144,7 @@ def test_wrong_master_key_signs_nothing(app_engine: Engine, alpha: Certified) ->
         pytest.raises(SealedForAnotherKey),
         session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session,
     ):
-        alpha.issue(session, sealer=Sealer(RawKey(bytes(32))))
+        alpha.issue(session, signing=replace(SIGNING, sealer=Sealer(RawKey(bytes(32)))))
 
 
 def test_certificate_belongs_to_an_endpoint_of_its_own_tenant_alone(

@@ -18,7 +18,7 @@ from nac.certificates.service import (
 from nac.db import TenantScope, session_scope
 from nac.errors import InvalidInput
 from nac.models import AuditEntry, Certificate, ReplicaChange
-from tests.certificates.conftest import Certified
+from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 
 Act = Callable[[str], Certificate]

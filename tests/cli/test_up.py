@@ -65,7 +65,9 @@ def free_ports() -> tuple[int, int]:
         first = random.randrange(20000, 30000, 2 * SLOTS)
         api = random.randrange(30000, 32000)
         cell = range(first, first + 2 * SLOTS)
-        taken = first_taken("127.0.0.1", cell, socket.SOCK_DGRAM) or first_taken("127.0.0.1", [api], socket.SOCK_STREAM)
+        taken = first_taken("127.0.0.1", cell, socket.SOCK_DGRAM) or first_taken(
+            "127.0.0.1", range(api, api + 3), socket.SOCK_STREAM
+        )
         if not taken:
             return first, api
 
@@ -122,7 +124,7 @@ def test_link_to_the_command_serves(tmp_path: Path):
 
 def test_first_start_makes_every_process_healthy(up: Installation):
     rows = up.processes()
-    assert list(rows) == ["postgres", "redis", "agent", "api", "worker"]
+    assert list(rows) == ["postgres", "redis", "agent", "api", "public", "worker"]
     assert {row["state"] for row in rows.values()} == {"running"}
     assert {row["complaint"] for row in rows.values()} == {""}
 

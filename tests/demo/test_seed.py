@@ -149,7 +149,7 @@ def test_policy_that_a_person_has_published_stays(domain: Domain) -> None:
 def test_tenant_of_the_same_name_elsewhere_is_left_alone(domain: Domain) -> None:
     with domain.platform() as session:
         other = msps.create_msp(session, actor="test", slug="other")
-        provision_tenant(session, actor="test", slug="alpha", msp_id=other.id, sealer=domain.sealer)
+        provision_tenant(session, actor="test", slug="alpha", msp_id=other.id, signing=domain.signing)
     with pytest.raises(Refused, match="another MSP"):
         seed(domain)
     with domain.platform() as session:
@@ -171,7 +171,7 @@ def test_tenants_removed_are_made_anew_whatever_became_of_them(domain: Domain) -
 def test_removal_leaves_a_tenant_of_the_same_name_elsewhere_alone(domain: Domain) -> None:
     with domain.platform() as session:
         msp_id = msps.create_msp(session, actor=domain.actor, slug="other", name="Other").id
-        provision_tenant(session, actor=domain.actor, slug="alpha", msp_id=msp_id, sealer=domain.sealer)
+        provision_tenant(session, actor=domain.actor, slug="alpha", msp_id=msp_id, signing=domain.signing)
     remove_tenants(domain)
     with domain.platform() as session:
         assert tenants.require_by_slug(session, slug="alpha").msp_id == msp_id

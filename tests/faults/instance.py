@@ -29,7 +29,7 @@ from nac.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
 from tests.waiting import until
 
-PROCESSES = ("postgres", "redis", "agent", "api", "worker")
+PROCESSES = ("postgres", "redis", "agent", "api", "public", "worker")
 SLOTS = 10
 _LOOPBACK = "127.0.0.1"
 # Below the kernel's ephemeral ports (ip(7)), from which the other tests' free ports come.
@@ -247,11 +247,12 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _free_ports(count: int) -> tuple[int, int]:
-    """The first of `count` UDP ports in a row, and a TCP port."""
+    """The first of `count` UDP ports in a row, and of three TCP ports."""
     random = SystemRandom()
     for _ in range(100):
         first = random.randrange(_PORTS.start, _PORTS.stop - count)
-        wanted = [(socket.SOCK_DGRAM, first + place) for place in range(count)] + [(socket.SOCK_STREAM, first)]
+        wanted = [(socket.SOCK_DGRAM, first + place) for place in range(count)]
+        wanted += [(socket.SOCK_STREAM, first + place) for place in range(3)]
         if _all_free(wanted):
             return first, first
     raise AssertionError("no free ports")

@@ -89,7 +89,7 @@ class Office:
         installation = instance.installation
         with session_scope(PlatformScope(), engine=installation.engine) as session:
             msp = msps.create_msp(session, actor=ACTOR, slug="wired", name="Wired")
-            tenant = provision_tenant(session, actor=ACTOR, slug="office", msp_id=msp.id, sealer=installation.sealer)
+            tenant = provision_tenant(session, actor=ACTOR, slug="office", msp_id=msp.id, signing=installation.signing)
             self.tenant_id = tenant.id
             slot = cells.require_slot(session, tenant_id=tenant.id)
             secret = Secret(installation.sealer.open(slot.secret_sealed, cells.secret_context(slot)))
@@ -130,7 +130,7 @@ class Office:
                 tenant_id=self.tenant_id,
                 profile="eap-client-device",
                 common_name=name,
-                sealer=self._instance.installation.sealer,
+                signing=self._instance.installation.signing,
                 now=utc_now(),
             )
             xact = cells.current_xact(session)

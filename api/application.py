@@ -1,0 +1,36 @@
+"""What the applications of this package have in common: database, Redis, errors, probes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+
+from api import health
+from api.errors import install_error_handlers
+from nac.db import make_engine, use_engine
+from nac.settings import Settings
+
+
+def make_application(settings: Settings, *routers: APIRouter, title: str, name: str, described: bool = True) -> FastAPI:
+    """`name` is how PostgreSQL sees it; `described`: whether /openapi.json tells what there is."""
+    engine = make_engine(settings.database_url, application_name=name)
+    client = health.connect_redis(settings.redis_url)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        use_engine(engine)
+        yield
+        use_engine(None)
+        engine.dispose()
+        client.close()
+
+    # The interactive pages load scripts from other sites.
+    pages = {"docs_url": None, "redoc_url": None} | ({} if described else {"openapi_url": None})
+    app = FastAPI(title=title, lifespan=lifespan, **pages)  # type: ignore[arg-type]
+    app.state.settings = settings
+    app.state.engine = engine
+    app.state.redis = client
+    install_error_handlers(app)
+    for router in (health.router, *routers):
+        app.include_router(router)
+    return app

@@ -1,0 +1,22 @@
+"""What anybody may know of a tenant's authorities. In AuthorityScope: who asks names an authority, no tenant."""
+
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.certificates.errors import AuthorityNotFound
+from nac.models import CertificateAuthority
+
+
+def authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
+    """DER. Raises AuthorityNotFound."""
+    query = select(CertificateAuthority.certificate_der).where(CertificateAuthority.id == authority_id)
+    der = session.scalar(query)
+    if der is None:
+        raise AuthorityNotFound("There is no such certificate authority.", place="authority")
+    return der
+
+
+def authority_url(public_url: str, authority_id: UUID) -> str:
+    return f"{public_url}/ca/{authority_id}.cer"
