@@ -5,6 +5,7 @@ from typing import NamedTuple, Self
 from uuid import UUID
 
 from nac.certificates.errors import AuthorityKeyAway, refusals
+from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings
@@ -13,6 +14,7 @@ from pki.keys import KeyKind, PrivateKey, generate_key, key_pem, load_key
 
 class AuthorityKey(NamedTuple):
     key: PrivateKey
+    store: KeyStoreName
     # What the authority's row keeps, to find the key again.
     sealed: bytes
 
@@ -29,10 +31,10 @@ class Signing:
         """Raises KeyFileRefused."""
         return cls(Sealer(MasterKeyFile(settings.master_key_file)), settings.public_url)
 
-    def new_authority_key(self, kind: KeyKind, *, authority_id: UUID) -> AuthorityKey:
+    def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
         """A new key for the authority that will have this id."""
         key = generate_key(kind)
-        return AuthorityKey(key, self.sealer.seal(key_pem(key), _context(authority_id)))
+        return AuthorityKey(key, "sealed", self.sealer.seal(key_pem(key), _context(authority_id)))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
         """Raises AuthorityKeyAway where the key is not kept here."""
