@@ -14,8 +14,8 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from cli.demo.tools import Server
-from nac.certificates.signing import Signing
 from nac.cells import service as cells
+from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
