@@ -11,6 +11,7 @@ from nac.settings import Settings, load_settings
 from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
 
 JOBS = (
+    "worker.jobs.certificates",
     "worker.jobs.endpoints",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
@@ -21,6 +22,8 @@ JOBS = (
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
 AT_START = (
     "worker.heartbeat",
+    "certificates.renew",
+    "certificates.warn",
     "endpoints.expire",
     "logs.ensure_partitions",
     "replica.prune_changes",
@@ -58,6 +61,8 @@ def make_app(settings: Settings) -> Celery:
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
             },
+            "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
+            "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
             "endpoints.enrich": {
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,

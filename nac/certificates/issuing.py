@@ -8,7 +8,7 @@ return must leave the process only after the commit.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from cryptography import x509
@@ -32,6 +32,7 @@ from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
+CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 SERVER_PROFILE = "eap-server"
 
 

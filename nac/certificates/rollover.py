@@ -4,7 +4,7 @@ In two steps, so that the edge may commit in between: `plan_rollover` records wh
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -21,12 +21,15 @@ from nac.certificates.hierarchy import (
     sign_root,
     unique_number,
 )
-from nac.certificates.issuing import SERVER_PROFILE, issue_server
+from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
+from nac.certificates.profiles import require_profile
 from nac.certificates.signing import Signing
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.names import sans_of
+
+_GAIN_LEAST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +131,16 @@ def _succeed_server(
         return None
     names = [item.value for item in sans_of(x509.load_der_x509_certificate(present.certificate_der))]
     return issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+
+
+def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
+    """Whether the issuing authority ends so soon that certificates of clients are cut short by it.
+
+    Not where a successor would end as soon, with the root.
+    """
+    issuing = repository.active_issuing(session, tenant_id)
+    root = repository.newest_root(session, tenant_id)
+    if issuing is None or root is None or root.not_after <= issuing.not_after + _GAIN_LEAST:
+        return False
+    longest = max(require_profile(session, tenant_id, name).validity for name in CLIENT_PROFILES)
+    return issuing.not_after - now < longest

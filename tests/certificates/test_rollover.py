@@ -66,8 +66,10 @@ def test_new_root_is_certified_by_the_old_one(app_engine: Engine, alpha: Certifi
         statuses = {row.id: row.status for row in list_authorities(session, tenant_id=alpha.tenant_id)}
     old = alpha.authorities
     assert statuses == {
-        **{old.root.id: "retired", old.issuing.id: "retired"},
-        **{done.root.id: "active", done.issuing.id: "active"},
+        old.root.id: "retired",
+        old.issuing.id: "retired",
+        done.root.id: "active",
+        done.issuing.id: "active",
     }
     assert done.root.cross_der is not None
     assert _verifies(tmp_path, files, done.root)
@@ -117,9 +119,7 @@ def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engi
 def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
-        session.execute(
-            update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None)
-        )
+        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
     with session_scope(scope, engine=app_engine) as session, pytest.raises(AuthorityKeyAway, match="Root CA is not"):
         rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
     with session_scope(scope, engine=app_engine) as session:
@@ -171,7 +171,11 @@ def test_short_lived_server_certificate_is_renewed_in_its_last_third(app_engine:
     tenant_id = make_tenant(app_engine, platform, "short").id
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         profiles.set_profile(
-            session, actor=ACTOR, tenant_id=tenant_id, name="eap-server", choice={"validity_days": 30, "key": "rsa-2048"}
+            session,
+            actor=ACTOR,
+            tenant_id=tenant_id,
+            name="eap-server",
+            choice={"validity_days": 30, "key": "rsa-2048"},
         )
     short = certify(app_engine, tenant_id)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
