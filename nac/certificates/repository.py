@@ -21,11 +21,15 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, status: str, after_serial: bytes, limit: int
+    session: Session, tenant_id: TenantId, *, status: str, profile: str, name: str, after_serial: bytes, limit: int
 ) -> Sequence[Certificate]:
     query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial > after_serial)
     if status:
         query = query.where(Certificate.status == status)
+    if profile:
+        query = query.where(Certificate.profile == profile)
+    if name:
+        query = query.where(Certificate.common_name.startswith(name, autoescape=True))
     return session.scalars(query.order_by(Certificate.serial).limit(limit)).all()
 
 
