@@ -158,10 +158,6 @@ def issue_client(
 
     `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future.
     """
-    key = None
-    if public_key is None:
-        key = generate_key(require_profile(session, tenant_id, profile).key)
-        public_key = key.public_key()
     reservation = reserve(
         session,
         tenant_id=tenant_id,
@@ -174,6 +170,10 @@ def issue_client(
         endpoint_id=endpoint_id,
         user_id=user_id,
     )
+    key = None
+    if public_key is None:
+        key = generate_key(reservation.rules.key)
+        public_key = key.public_key()
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
     return with_chain(session, row, key)
 

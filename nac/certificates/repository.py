@@ -53,10 +53,9 @@ def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthorit
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    query = select(CertificateAuthority).where(
-        CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == authority_id
-    )
-    return session.scalar(query)
+    """Without a query where the session has read it before."""
+    authority = session.get(CertificateAuthority, authority_id)
+    return authority if authority is not None and authority.tenant_id == tenant_id else None
 
 
 def lock_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent | None:
