@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
+from nac.certificates.public import locations
 from nac.certificates.signing import Signing
 from nac.errors import Conflict
 from nac.ids import TenantId
@@ -123,6 +124,7 @@ def sign(
             issuer=Issuer(x509.load_der_x509_certificate(authority.certificate_der), key),
             now=now,
             serial=int.from_bytes(reservation.serial),
+            locations=locations(signing.public_url, authority.id),
             not_before=reservation.not_before,
             not_after=reservation.not_after,
         )
