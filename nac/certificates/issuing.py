@@ -25,7 +25,7 @@ from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.issuing import Issuer, check_sans, issue, plan_validity
-from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, load_key
+from pki.keys import PrivateKey, PublicKey, generate_key, key_pem
 from pki.names import San, common_name_of, san, subject_name
 from pki.openssl_names import one_line
 from pki.profiles import PROFILES
@@ -114,7 +114,7 @@ def sign(
     authority = repository.get_authority(session, reservation.tenant_id, row.authority_id)
     if authority is None or authority.key_sealed is None or authority.status != "active":
         raise AuthorityNotFound("The authority no longer signs.", place="authority", remedy="Reserve again.")
-    key = load_key(signing.sealer.open(authority.key_sealed, f"authority:{authority.id}"))
+    key = signing.authority_key(authority)
     with refusals():
         certificate = issue(
             PROFILES[reservation.profile],

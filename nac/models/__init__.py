@@ -2,7 +2,13 @@
 
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
-from nac.models.certificate import Certificate, CertificateAuthority
+from nac.models.certificate import (
+    AuthorityIntent,
+    Certificate,
+    CertificateAuthority,
+    CertificateSettings,
+    ExpiryWarning,
+)
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -26,9 +32,11 @@ __all__ = [
     "AccountingLog",
     "AuditEntry",
     "AuthLog",
+    "AuthorityIntent",
     "Cell",
     "Certificate",
     "CertificateAuthority",
+    "CertificateSettings",
     "Dictionary",
     "Endpoint",
     "EndpointEvidence",
@@ -36,6 +44,7 @@ __all__ = [
     "EndpointGroupMember",
     "EndpointSighting",
     "EndpointWork",
+    "ExpiryWarning",
     "IdentitySource",
     "JournalPosition",
     "Msp",
