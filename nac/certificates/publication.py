@@ -20,7 +20,7 @@ from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, refusals
 from nac.certificates.public import locations
 from nac.certificates.signing import Signing
-from nac.certificates.status import CHANNEL
+from nac.certificates.status import CHANNEL, revocation
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from pki.crl import make_crl
@@ -193,7 +193,7 @@ class _Publishing:
             query = query.where(or_(row.not_after >= last_scheduled, row.revoked_at >= last_scheduled))
         for serial, at, reason in self._session.execute(query):
             assert at is not None
-            yield serial, Revoked(at, reason)
+            yield serial, revocation(at, reason)
         for serial, status in authorities_below(self._session, self._authority.id).items():
             if isinstance(status, Revoked):
                 yield serial, status
@@ -228,7 +228,7 @@ def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revok
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
         # When and why may not be known of an old one: then it never was to be relied on.
-        found[serial] = Revoked(at or not_before, reason or "cACompromise") if status == "revoked" else None
+        found[serial] = revocation(at or not_before, reason) if status == "revoked" else None
     return found
 
 
