@@ -40,6 +40,7 @@ NEEDED_BY_TESTS = (
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "fills it"),
     Package("gnutls-bin", "asks for the status of certificates, for tests"),
+    Package("softhsm2", "a PKCS#11 token in software, for tests of key stores"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
