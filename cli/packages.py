@@ -29,6 +29,7 @@ NEEDED = (
     Package("hostapd", "a switch port with 802.1X, for tests", unit="hostapd.service"),
     Package("wpasupplicant", "the device at that port, for tests", unit="wpa_supplicant.service"),
     Package("iproute2", "the cable between them, for tests"),
+    Package("openssl", "asks for the status of certificates, for demo and tests"),
     Package("postgresql-15", "the database; a private cluster, never the system's"),
     Package("redis-server", "broker of the worker's jobs", unit="redis-server.service"),
     Package("libjemalloc2", "the memory allocator that radiusd is run with"),
