@@ -8,7 +8,7 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
-from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
+from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS, PUBLISH_INTERVAL_SECONDS
 
 JOBS = (
     "worker.jobs.certificates",
@@ -17,6 +17,7 @@ JOBS = (
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
+    "worker.jobs.succession",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
@@ -63,6 +64,11 @@ def make_app(settings: Settings) -> Celery:
             },
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
+            "certificates.publish": {
+                "task": "certificates.publish",
+                "schedule": PUBLISH_INTERVAL_SECONDS,
+                "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
+            },
             "endpoints.enrich": {
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,

@@ -17,6 +17,10 @@ class AuthorityKeyAway(Conflict):
     """The private key of a certificate authority is not kept here."""
 
 
+class ListNotFound(NotFound):
+    """The authority publishes no list of revoked certificates."""
+
+
 class KeyStoreRefused(AdmitError):
     """The place of authorities' keys is not configured as it must be."""
 

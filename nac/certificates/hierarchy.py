@@ -18,6 +18,7 @@ from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateStatusConflict, refusals
 from nac.certificates.profiles import require_profile, tenant_settings
+from nac.certificates.public import locations
 from nac.certificates.signing import AuthorityKey, Signing
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, CertificateAuthority
@@ -97,6 +98,7 @@ def sign_issuing(
             issuer=issuer_of(root, signing),
             now=now,
             serial=reservation.serial,
+            locations=locations(signing.public_url, root.id),
         )
     intent.signed_at = now
     return _add(session, actor, reservation, certificate, issuer_id=root.id)
@@ -124,6 +126,7 @@ def cross_sign(
             issuer=issuer_of(old, signing),
             now=now,
             serial=serial,
+            locations=locations(signing.public_url, old.id),
         )
     new.cross_der = crossed.public_bytes(Encoding.DER)
     intent.signed_at = now

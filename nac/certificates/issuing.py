@@ -20,6 +20,7 @@ from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
 from nac.certificates.profiles import require_profile
+from nac.certificates.public import locations
 from nac.certificates.signing import Signing
 from nac.errors import Conflict
 from nac.ids import TenantId
@@ -84,7 +85,7 @@ def reserve(
     rules = require_profile(session, tenant_id, profile)
     issuer = x509.load_der_x509_certificate(authority.certificate_der)
     with refusals():
-        subject = subject_name(common_name, organisation=_organisation(issuer))
+        subject = subject_name(common_name, organisation=organisation_of(issuer))
         checked = check_sans(rules, sans)
         validity = plan_validity(rules, issuer=issuer, now=now, not_before=not_before, not_after=not_after)
     serial = serial_bytes(random_serial())
@@ -128,6 +129,7 @@ def sign(
             issuer=Issuer(x509.load_der_x509_certificate(authority.certificate_der), key),
             now=now,
             serial=int.from_bytes(reservation.serial),
+            locations=locations(signing.public_url, authority.id),
             not_before=reservation.not_before,
             not_after=reservation.not_after,
         )
@@ -255,7 +257,7 @@ def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthor
     return authority
 
 
-def _organisation(issuer: x509.Certificate) -> str:
+def organisation_of(issuer: x509.Certificate) -> str:
     values = issuer.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(values[0].value) if values else ""
 

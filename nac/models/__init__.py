@@ -9,6 +9,7 @@ from nac.models.certificate import (
     CertificateSettings,
     ExpiryWarning,
 )
+from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -49,6 +50,7 @@ __all__ = [
     "JournalPosition",
     "Msp",
     "Nas",
+    "OcspSignerRow",
     "Policy",
     "PolicyHits",
     "PolicyVersion",
@@ -56,6 +58,8 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
+    "RevocationList",
+    "RevocationWork",
     "Site",
     "Slot",
     "Tenant",

@@ -34,6 +34,9 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     not_before: Mapped[datetime]
     not_after: Mapped[datetime]
     issuer_id: Mapped[UUID | None]
+    revoked_at: Mapped[datetime | None]
+    # A name of pki.revocation.REASONS, "" while it is not revoked.
+    revocation_reason: Mapped[str] = mapped_column(default="")
     # sealed | pkcs11
     key_store: Mapped[str] = mapped_column(default="sealed")
     # This root's name and key, certified by the root before it (RFC 4210 4.4, "new with old").
@@ -52,6 +55,8 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             ["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="SET NULL (endpoint_id)"
         ),
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="SET NULL (user_id)"),
+        Index("ix_certificates_authority_id_serial", "authority_id", "serial"),
+        Index("ix_certificates_revoked", "authority_id", postgresql_where=text("status IN ('suspended', 'revoked')")),
         Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
         Index(
             "ix_certificates_tenant_id_common_name",
@@ -61,7 +66,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
         ),
     )
 
-    authority_id: Mapped[UUID] = mapped_column(index=True)
+    authority_id: Mapped[UUID]
     # Big-endian, without leading zero bytes.
     serial: Mapped[bytes]
     profile: Mapped[str]

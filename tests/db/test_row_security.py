@@ -28,7 +28,10 @@ LOGS = {
     "policy_hits",
 }
 # No cell's business.
-NOT_FOR_CELLS = {"authority_intents", "certificate_settings", "expiry_warnings"}
+NOT_FOR_CELLS = {
+    *("authority_intents", "certificate_settings", "expiry_warnings"),
+    *("ocsp_signers", "revocation_lists", "revocation_work"),
+}
 
 
 @dataclass(frozen=True)
