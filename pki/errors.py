@@ -35,8 +35,20 @@ class ValidityNotAllowed(PkiError):
     """A validity period is empty, too long, or outlives its issuer."""
 
 
+class OcspRequestMalformed(PkiError):
+    """These bytes are no OCSP request, or one that goes beyond the bounds."""
+
+
 class BundleNotAllowed(PkiError):
     """A PKCS#12 file cannot be made from these parts."""
+
+
+class TokenRefused(PkiError):
+    """A PKCS#11 token, its module or its PIN cannot be used as it is configured."""
+
+
+class TokenUnavailable(PkiError):
+    """A PKCS#11 token is away or out of order; it may come back."""
 
 
 class DerDamaged(PkiError):

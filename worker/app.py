@@ -8,19 +8,23 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
-from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
+from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS, PUBLISH_INTERVAL_SECONDS
 
 JOBS = (
+    "worker.jobs.certificates",
     "worker.jobs.endpoints",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
+    "worker.jobs.succession",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
 AT_START = (
     "worker.heartbeat",
+    "certificates.renew",
+    "certificates.warn",
     "endpoints.expire",
     "logs.ensure_partitions",
     "replica.prune_changes",
@@ -57,6 +61,13 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": HEARTBEAT_INTERVAL_SECONDS,
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
+            },
+            "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
+            "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
+            "certificates.publish": {
+                "task": "certificates.publish",
+                "schedule": PUBLISH_INTERVAL_SECONDS,
+                "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
             },
             "endpoints.enrich": {
                 "task": "endpoints.enrich",

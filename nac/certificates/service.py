@@ -13,6 +13,7 @@ from nac.certificates.authorities import create_tenant_authorities, list_authori
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
 from nac.certificates.export import pem_files, pkcs12_file
 from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
+from nac.certificates.status import status_changed
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -35,6 +36,7 @@ __all__ = [
     "reserve",
     "revoke",
     "sign",
+    "status_changed",
     "suspend",
     "with_chain",
 ]
@@ -94,11 +96,20 @@ def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str) -> 
 
 
 def list_certificates(
-    session: Session, *, tenant_id: TenantId, status: str = "", after_serial: str = "", limit: int = 1000
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    status: str = "",
+    profile: str = "",
+    name: str = "",
+    after_serial: str = "",
+    limit: int = 1000,
 ) -> Sequence[Certificate]:
-    """By serial number; page on with the last one's."""
+    """By serial number; page on with the last one's. `name` is the beginning of the common name."""
     after = parse_serial(after_serial) if after_serial else b""
-    return repository.list_page(session, tenant_id, status=status, after_serial=after, limit=limit)
+    return repository.list_page(
+        session, tenant_id, status=status, profile=profile, name=name, after_serial=after, limit=limit
+    )
 
 
 def parse_serial(text: str) -> bytes:
@@ -136,7 +147,7 @@ def _change(
 ) -> Certificate:
     before = {"status": row.status, "reason": row.revocation_reason}
     row.status, row.revocation_reason, row.revoked_at = status, reason, since
-    session.flush()
+    status_changed(session, row)
     audit.append(
         session,
         actor=actor,
