@@ -8,7 +8,7 @@ return must leave the process only after the commit.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from cryptography import x509
@@ -33,6 +33,7 @@ from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
+CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 SERVER_PROFILE = "eap-server"
 
 
@@ -159,10 +160,6 @@ def issue_client(
 
     `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future.
     """
-    key = None
-    if public_key is None:
-        key = generate_key(require_profile(session, tenant_id, profile).key)
-        public_key = key.public_key()
     reservation = reserve(
         session,
         tenant_id=tenant_id,
@@ -175,6 +172,10 @@ def issue_client(
         endpoint_id=endpoint_id,
         user_id=user_id,
     )
+    key = None
+    if public_key is None:
+        key = generate_key(reservation.rules.key)
+        public_key = key.public_key()
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
     return with_chain(session, row, key)
 
