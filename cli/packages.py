@@ -39,6 +39,8 @@ NEEDED_BY_TESTS = (
     *NEEDED,
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "fills it"),
+    Package("strongswan-pki", "a strict client of EST, for tests"),
+    Package("libstrongswan-extra-plugins", "what it speaks HTTPS with"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")
