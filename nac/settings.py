@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 PREFIX = "ADMIT_"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,13 @@ class Settings:
     def enrolment_port(self) -> int:
         """TCP, HTTPS: enrolment over secure transport."""
         return self.api_port + 2
+
+    @property
+    def link_url(self) -> str:
+        """Where links to certificates lead: they carry keys, so over plain HTTP within this machine alone."""
+        parts = urlsplit(self.public_url)
+        plain = parts.scheme == "http" and parts.hostname not in _LOOPBACK
+        return self.enrolment_url if plain else self.public_url
 
     @property
     def verifier_port(self) -> int:

@@ -11,8 +11,12 @@ _EAP_TLS = 13
 _PREFIX = "admit"
 
 
-def mobileconfig(network: Network, *, identity: bytes | None = None, password: str = "", name: str = "") -> bytes:
+def mobileconfig(
+    network: Network, *, identity: bytes | None = None, password: str = "", name: str = "", connect: bool = True
+) -> bytes:
     """The network and its roots; with `identity` (PKCS#12 under `password`) also the device's certificate `name`.
+
+    Without `connect` no network is set up, the roots and the certificate are installed alone.
 
     A profile that holds an identity is as secret as the key in it. Without one, the device management that deploys
     the profile adds it.
@@ -32,7 +36,8 @@ def mobileconfig(network: Network, *, identity: bytes | None = None, password: s
         "TLSMinimumVersion": "1.2",
         "TLSMaximumVersion": "1.3",
     }
-    payloads.append((_wifi(network) if network.ssid else _wired(network)) | link)
+    if connect:
+        payloads.append((_wifi(network) if network.ssid else _wired(network)) | link)
     profile = _payload(network, "Configuration", "profile", network.title) | {
         "PayloadOrganization": network.organisation,
         "PayloadDescription": f"Connects to {network.title} with a certificate.",

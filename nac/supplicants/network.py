@@ -40,9 +40,7 @@ class Network:
 
 
 def require_network(network: Network) -> Network:
-    octets = network.ssid.encode()
-    if len(octets) > _SSID_OCTETS or not (network.ssid.isprintable() or not network.ssid):
-        raise InvalidNetwork(f"{network.ssid!r} is no SSID.", place="ssid", remedy="Use up to 32 printable octets.")
+    require_ssid(network.ssid)
     if not network.anchors or not network.server_names:
         raise InvalidNetwork(
             "The tenant has no root or no server certificate that devices could check.",
@@ -50,6 +48,13 @@ def require_network(network: Network) -> Network:
             remedy="See ./admit ca list and ./admit cert list.",
         )
     return network
+
+
+def require_ssid(ssid: str) -> str:
+    """ "" stands for no Wi-Fi network."""
+    if len(ssid.encode()) > _SSID_OCTETS or not ssid.isprintable():
+        raise InvalidNetwork(f"{ssid!r} is no SSID.", place="ssid", remedy="Use up to 32 printable octets.")
+    return ssid
 
 
 @dataclass(frozen=True, slots=True)
