@@ -26,7 +26,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.signing = Signing.from_settings(settings)
     app.state.guess_limiter = GuessLimiter()
     if settings.link_url == settings.enrolment_url:
-        links.include(app, settings)
+        links.include(app, app.state.signing)
     app.add_exception_handler(AdmitError, _in_words)
     return app
 

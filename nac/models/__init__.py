@@ -2,7 +2,14 @@
 
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
-from nac.models.certificate import Certificate, CertificateAuthority
+from nac.models.certificate import (
+    AuthorityIntent,
+    Certificate,
+    CertificateAuthority,
+    CertificateSettings,
+    ExpiryWarning,
+)
+from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -27,9 +34,11 @@ __all__ = [
     "AccountingLog",
     "AuditEntry",
     "AuthLog",
+    "AuthorityIntent",
     "Cell",
     "Certificate",
     "CertificateAuthority",
+    "CertificateSettings",
     "Dictionary",
     "Endpoint",
     "EndpointEvidence",
@@ -38,10 +47,12 @@ __all__ = [
     "EndpointSighting",
     "EndpointWork",
     "EnrolmentSecret",
+    "ExpiryWarning",
     "IdentitySource",
     "JournalPosition",
     "Msp",
     "Nas",
+    "OcspSignerRow",
     "Policy",
     "PolicyHits",
     "PolicyVersion",
@@ -49,6 +60,8 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
+    "RevocationList",
+    "RevocationWork",
     "Site",
     "Slot",
     "Tenant",
