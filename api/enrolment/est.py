@@ -60,7 +60,7 @@ def csr_attributes(slug: str, request: Request) -> Response:
 def enrol(slug: str, request: Request, body: Body) -> Response:
     """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
     tenant_id = tenant_by_slug(slug)
-    name, secret = _credentials(request)
+    name, secret = credentials(request)
     with redeeming(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, redeemed):
         issued = enrolling.enrol(
             session,
@@ -97,7 +97,7 @@ def renew(slug: str, request: Request, body: Body) -> Response:
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 
 
-def _credentials(request: Request) -> tuple[str, str]:
+def credentials(request: Request) -> tuple[str, str]:
     """(name, secret) of HTTP basic authentication (RFC 7617). Raises SecretNeeded."""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic" or len(encoded) > _MOST_CREDENTIAL_OCTETS:
