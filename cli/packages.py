@@ -42,6 +42,11 @@ NEEDED_BY_TESTS = (
     Package("ldap-utils", "fills it"),
     Package("gnutls-bin", "asks for the status of certificates, for tests"),
     Package("softhsm2", "a PKCS#11 token in software, for tests of key stores"),
+    Package("strongswan-pki", "a strict client of EST and SCEP, for tests"),
+    Package("libstrongswan-extra-plugins", "what it speaks HTTP with"),
+    Package("libstrongswan-standard-plugins", "its cryptography"),
+    Package("curl", "a client of EST, for tests"),
+    Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

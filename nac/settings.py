@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 from nac.identities.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,11 @@ class Settings:
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
     public_url: str
+    # Where devices reach `enrolment_port`, without a slash at the end.
+    enrolment_url: str
+    # PEM: the certificate with its chain, and the key, that `enrolment_port` shows.
+    enrolment_certificate_file: Path
+    enrolment_key_file: Path
     # Of one address to `public_port`; 0 for no limit.
     public_requests_per_second: int
     # Addresses and networks, comma-separated, whose X-Forwarded-For is believed.
@@ -75,6 +82,13 @@ class Settings:
     def enrolment_port(self) -> int:
         """TCP, HTTPS: enrolment over secure transport."""
         return self.api_port + 2
+
+    @property
+    def link_url(self) -> str:
+        """Where links to certificates lead: they carry keys, so over plain HTTP within this machine alone."""
+        parts = urlsplit(self.public_url)
+        plain = parts.scheme == "http" and parts.hostname not in _LOOPBACK
+        return self.enrolment_url if plain else self.public_url
 
     @property
     def verifier_port(self) -> int:
@@ -218,6 +232,10 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         api_port=api_port,
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
+        enrolment_url=reader.url("ENROLMENT_URL", "https").rstrip("/")
+        or f"https://{url_host(listen_address)}:{api_port + 2}",
+        enrolment_certificate_file=reader.folder("ENROLMENT_CERTIFICATE_FILE", var_dir / "keys" / "enrolment.pem"),
+        enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
         trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),

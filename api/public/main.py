@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI
 
+from api import links
 from api.application import make_application
 from api.public import authorities, crl
 from api.public.limits import RateLimit
@@ -17,8 +18,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(
         settings, authorities.router, crl.router, title="Admit, public", name="admit-public", described=False
     )
-    responder = Responder(app.state.engine, Signing.from_settings(settings).sealer)
+    signing = Signing.from_settings(settings)
+    responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder))
     app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
+    if settings.link_url == settings.public_url:
+        links.include(app, signing)
     return app

@@ -18,6 +18,7 @@ from nac.models.endpoint import (
     EndpointSighting,
     EndpointWork,
 )
+from nac.models.enrolment import EnrolmentSecret
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -45,6 +46,7 @@ __all__ = [
     "EndpointGroupMember",
     "EndpointSighting",
     "EndpointWork",
+    "EnrolmentSecret",
     "ExpiryWarning",
     "IdentitySource",
     "JournalPosition",
