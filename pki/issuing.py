@@ -134,6 +134,8 @@ def _builder(
     if profile.extended_key_usage:
         usages = [EXTENDED_KEY_USAGES[usage] for usage in profile.extended_key_usage]
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    if profile.ocsp_no_check:
+        builder = builder.add_extension(x509.OCSPNoCheck(), critical=False)
     names = general_names(check_sans(profile, sans))
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
