@@ -1,5 +1,6 @@
 """Key pairs: which are made, which are accepted, and with which hash they sign."""
 
+import hashlib
 from typing import Literal
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -82,6 +83,11 @@ def load_key(data: bytes) -> PrivateKey:
 
 def same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
     return _spki(one) == _spki(other)
+
+
+def public_key_digest(key: PublicKeyTypes) -> bytes:
+    """SHA-256 of the SubjectPublicKeyInfo: the same for the same key in whatever file."""
+    return hashlib.sha256(_spki(key)).digest()
 
 
 def _spki(key: PublicKeyTypes) -> bytes:

@@ -21,6 +21,10 @@ class CertificateStatusConflict(Conflict):
     """The certificate's status does not allow this."""
 
 
+class DuplicateKey(Conflict):
+    """The key is in another certificate already."""
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
     """Errors of `pki` leave as errors of the domain."""

@@ -18,13 +18,19 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
+from nac.certificates.errors import (
+    AuthorityNotFound,
+    CertificateNotFound,
+    CertificateStatusConflict,
+    DuplicateKey,
+    refusals,
+)
 from nac.certificates.signing import Signing
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.issuing import Issuer, check_sans, issue, plan_validity
-from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, load_key
+from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, load_key, public_key_digest
 from pki.names import San, common_name_of, san, subject_name
 from pki.openssl_names import one_line
 from pki.profiles import PROFILES
@@ -127,6 +133,7 @@ def sign(
             not_after=reservation.not_after,
         )
     row.certificate_der = certificate.public_bytes(Encoding.DER)
+    row.public_key_sha256 = public_key_digest(public_key)
     row.status = "valid"
     session.flush()
     _audit_issue(session, actor, row, reservation.sans)
@@ -142,6 +149,7 @@ def issue_client(
     common_name: str,
     sans: Iterable[San] = (),
     public_key: PublicKey | None = None,
+    renews: Certificate | None = None,
     signing: Signing,
     now: datetime,
     not_before: datetime | None = None,
@@ -151,12 +159,15 @@ def issue_client(
 ) -> IssuedCertificate:
     """A client certificate for a key from a signing request, or for a new key, which is returned and not kept.
 
-    `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future.
+    `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future. Raises
+    DuplicateKey for a key that was certified before, unless in the very certificate that this one `renews`.
     """
     key = None
     if public_key is None:
         key = generate_key(PROFILES[profile].key)
         public_key = key.public_key()
+    else:
+        _require_new_key(session, tenant_id, public_key_digest(public_key), renews)
     reservation = reserve(
         session,
         tenant_id=tenant_id,
@@ -171,6 +182,14 @@ def issue_client(
     )
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
     return with_chain(session, row, key)
+
+
+def _require_new_key(session: Session, tenant_id: TenantId, digest: bytes, renews: Certificate | None) -> None:
+    """A key that two devices hold tells neither of them from the other."""
+    if renews is not None and renews.public_key_sha256 == digest:
+        return
+    if repository.is_certified(session, tenant_id, digest):
+        raise DuplicateKey("This key is in another certificate already.", place="key", remedy="Make a new key.")
 
 
 def issue_server(

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -18,6 +18,15 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
     if lock:
         query = query.with_for_update().execution_options(populate_existing=True)
     return session.scalar(query)
+
+
+def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
+    """Whether a certificate holds this key. Until the transaction ends, nobody else asks for the same key."""
+    session.execute(select(func.pg_advisory_xact_lock(int.from_bytes(public_key_sha256[:8], signed=True))))
+    query = select(Certificate.id).where(
+        Certificate.tenant_id == tenant_id, Certificate.public_key_sha256 == public_key_sha256
+    )
+    return session.scalar(query.limit(1)) is not None
 
 
 def list_page(

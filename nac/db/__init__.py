@@ -3,12 +3,13 @@
 from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
 from nac.db.schema import require_current_schema, upgrade_schema
-from nac.db.scope import AuthorityScope, CellScope, MspScope, PlatformScope, Scope, TenantScope
+from nac.db.scope import AuthorityScope, CellScope, EnrolmentScope, MspScope, PlatformScope, Scope, TenantScope
 from nac.db.session import enter_tenant, session_scope
 
 __all__ = [
     "AuthorityScope",
     "CellScope",
+    "EnrolmentScope",
     "MspScope",
     "PlatformScope",
     "Scope",

@@ -46,4 +46,14 @@ class AuthorityScope:
         return {"admit.authority_id": str(self.authority_id)}
 
 
-Scope = TenantScope | MspScope | PlatformScope | CellScope | AuthorityScope
+@dataclass(frozen=True, slots=True)
+class EnrolmentScope:
+    """Of an enrolment secret that somebody named by its public id: its row, to read."""
+
+    public_id: str
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.enrolment_id": self.public_id}
+
+
+Scope = TenantScope | MspScope | PlatformScope | CellScope | AuthorityScope | EnrolmentScope

@@ -11,6 +11,7 @@ from nac.models.endpoint import (
     EndpointSighting,
     EndpointWork,
 )
+from nac.models.enrolment import EnrolmentSecret
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -36,6 +37,7 @@ __all__ = [
     "EndpointGroupMember",
     "EndpointSighting",
     "EndpointWork",
+    "EnrolmentSecret",
     "IdentitySource",
     "JournalPosition",
     "Msp",

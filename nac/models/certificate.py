@@ -39,6 +39,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     __table_args__ = (
         UniqueConstraint("tenant_id", "serial"),
         UniqueConstraint("tenant_id", "id"),
+        Index("ix_certificates_tenant_id_public_key_sha256", "tenant_id", "public_key_sha256"),
         ForeignKeyConstraint(
             ["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"]
         ),
@@ -56,6 +57,8 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     subject: Mapped[str]
     # None until signed: the row is written before the signature.
     certificate_der: Mapped[bytes | None]
+    # Of its SubjectPublicKeyInfo; None until signed.
+    public_key_sha256: Mapped[bytes | None]
     key_sealed: Mapped[bytes | None]
     # intended | valid | suspended | revoked
     status: Mapped[str] = mapped_column(default="intended")

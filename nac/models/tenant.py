@@ -35,6 +35,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
     # Publishing a policy replays the requests of so many days first; None does not.
     replay_days: Mapped[int | None]
+    # Whether a renewed certificate may hold the key of the one before it.
+    renewal_keeps_key: Mapped[bool] = mapped_column(default=False)
     # As nac.methods names them.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
     tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))

@@ -16,6 +16,7 @@ _BY_NAME: dict[str, Any] = {
     "certificates.status": "intended",
     "endpoints.status": "active",
     "policy_versions.status": "draft",
+    "enrolment_secrets.kind": "est",
     "identity_sources.name": "corp",
     "identity_sources.kind": "ldap",
 }

@@ -1,0 +1,167 @@
+"""From a signing request to a certificate: with a secret that was redeemed, or with the certificate that it renews."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import cast
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository as certificates
+from nac.certificates.issuing import ClientProfile, IssuedCertificate, issue_client
+from nac.certificates.signing import Signing
+from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
+from nac.enrolment.service import PROFILE_NAMES, is_barred
+from nac.ids import TenantId
+from nac.models import Certificate, EnrolmentSecret, Tenant
+from pki.keys import public_key_digest
+from pki.names import San, parse_san, sans_of
+from pki.requests import SigningRequest
+from pki.serials import serial_bytes
+
+
+def enrol(
+    session: Session,
+    *,
+    actor: str,
+    secret: EnrolmentSecret,
+    request: SigningRequest | None,
+    signing: Signing,
+    now: datetime,
+) -> IssuedCertificate:
+    """What the redeemed `secret` is good for; without a request for a key made here, which is returned and not kept.
+
+    Raises NameRefused, DuplicateKey, CertificateRefused.
+    """
+    common_name, sans = agreed_names(secret, request)
+    issued = issue_client(
+        session,
+        actor=actor,
+        tenant_id=secret.tenant_id,
+        profile=cast(ClientProfile, secret.profile),
+        common_name=common_name,
+        sans=sans,
+        public_key=request.public_key if request else None,
+        signing=signing,
+        now=now,
+        endpoint_id=secret.endpoint_id,
+        user_id=secret.user_id,
+    )
+    audit.append(
+        session,
+        actor=actor,
+        action="enrolment-secret.redeem",
+        target=secret.public_id,
+        tenant_id=secret.tenant_id,
+        after={"serial": issued.serial.hex(), "uses": secret.uses, "owner": secret.owner},
+    )
+    return issued
+
+
+def agreed_names(secret: EnrolmentSecret, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
+    """The names that the certificate gets: those that the secret is bound to, and of the request only if to none."""
+    bound = tuple(map(parse_san, secret.sans))
+    proposed = request.common_name if request else ""
+    if secret.common_name is None and not bound:
+        sans = request.sans if request else ()
+        common_name = proposed or next((item.value for item in sans), "")
+        if not common_name:
+            raise NameRefused("The request names nobody.", place="subject", remedy="Put a common name into it.")
+        return common_name, sans
+    common_name = secret.common_name or proposed or bound[0].value
+    if proposed not in ("", common_name):
+        raise NameRefused(
+            f"The common name is {proposed!r}, but the secret is for {common_name!r} alone.",
+            place="subject",
+            remedy="Ask with that name, or with none.",
+        )
+    _require_among(bound, request.sans if request else ())
+    return common_name, bound
+
+
+def _require_among(bound: Iterable[San], proposed: Iterable[San]) -> None:
+    allowed = [str(item).lower() for item in bound]
+    if foreign := [str(item) for item in proposed if str(item).lower() not in allowed]:
+        raise NameRefused(
+            f"The secret is not for {', '.join(foreign)}.",
+            place="subjectAltName",
+            remedy=f"It is for {', '.join(allowed) or 'no alternative names'}; leave the others out.",
+        )
+
+
+def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Certificate, now: datetime) -> Certificate:
+    """The row of the certificate that a peer proved to hold the key of, if it may be renewed.
+
+    It is one of this tenant's only if it is, byte for byte, one that was issued here: no name or key identifier of an
+    issuer is believed. Raises RenewalRefused.
+    """
+    row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
+    if row is None or row.certificate_der != shown.public_bytes(Encoding.DER):
+        raise RenewalRefused("The certificate was not issued here.", place="certificate")
+    tenant = session.get(Tenant, tenant_id)
+    if tenant is None or tenant.status != "active" or is_barred(session, tenant_id, row.endpoint_id, row.user_id):
+        raise RenewalRefused("Its holder may not have a certificate now.", place="certificate")
+    if row.status != "valid":
+        raise RenewalRefused(f"The certificate is {row.status}.", place="certificate")
+    if not row.not_before <= now <= row.not_after:
+        raise RenewalRefused(
+            "The certificate has expired or is not valid yet.",
+            place="certificate",
+            remedy="Enrol anew, with a secret of your administrator.",
+        )
+    if row.profile not in PROFILE_NAMES:
+        raise RenewalRefused("A certificate of this kind is not renewed by who holds it.", place="certificate")
+    return row
+
+
+def renew(
+    session: Session, *, actor: str, old: Certificate, request: SigningRequest, signing: Signing, now: datetime
+) -> IssuedCertificate:
+    """A certificate with the profile, subject and alternative names of `old` (RFC 7030 4.2.2), which stays as it is.
+
+    `old` comes from `require_renewable`. The key must be another one unless the tenant's policy lets it stay.
+    """
+    assert old.certificate_der is not None
+    tenant = session.get(Tenant, old.tenant_id)
+    if public_key_digest(request.public_key) == old.public_key_sha256 and not (tenant and tenant.renewal_keeps_key):
+        raise RenewalKeepsKey(
+            "The request holds the key of the certificate that it renews.", place="key", remedy="Make a new key."
+        )
+    sans = sans_of(x509.load_der_x509_certificate(old.certificate_der))
+    if request.common_name not in ("", old.common_name):
+        raise NameRefused(
+            f"The common name is {request.common_name!r}, but the certificate's is {old.common_name!r}.",
+            place="subject",
+            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
+        )
+    if request.sans and set(request.sans) != set(sans):
+        raise NameRefused(
+            "The alternative names are not those of the certificate.",
+            place="subjectAltName",
+            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
+        )
+    issued = issue_client(
+        session,
+        actor=actor,
+        tenant_id=old.tenant_id,
+        profile=cast(ClientProfile, old.profile),
+        common_name=old.common_name,
+        sans=sans,
+        public_key=request.public_key,
+        renews=old,
+        signing=signing,
+        now=now,
+        endpoint_id=old.endpoint_id,
+        user_id=old.user_id,
+    )
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.renew",
+        target=old.serial.hex(),
+        tenant_id=old.tenant_id,
+        after={"serial": issued.serial.hex()},
+    )
+    return issued

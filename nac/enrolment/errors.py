@@ -1,0 +1,46 @@
+from typing import Literal
+
+from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound
+
+Why = Literal["unknown", "wrong-secret", "wrong-kind", "used", "expired", "revoked", "tenant-inactive", "holder-barred"]
+
+
+class InvalidEnrolmentSecret(InvalidInput):
+    """An enrolment secret cannot be made as asked for."""
+
+
+class EnrolmentSecretNotFound(NotFound):
+    """There is no such enrolment secret."""
+
+
+class SecretRefused(AdmitError):
+    """The secret is not accepted."""
+
+    status = 401
+
+    def __init__(self, why: Why) -> None:
+        """`why` is for the audit log: whoever guesses learns nothing from it."""
+        self.why: Why = why
+        super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new one.")
+
+
+class TooManyGuesses(AdmitError):
+    """Too many secrets were refused from this address."""
+
+    status = 429
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__("Too many secrets were refused from this address.", remedy="Wait some minutes.")
+
+
+class NameRefused(InvalidInput):
+    """The request names somebody whom it may not name."""
+
+
+class RenewalRefused(Forbidden):
+    """The certificate cannot be renewed."""
+
+
+class RenewalKeepsKey(Conflict):
+    """A renewal needs a new key."""

@@ -1,0 +1,61 @@
+"""Who guesses secrets is left without an answer for a while. In memory: a restart forgives, and no more is lost."""
+
+import ipaddress
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from nac.enrolment.errors import TooManyGuesses
+from nac.ids import TenantId
+
+_MOST_GUESSES = 10
+_WINDOW_SECONDS = 600
+_MOST_SOURCES = 10_000
+# A household or company has at least this much of IPv6 (RFC 6177): addresses within it are one source.
+_IPV6_PREFIX = 64
+
+
+class GuessLimiter:
+    """Counts refusals by tenant and source; of very many sources it forgets those that were silent longest."""
+
+    def __init__(self, *, most: int = _MOST_GUESSES, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        # When the window began, and the refusals in it.
+        self._counts: OrderedDict[tuple[TenantId, str], tuple[float, int]] = OrderedDict()
+
+    def require(self, tenant_id: TenantId, address: str) -> None:
+        """Raise TooManyGuesses where so many were refused that this one is not even looked at."""
+        with self._lock:
+            began, count = self._counts.get((tenant_id, source_of(address)), (0.0, 0))
+            left = began + _WINDOW_SECONDS - self._clock()
+            if count >= self._most and left > 0:
+                raise TooManyGuesses(math.ceil(left))
+
+    def note(self, tenant_id: TenantId, address: str) -> None:
+        """A refusal."""
+        key = (tenant_id, source_of(address))
+        now = self._clock()
+        with self._lock:
+            began, count = self._counts.pop(key, (now, 0))
+            if now - began >= _WINDOW_SECONDS:
+                began, count = now, 0
+            self._counts[key] = (began, count + 1)
+            if len(self._counts) > _MOST_SOURCES:
+                self._counts.popitem(last=False)
+
+
+def source_of(address: str) -> str:
+    """The network that counts as one; the text itself where it is no address."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False).network_address)
+    return str(found)

@@ -1,0 +1,43 @@
+from collections.abc import Sequence
+
+from sqlalchemy import Select, or_, select
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import Endpoint, EnrolmentSecret, User
+
+
+def lock_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
+    """By public id or by the administrator's name. One at a time redeems it: the next one waits and sees it used."""
+    query = _by_name(tenant_id, name).with_for_update().execution_options(populate_existing=True)
+    return session.scalar(query.limit(1))
+
+
+def get_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
+    return session.scalar(_by_name(tenant_id, name).limit(1))
+
+
+def get_by_public_id(session: Session, public_id: str) -> EnrolmentSecret | None:
+    """In EnrolmentScope, which knows no tenant."""
+    return session.scalar(select(EnrolmentSecret).where(EnrolmentSecret.public_id == public_id))
+
+
+def list_page(session: Session, tenant_id: TenantId, *, after_public_id: str, limit: int) -> Sequence[EnrolmentSecret]:
+    secret = EnrolmentSecret
+    query = select(secret).where(secret.tenant_id == tenant_id, secret.public_id > after_public_id)
+    return session.scalars(query.order_by(secret.public_id).limit(limit)).all()
+
+
+def get_endpoint(session: Session, tenant_id: TenantId, endpoint_id: object) -> Endpoint | None:
+    return session.scalar(select(Endpoint).where(Endpoint.tenant_id == tenant_id, Endpoint.id == endpoint_id))
+
+
+def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | None:
+    return session.scalar(select(User).where(User.tenant_id == tenant_id, User.id == user_id))
+
+
+def _by_name(tenant_id: TenantId, name: str) -> Select[EnrolmentSecret]:
+    secret = EnrolmentSecret
+    query = select(secret).where(secret.tenant_id == tenant_id, or_(secret.public_id == name, secret.name == name))
+    # A public id is nobody's to choose; a name that looks like one comes second.
+    return query.order_by((secret.public_id == name).desc())

@@ -1,0 +1,244 @@
+"""Enrolment secrets of a tenant: made by an administrator, shown by a device or person, good once or a few times."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import get_args
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates.errors import refusals
+from nac.clock import utc_now
+from nac.endpoints import service as endpoints
+from nac.enrolment import repository
+from nac.enrolment.errors import EnrolmentSecretNotFound, InvalidEnrolmentSecret, SecretRefused, Why
+from nac.enrolment.tokens import Token, is_secret, secret_digest
+from nac.errors import AlreadyExists
+from nac.ids import TenantId
+from nac.models import EnrolmentSecret, Tenant
+from nac.models.enrolment import EnrolmentKind
+from nac.users import service as users
+from nac.validation import require_name, require_slug
+from pki.issuing import check_sans
+from pki.names import parse_san, subject_name
+from pki.profiles import PROFILES
+
+KINDS: tuple[EnrolmentKind, ...] = get_args(EnrolmentKind)
+# Who holds such a certificate keeps its key to itself.
+PROFILE_NAMES = ("eap-client-device", "eap-client-user", "radsec-nas")
+USUAL_LIFE = timedelta(days=7)
+LONGEST_LIFE = timedelta(days=365)
+MOST_USES = 10_000
+_audit: audit.Recorder[EnrolmentSecret] = audit.Recorder("enrolment-secret", lambda secret: secret.public_id)
+_CLAIM_CHARACTERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSecret:
+    """`token` is nowhere else: this is the only time it is seen."""
+
+    row: EnrolmentSecret
+    token: Token = field(repr=False)
+
+
+def create_secret(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    kind: EnrolmentKind,
+    profile: str,
+    now: datetime,
+    name: str | None = None,
+    common_name: str | None = None,
+    sans: Sequence[str] = (),
+    endpoint_mac: str | None = None,
+    user_name: str | None = None,
+    owner: str = "",
+    uses: int = 1,
+    life: timedelta = USUAL_LIFE,
+) -> MadeSecret:
+    """A secret with which a certificate of `profile` is given out `uses` times within `life`.
+
+    With a common name or alternative names (`kind:value`) it is good for these alone; an endpoint or user gives its own
+    where none is said. Without any the asker proposes them. Raises InvalidEnrolmentSecret or CertificateRefused.
+    """
+    _require_limits(kind, profile, uses, life)
+    endpoint_id, user_id = None, None
+    if endpoint_mac is not None:
+        endpoint = endpoints.require_by_mac(session, tenant_id=tenant_id, mac=endpoint_mac)
+        endpoint_id, common_name = endpoint.id, common_name or endpoint.mac
+    if user_name is not None:
+        user = users.require_by_name(session, tenant_id=tenant_id, name=user_name)
+        user_id, common_name = user.id, common_name or user.name
+    with refusals():
+        names = check_sans(PROFILES[profile], map(parse_san, sans)) if sans else ()
+        if common_name is not None:
+            subject_name(common_name)
+    if kind == "link" and common_name is None:
+        raise InvalidEnrolmentSecret(
+            "A link needs a name: who opens it proposes none.", place="common_name", remedy="Give one."
+        )
+    if name is not None:
+        require_slug(name, place="name")
+        if repository.get_by_name(session, tenant_id, name):
+            raise AlreadyExists(f"There is an enrolment secret {name!r} already.", place="name")
+    token = Token.make()
+    row = EnrolmentSecret(
+        tenant_id=tenant_id,
+        public_id=token.public_id,
+        kind=kind,
+        name=name,
+        secret_sha256=secret_digest(token.public_id, token.secret),
+        profile=profile,
+        common_name=common_name,
+        sans=[str(item) for item in names],
+        endpoint_id=endpoint_id,
+        user_id=user_id,
+        owner=require_name(owner, place="owner") if owner else "",
+        most_uses=uses,
+        uses=0,
+        expires_at=now + life,
+        created_by=actor,
+    )
+    session.add(row)
+    session.flush()
+    _audit(session, actor, row, "create", after=describe(row))
+    return MadeSecret(row, token)
+
+
+def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None:
+    for value, choices, place in ((kind, KINDS, "kind"), (profile, PROFILE_NAMES, "profile")):
+        if value not in choices:
+            raise InvalidEnrolmentSecret(f"{value!r} is none.", place=place, remedy=f"Use {', '.join(choices)}.")
+    if not 1 <= uses <= MOST_USES:
+        raise InvalidEnrolmentSecret(f"{uses} uses are not possible.", place="uses", remedy=f"Use 1 to {MOST_USES}.")
+    if not timedelta() < life <= LONGEST_LIFE:
+        raise InvalidEnrolmentSecret(
+            "It cannot live so long, or not at all.", place="life", remedy=f"Use at most {LONGEST_LIFE.days} days."
+        )
+
+
+def redeem(
+    session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
+) -> EnrolmentSecret:
+    """Take one use of the secret whose public id or name is `name`; the row stays locked until the transaction ends.
+
+    So of two at once one wins, and a signing that fails takes nothing, because it takes the transaction with it. Raises
+    SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
+    """
+    row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
+    if why := _objection(session, row, kind, secret, now):
+        raise SecretRefused(why)
+    assert row is not None
+    row.uses += 1
+    row.last_used_at = now
+    session.flush()
+    return row
+
+
+def look_at(
+    session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
+) -> EnrolmentSecret:
+    """As `redeem`, but takes nothing."""
+    row = repository.get_by_name(session, tenant_id, name)
+    if why := _objection(session, row, kind, secret, now):
+        raise SecretRefused(why)
+    assert row is not None
+    return row
+
+
+def _objection(
+    session: Session, row: EnrolmentSecret | None, kind: EnrolmentKind, secret: str, now: datetime
+) -> Why | None:
+    """Why not; what only the right secret may learn comes after it."""
+    if row is None:
+        return "unknown"
+    if not is_secret(row.public_id, secret, row.secret_sha256):
+        return "wrong-secret"
+    if row.kind != kind:
+        return "wrong-kind"
+    if row.revoked_at is not None:
+        return "revoked"
+    if row.uses >= row.most_uses:
+        return "used"
+    if row.expires_at <= now:
+        return "expired"
+    tenant = session.get(Tenant, row.tenant_id)
+    if tenant is None or tenant.status != "active":
+        return "tenant-inactive"
+    return "holder-barred" if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id) else None
+
+
+def is_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
+    """Whether the endpoint is blocked or the user disabled: neither is given a certificate."""
+    endpoint = repository.get_endpoint(session, tenant_id, endpoint_id) if endpoint_id else None
+    user = repository.get_user(session, tenant_id, user_id) if user_id else None
+    return bool((endpoint and endpoint.status == "blocked") or (user and user.disabled))
+
+
+def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str, refused: SecretRefused) -> None:
+    """Into the audit log: what was claimed and why it was refused. The secret that was shown is not kept."""
+    claimed = "".join(character for character in name if character.isprintable())[:_CLAIM_CHARACTERS]
+    audit.append(
+        session,
+        actor=actor,
+        action="enrolment-secret.refuse",
+        target=claimed or "-",
+        tenant_id=tenant_id,
+        after={"why": refused.why},
+    )
+
+
+def tenant_of(session: Session, public_id: str) -> TenantId | None:
+    """Whose secret it is; in EnrolmentScope of `public_id`."""
+    row = repository.get_by_public_id(session, public_id)
+    return row.tenant_id if row else None
+
+
+def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:
+    """It gives out nothing more; what it gave out stays good. Revoking again changes nothing."""
+    row = repository.lock_by_name(session, tenant_id, name)
+    if row is None:
+        raise EnrolmentSecretNotFound(
+            f"There is no enrolment secret {name!r}.", place="name", remedy="They are listed by: ./admit enrol list"
+        )
+    if row.revoked_at is None:
+        row.revoked_at = utc_now()
+        session.flush()
+        _audit(session, actor, row, "revoke", after={"uses": row.uses})
+    return row
+
+
+def list_secrets(
+    session: Session, *, tenant_id: TenantId, after_public_id: str = "", limit: int = 1000
+) -> Sequence[EnrolmentSecret]:
+    """By public id; page on with the last one's."""
+    return repository.list_page(session, tenant_id, after_public_id=after_public_id, limit=limit)
+
+
+def status_of(row: EnrolmentSecret, now: datetime) -> str:
+    """open | used | expired | revoked"""
+    if row.revoked_at is not None:
+        return "revoked"
+    if row.uses >= row.most_uses:
+        return "used"
+    return "expired" if row.expires_at <= now else "open"
+
+
+def describe(row: EnrolmentSecret) -> dict[str, object]:
+    """What may be shown and logged of it."""
+    return {
+        "id": row.public_id,
+        "kind": row.kind,
+        "name": row.name,
+        "profile": row.profile,
+        "common_name": row.common_name,
+        "sans": list(row.sans),
+        "owner": row.owner,
+        "uses": row.uses,
+        "most_uses": row.most_uses,
+        "expires_at": row.expires_at.isoformat(),
+    }

@@ -1,0 +1,51 @@
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import Engine
+
+from nac.db import TenantScope, session_scope
+from nac.enrolment import service as enrolment
+from nac.enrolment.service import MadeSecret
+from pki.keys import PrivateKey
+from pki.requests import SigningRequest, read_signing_request
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+
+
+def request_der(common_name: str = "laptop", *sans: x509.GeneralName, key: PrivateKey | None = None) -> bytes:
+    """A PKCS#10 request; without a common name with an empty subject."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)] if common_name else [])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
+    if sans:
+        builder = builder.add_extension(x509.SubjectAlternativeName(sans), critical=False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def request(*arguments: Any, **named: Any) -> SigningRequest:
+    return read_signing_request(request_der(*arguments, **named))
+
+
+def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> MadeSecret:
+    arguments: dict[str, Any] = {"kind": "est", "profile": "eap-client-device", "now": certified.now}
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        return enrolment.create_secret(session, actor=ACTOR, tenant_id=certified.tenant_id, **arguments | changes)
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+
+
+@pytest.fixture
+def bravo(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)

@@ -1,0 +1,187 @@
+"""From a request to a certificate: which names, which keys, and what a renewal may change."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from sqlalchemy import Engine, func, select
+
+from nac.certificates import service as certificates
+from nac.certificates.errors import CertificateRefused, DuplicateKey
+from nac.certificates.service import IssuedCertificate
+from nac.db import TenantScope, session_scope
+from nac.enrolment import enrolling
+from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
+from nac.enrolment.service import MadeSecret
+from nac.errors import AdmitError
+from nac.models import Certificate, Tenant
+from pki.errors import KeyNotAllowed, RequestNotAllowed
+from pki.names import sans_of
+from pki.requests import SigningRequest, read_signing_request
+from tests.enrolment.conftest import make_secret, request, request_der
+from tests.factories.certificates import SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+
+
+def enrol(app_engine: Engine, of: Certified, secret: MadeSecret, asked: SigningRequest | None) -> IssuedCertificate:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return enrolling.enrol(session, actor=ACTOR, secret=secret.row, request=asked, signing=SIGNING, now=of.now)
+
+
+def renew(
+    app_engine: Engine, of: Certified, shown: x509.Certificate, asked: SigningRequest, **changes: Any
+) -> IssuedCertificate:
+    now = changes.get("now", of.now)
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        old = enrolling.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=now)
+        return enrolling.renew(session, actor=ACTOR, old=old, request=asked, signing=SIGNING, now=now)
+
+
+def count(app_engine: Engine, of: Certified) -> int:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return session.scalar(select(func.count()).select_from(Certificate)) or 0
+
+
+def names(issued: IssuedCertificate) -> tuple[str, list[str]]:
+    return issued.common_name, [str(item) for item in sans_of(issued.certificate)]
+
+
+def dns(*values: str) -> list[x509.GeneralName]:
+    return [x509.DNSName(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("bound", "asked", "expected"),
+    [
+        ({}, ("laptop", "a.example"), ("laptop", ["dns:a.example"])),
+        ({}, ("", "a.example"), ("a.example", ["dns:a.example"])),
+        ({"common_name": "kiosk"}, ("kiosk",), ("kiosk", [])),
+        ({"common_name": "kiosk"}, ("",), ("kiosk", [])),
+        (
+            {"sans": ["dns:a.example", "dns:b.example"]},
+            ("any", "B.example"),
+            ("any", ["dns:a.example", "dns:b.example"]),
+        ),
+        ({"common_name": "kiosk"}, ("laptop",), "is for 'kiosk' alone"),
+        ({"common_name": "kiosk"}, ("kiosk", "a.example"), "not for dns:a.example. It is for no alternative names"),
+        ({"sans": ["dns:a.example"]}, ("x", "a.example", "c.example"), "not for dns:c.example"),
+        ({}, ("",), "names nobody"),
+    ],
+)
+def test_names_are_the_secrets_and_the_requests_only_where_it_is_free(
+    app_engine: Engine, alpha: Certified, bound: dict[str, Any], asked: tuple[str, ...], expected: Any
+) -> None:
+    secret = make_secret(app_engine, alpha, **bound)
+    common_name, *sans = asked
+    if isinstance(expected, str):
+        with pytest.raises(NameRefused, match=expected):
+            enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))
+        # The server's own.
+        assert count(app_engine, alpha) == 1
+    else:
+        assert names(enrol(app_engine, alpha, secret, request(common_name, *dns(*sans)))) == expected
+
+
+def test_name_that_the_profile_does_not_allow_is_refused(app_engine: Engine, alpha: Certified) -> None:
+    secret = make_secret(app_engine, alpha)
+    with pytest.raises(CertificateRefused, match="profile eap-client-device allows these kinds: dns, uri"):
+        enrol(app_engine, alpha, secret, request("laptop", x509.RFC822Name("eve@alpha.example")))
+    assert count(app_engine, alpha) == 1
+
+
+def test_key_is_certified_once_in_a_tenant(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    enrol(app_engine, alpha, make_secret(app_engine, alpha), request("one", key=key))
+    with pytest.raises(DuplicateKey):
+        enrol(app_engine, alpha, make_secret(app_engine, alpha), request("two", key=key))
+    enrol(app_engine, bravo, make_secret(app_engine, bravo), request("three", key=key))
+
+
+def test_weak_key_wrong_signature_and_nonsense_are_refused() -> None:
+    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 -- what must be refused
+    with pytest.raises(KeyNotAllowed, match="1024 bits; 2,048 to 4,096"):
+        request("laptop", key=weak)
+    with pytest.raises(KeyNotAllowed, match="must be ECDSA on P-256"):
+        request("laptop", key=ec.generate_private_key(ec.SECP256K1()))
+    forged = bytearray(request_der("laptop"))
+    forged[-1] ^= 1
+    with pytest.raises(RequestNotAllowed, match=r"not signed by the key|not a readable"):
+        read_signing_request(bytes(forged))
+
+
+def test_renewal_keeps_names_profile_and_holder_and_changes_the_key(app_engine: Engine, alpha: Certified) -> None:
+    secret = make_secret(app_engine, alpha, common_name="kiosk", sans=["dns:kiosk.example"])
+    first = enrol(app_engine, alpha, secret, request("kiosk"))
+    second = renew(app_engine, alpha, first.certificate, request("kiosk"))
+    assert names(second) == names(first) == ("kiosk", ["dns:kiosk.example"])
+    assert second.certificate.subject == first.certificate.subject
+    assert second.serial != first.serial
+    third = renew(app_engine, alpha, second.certificate, request("", *dns("kiosk.example")))
+    assert names(third) == names(first)
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [(("other",), "the certificate's is 'kiosk'"), (("kiosk", "other.example"), "not those of the certificate")],
+)
+def test_renewal_to_another_name_is_refused(
+    app_engine: Engine, alpha: Certified, asked: tuple[str, ...], complaint: str
+) -> None:
+    first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", *dns("kiosk.example")))
+    with pytest.raises(NameRefused, match=complaint):
+        renew(app_engine, alpha, first.certificate, request(asked[0], *dns(*asked[1:])))
+    assert count(app_engine, alpha) == 2
+
+
+def test_same_key_is_renewed_only_where_the_tenant_allows_it(app_engine: Engine, alpha: Certified) -> None:
+    key, other = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    first = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk", key=key))
+    enrol(app_engine, alpha, make_secret(app_engine, alpha), request("laptop", key=other))
+    with pytest.raises(RenewalKeepsKey):
+        renew(app_engine, alpha, first.certificate, request("kiosk", key=key))
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.get_one(Tenant, alpha.tenant_id).renewal_keeps_key = True
+    second = renew(app_engine, alpha, first.certificate, request("kiosk", key=key))
+    assert renew(app_engine, alpha, second.certificate, request("kiosk", key=key)).serial != second.serial
+    with pytest.raises(DuplicateKey):
+        renew(app_engine, alpha, second.certificate, request("kiosk", key=other))
+
+
+def test_only_own_valid_certificates_of_clients_are_renewed(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
+    shown, serial = issued.certificate, issued.serial.hex()
+    server = x509.load_der_x509_certificate(alpha.authorities.server.certificate_der or b"")
+
+    def refused(of: Certified, certificate: x509.Certificate, complaint: str, **changes: Any) -> None:
+        with pytest.raises(RenewalRefused, match=complaint):
+            renew(app_engine, of, certificate, request("kiosk"), **changes)
+
+    refused(bravo, shown, "not issued here")
+    refused(alpha, server, "not renewed by who holds it")
+    refused(alpha, shown, "has expired", now=shown.not_valid_after_utc + timedelta(seconds=1))
+    for change, complaint in ((certificates.suspend, "is suspended"), (certificates.revoke, "is revoked")):
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            change(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+        refused(alpha, shown, complaint)
+
+
+def test_serial_number_alone_makes_no_certificate_ours(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+    """A certificate of another issuer that copies serial number and names of one of ours."""
+    issued = enrol(app_engine, alpha, make_secret(app_engine, alpha), request("kiosk"))
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = x509.CertificateBuilder(
+        issuer_name=issued.certificate.issuer,
+        subject_name=issued.certificate.subject,
+        public_key=key.public_key(),
+        serial_number=issued.certificate.serial_number,
+        not_valid_before=issued.certificate.not_valid_before_utc,
+        not_valid_after=issued.certificate.not_valid_after_utc,
+        extensions=list(issued.certificate.extensions),
+    )
+    copied = builder.sign(key, issued.certificate.signature_hash_algorithm)  # type: ignore[arg-type]
+    with pytest.raises(AdmitError, match="not issued here"):
+        renew(app_engine, alpha, copied, request("kiosk"))

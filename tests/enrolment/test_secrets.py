@@ -1,0 +1,203 @@
+"""One-time secrets: whom they serve, how often, for how long, and what the audit log tells of those refused."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+
+from nac.certificates.errors import CertificateRefused
+from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.enrolment import service as enrolment
+from nac.enrolment.errors import InvalidEnrolmentSecret, SecretRefused, TooManyGuesses
+from nac.enrolment.limiter import GuessLimiter, source_of
+from nac.enrolment.tokens import Token
+from nac.errors import AlreadyExists
+from nac.ids import TenantId
+from nac.models import AuditEntry, EnrolmentSecret
+from nac.tenants import service as tenants
+from tests.enrolment.conftest import make_secret
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+
+
+def redeem(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> EnrolmentSecret:
+    arguments: dict[str, Any] = {"kind": "est", "now": of.now} | changes
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return enrolment.redeem(session, tenant_id=of.tenant_id, name=name, secret=secret, **arguments)
+
+
+def why(app_engine: Engine, of: Certified, name: str, secret: str, **changes: Any) -> str:
+    with pytest.raises(SecretRefused) as caught:
+        redeem(app_engine, of, name, secret, **changes)
+    # Whoever asks is told the same for every reason.
+    assert str(caught.value) == "The secret is not accepted. Ask your administrator for a new one."
+    return caught.value.why
+
+
+def test_secret_is_good_once_by_its_id_or_its_name(app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha, name="kiosk", uses=2).token
+    assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
+    assert redeem(app_engine, alpha, "kiosk", token.secret).uses == 2
+    assert why(app_engine, alpha, "kiosk", token.secret) == "used"
+
+
+def test_every_reason_is_told_apart_for_the_log_alone(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+    token = make_secret(app_engine, alpha).token
+    named = token.public_id, token.secret
+    assert why(app_engine, alpha, "nobody", token.secret) == "unknown"
+    assert why(app_engine, alpha, "\0", token.secret) == "unknown"
+    assert why(app_engine, alpha, token.public_id, Token.make().secret) == "wrong-secret"
+    assert why(app_engine, alpha, *named, kind="scep") == "wrong-kind"
+    assert why(app_engine, alpha, *named, now=alpha.now + enrolment.USUAL_LIFE) == "expired"
+    assert why(app_engine, bravo, *named) == "unknown"
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        enrolment.revoke_secret(session, actor=ACTOR, tenant_id=alpha.tenant_id, name=token.public_id)
+    assert why(app_engine, alpha, *named) == "revoked"
+
+
+def test_suspended_tenant_blocked_device_and_disabled_user_are_given_nothing(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301", name="Printer")
+    bound = make_secret(app_engine, alpha, endpoint_mac="00005e005301")
+    assert bound.row.common_name == "00005e005301"
+    with session_scope(scope, engine=app_engine) as session:
+        endpoints.block_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac="00005e005301")
+    assert why(app_engine, alpha, bound.token.public_id, bound.token.secret) == "holder-barred"
+    free = make_secret(app_engine, alpha).token
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+    assert why(app_engine, alpha, free.public_id, free.secret) == "tenant-inactive"
+
+
+def test_of_two_at_once_one_wins(app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha).token
+    both, outcomes = threading.Barrier(4), []
+
+    def ask() -> None:
+        both.wait()
+        try:
+            outcomes.append(redeem(app_engine, alpha, token.public_id, token.secret).uses)
+        except SecretRefused as exc:
+            outcomes.append(exc.why)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, outcomes)) == ["1", "used", "used", "used"]
+
+
+def test_failure_after_redeeming_takes_nothing(app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha).token
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        named = {"tenant_id": alpha.tenant_id, "kind": "est", "name": token.public_id, "secret": token.secret}
+        assert enrolment.redeem(session, now=alpha.now, **named).uses == 1
+        session.rollback()
+    assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
+
+
+def test_secret_is_in_no_table(app_engine: Engine, owner_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha, name="kiosk").token
+    with owner_engine.connect() as connection:
+        for table in ("enrolment_secrets", "audit_log"):
+            rows = connection.exec_driver_sql(f"SELECT t::text FROM {table} t").scalars().all()
+            assert rows
+            assert token.secret not in "".join(rows)
+    assert token.secret not in f"{token} {token!r}"
+
+
+def test_refusal_is_audited_without_the_secret_and_with_printable_text(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        enrolment.note_refusal(
+            session,
+            actor="est:192.0.2.1",
+            tenant_id=alpha.tenant_id,
+            name="\x1b[2J" + "n" * 200,
+            refused=SecretRefused("used"),
+        )
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
+    assert (entry.action, entry.actor, entry.after) == ("enrolment-secret.refuse", "est:192.0.2.1", {"why": "used"})
+    assert entry.target == ("[2J" + "n" * 200)[:64]
+
+
+def test_link_finds_its_tenant_and_sees_nothing_else(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:
+    token = make_secret(app_engine, alpha, kind="link", common_name="phone").token
+    make_secret(app_engine, bravo)
+    with session_scope(EnrolmentScope(token.public_id), engine=app_engine) as session:
+        assert enrolment.tenant_of(session, token.public_id) == alpha.tenant_id
+        assert len(session.scalars(select(EnrolmentSecret)).all()) == 1
+    with session_scope(EnrolmentScope("a" * 16), engine=app_engine) as session:
+        assert enrolment.tenant_of(session, "a" * 16) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"kind": "fax"}, "kind: 'fax' is none. Use est, scep, link."),
+        ({"profile": "eap-server"}, "profile: 'eap-server' is none."),
+        ({"uses": 0}, "uses: 0 uses are not possible"),
+        ({"life": timedelta(0)}, "life: It cannot live so long"),
+        ({"life": timedelta(days=366)}, "life: It cannot live so long"),
+        ({"kind": "link"}, "common_name: A link needs a name"),
+    ],
+)
+def test_secret_that_cannot_be_is_refused(
+    app_engine: Engine, alpha: Certified, changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(InvalidEnrolmentSecret) as caught:
+        make_secret(app_engine, alpha, **changes)
+    assert str(caught.value).startswith(complaint)
+
+
+def test_name_is_taken_once_and_bad_names_of_a_certificate_are_refused(app_engine: Engine, alpha: Certified) -> None:
+    make_secret(app_engine, alpha, name="kiosk")
+    with pytest.raises(AlreadyExists):
+        make_secret(app_engine, alpha, name="kiosk")
+    with pytest.raises(CertificateRefused, match="allows these kinds: dns, uri"):
+        make_secret(app_engine, alpha, sans=["email:eve@alpha.example"])
+
+
+def test_guesses_run_out_for_one_source_and_tenant_and_come_back() -> None:
+    now = [0.0]
+    limiter = GuessLimiter(most=3, clock=lambda: now[0])
+    alpha, bravo = TenantId(uuid4()), TenantId(uuid4())
+    for _ in range(3):
+        limiter.require(alpha, "2001:db8::1")
+        limiter.note(alpha, "2001:db8::1")
+    with pytest.raises(TooManyGuesses) as caught:
+        limiter.require(alpha, "2001:db8::ffff")
+    assert caught.value.retry_after_seconds == 600
+    limiter.require(bravo, "2001:db8::1")
+    limiter.require(alpha, "2001:db8:0:1::1")
+    now[0] = 601
+    limiter.require(alpha, "2001:db8::1")
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("fe80::1%eth0", "fe80::"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_source_is_the_network_that_one_party_has(address: str, source: str) -> None:
+    assert source_of(address) == source
+
+
+@given(st.text() | st.from_regex(r"[a-z0-9]{15,17}-[a-z0-9]{25,27}"))
+def test_any_text_is_a_token_or_none(text: str) -> None:
+    token = Token.parse(text)
+    assert token is None or token.reveal() == text
