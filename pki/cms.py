@@ -142,8 +142,7 @@ def names(identifier: core.Choice, certificate: asn1_x509.Certificate) -> bool:
     if identifier.name == "issuer_and_serial_number":
         chosen = identifier.chosen
         return bool(
-            chosen["issuer"].dump() == certificate.issuer.dump()
-            and chosen["serial_number"].native == certificate.serial_number
+            chosen["issuer"] == certificate.issuer and chosen["serial_number"].native == certificate.serial_number
         )
     return certificate.key_identifier is not None and identifier.chosen.native == certificate.key_identifier
 
@@ -199,10 +198,7 @@ def sign(
     algorithm = next(known for name, known in _DIGESTS.values() if name == digest)
     hasher = hashes.Hash(algorithm)
     hasher.update(content)
-    every = {
-        _CONTENT_TYPE: core.ObjectIdentifier(_DATA),
-        _MESSAGE_DIGEST: core.OctetString(hasher.finalize()),
-    } | dict(attributes)
+    every: dict[str, object] = {_CONTENT_TYPE: "data", _MESSAGE_DIGEST: hasher.finalize(), **attributes}
     signed_attributes = cms.CMSAttributes(
         [cms.CMSAttribute({"type": oid, "values": [value]}) for oid, value in every.items()]
     )

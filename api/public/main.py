@@ -3,11 +3,13 @@
 from fastapi import FastAPI
 
 from api.application import make_application
-from api.public import authorities
+from api.public import authorities, scep
 from nac.settings import Settings, load_settings
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
-    return make_application(settings, authorities.router, title="Admit, public", name="admit-public", described=False)
+    return make_application(
+        settings, authorities.router, scep.router, title="Admit, public", name="admit-public", described=False
+    )

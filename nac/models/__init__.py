@@ -18,6 +18,7 @@ from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.replica_change import ReplicaChange
+from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import RadiusSession
 from nac.models.site import Site
 from nac.models.tenant import PurgedTenant, Tenant
@@ -49,6 +50,8 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
+    "ScepTransaction",
+    "ScepWebhook",
     "Site",
     "Slot",
     "Tenant",
