@@ -1,7 +1,7 @@
 """A SCEP client of our own, which can also do what no decent client does."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +18,8 @@ from pki import cms
 from pki.cms_envelopes import AES_128, ContentCipher, open_envelope, read_envelope, recipient_of, seal_envelope
 
 PKCS_REQ, RENEWAL_REQ, CERT_POLL, GET_CERT, GET_CRL = "19", "17", "20", "21", "22"
+# failInfo (RFC 8894 3.2.1.4.5)
+BAD_ALG, BAD_MESSAGE_CHECK, BAD_REQUEST, BAD_CERT_ID = "0", "1", "2", "4"
 _OIDS = "2.16.840.1.113733.1.9"
 
 

@@ -1,7 +1,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs7
 from fastapi import FastAPI
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
 
 from api.public import scep as routes
 from api.public.main import create_app
@@ -17,6 +16,7 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.limiter import GuessLimiter
+from nac.models import Certificate, EnrolmentSecret
 from nac.settings import Settings, load_settings
 from tests.api.served import served
 from tests.factories.certificates import SIGNING, Certified, certify
@@ -127,6 +127,14 @@ def challenge(app_engine: Engine, alpha: Certified) -> str:
     return make_challenge(app_engine, alpha)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path
+def issued(app_engine: Engine, certified: Certified) -> int:
+    """Client certificates of the tenant, signed or not."""
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        query = select(func.count()).where(Certificate.profile.like("eap-client-%")).select_from(Certificate)
+        return session.scalar(query) or 0
+
+
+def uses(app_engine: Engine, certified: Certified) -> list[int]:
+    """How often each challenge was used."""
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        return list(session.scalars(select(EnrolmentSecret.uses)))
