@@ -44,6 +44,12 @@ def ensure_master_key(layout: Layout) -> None:
         os.chown(layout.master_key, layout.account.uid, layout.account.gid, follow_symlinks=False)
 
 
+def ensure_enrolment_certificate(layout: Layout, settings: Settings) -> None:
+    from cli.enrolment_certificate import ensure_certificate
+
+    ensure_certificate(layout.master_key.parent, settings, owner=layout.account)
+
+
 def load_into_process(required: Collection[str] = ()) -> Settings:
     """Settings of the running installation, for a command: reads admit.env into this process's environment.
 

@@ -6,6 +6,7 @@ A check returns "" when all is well, else a few words for the person who waits.
 import http.client
 import json
 import socket
+import ssl
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
             return _http(settings.listen_address, settings.api_port)
         case "public":
             return _http(settings.listen_address, settings.public_port)
+        case "enrolment":
+            return _http(settings.listen_address, settings.enrolment_port, tls=True)
         case "worker":
             return _worker(layout, started_at)
     raise ValueError(name)
@@ -68,10 +71,14 @@ def _worker(layout: Layout, started_at: float) -> str:
     return "" if age <= _HEARTBEAT_SECONDS else f"ran its last job {age} s ago"
 
 
-def _http(address: str, port: int) -> str:
+def _http(address: str, port: int, *, tls: bool = False) -> str:
     unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
     host = unspecified.get(address, address)
     connection = http.client.HTTPConnection(host, port, timeout=3)
+    if tls:
+        # Whether it answers; whom its certificate convinces is the business of its clients.
+        context = ssl._create_unverified_context()  # noqa: S323
+        connection = http.client.HTTPSConnection(host, port, timeout=3, context=context)
     try:
         connection.request("GET", "/readyz")
         reply = connection.getresponse()

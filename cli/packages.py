@@ -43,6 +43,8 @@ NEEDED_BY_TESTS = (
     Package("libstrongswan-standard-plugins", "its cryptography"),
     Package("libstrongswan-extra-plugins", "its way to an HTTP server"),
     Package("scep", "a SCEP client that knows SHA-1 alone"),
+    Package("strongswan-pki", "a strict client of EST, for tests"),
+    Package("libstrongswan-extra-plugins", "what it speaks HTTPS with"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

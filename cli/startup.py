@@ -84,6 +84,7 @@ def _start_supervisor(
             procfs.end(strays)
     require_free_ports(settings)
     environment.ensure_master_key(layout)
+    environment.ensure_enrolment_certificate(layout, settings)
     envfile.write(layout.env_file, values)
     if not cluster.exists(layout):
         with progress.step("postgres", f"new cluster in {_short(layout.postgres)}"):

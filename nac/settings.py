@@ -40,6 +40,11 @@ class Settings:
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
     public_url: str
+    # Where devices reach `enrolment_port`, without a slash at the end.
+    enrolment_url: str
+    # PEM: the certificate with its chain, and the key, that `enrolment_port` shows.
+    enrolment_certificate_file: Path
+    enrolment_key_file: Path
     # Whether `up` shows the demo.
     demo: bool
 
@@ -181,6 +186,10 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         api_port=api_port,
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
+        enrolment_url=reader.url("ENROLMENT_URL", "https").rstrip("/")
+        or f"https://{url_host(listen_address)}:{api_port + 2}",
+        enrolment_certificate_file=reader.folder("ENROLMENT_CERTIFICATE_FILE", var_dir / "keys" / "enrolment.pem"),
+        enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     if settings.verifier_port > 65535:

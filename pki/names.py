@@ -1,5 +1,6 @@
 """Subjects and alternative names, checked before they stand in a certificate (RFC 5280 4.1.2.6, 4.2.1.6)."""
 
+import ipaddress
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from pki import der
 from pki.errors import NameNotAllowed
 
-SanKind = Literal["dns", "email", "uri", "upn"]
+SanKind = Literal["dns", "email", "uri", "upn", "ip"]
 SAN_KINDS: tuple[SanKind, ...] = get_args(SanKind)
 
 # Upper bounds of RFC 5280 appendix A.1.
@@ -85,10 +86,12 @@ def san(kind: SanKind, value: str) -> San:
             return San(kind, _uri(value))
         case "upn":
             return San(kind, _upn(value))
+        case "ip":
+            return San(kind, _ip(value))
 
 
 def parse_san(text: str) -> San:
-    """A name written as "dns:host.example", "email:a@b.example", "uri:urn:x" or "upn:a@b.example"."""
+    """A name written as "dns:host.example", "email:a@b.example", "uri:urn:x", "upn:a@b.example" or "ip:192.0.2.1"."""
     kind, separator, value = text.partition(":")
     for known in SAN_KINDS:
         if separator and kind == known:
@@ -132,6 +135,13 @@ def _upn(value: str) -> str:
     return checked
 
 
+def _ip(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError as exc:
+        raise NameNotAllowed(f"ip: {value!r} is not an IPv4 or IPv6 address.") from exc
+
+
 def general_names(sans: Iterable[San]) -> list[x509.GeneralName]:
     names = [_general_name(item) for item in dict.fromkeys(sans)]
     if len(names) > _SANS_LIMIT:
@@ -151,6 +161,8 @@ def _general_name(item: San) -> x509.GeneralName:
             return x509.UniformResourceIdentifier(value)
         case "upn":
             return x509.OtherName(UPN_OID, der.encode(der.UTF8_STRING, value.encode()))
+        case "ip":
+            return x509.IPAddress(ipaddress.ip_address(value))
 
 
 def sans_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[San, ...]:
@@ -170,6 +182,8 @@ def _san_of(name: x509.GeneralName) -> San | None:
             return San("email", value)
         case x509.UniformResourceIdentifier(value=value):
             return San("uri", value)
+        case x509.IPAddress(value=ipaddress.IPv4Address() | ipaddress.IPv6Address() as value):
+            return San("ip", str(value))
         case x509.OtherName(type_id=type_id, value=value) if type_id == UPN_OID:
             content = der.expect(der.read(value)[0], der.UTF8_STRING).content
             return San("upn", content.decode(errors="replace"))

@@ -49,6 +49,7 @@ def command(
     )
     progress.note(f"API: http://{url_host(settings.listen_address)}:{settings.api_port}/")
     progress.note(f"Public: {settings.public_url}/")
+    progress.note(f"Enrolment: {settings.enrolment_url}/")
     if settings.demo:
         _show_demo(started, progress)
 

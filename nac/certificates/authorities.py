@@ -154,6 +154,16 @@ def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[Certi
     return repository.list_authorities(session, tenant_id)
 
 
+def own_authorities(session: Session, *, tenant_id: TenantId) -> list[x509.Certificate]:
+    """Those that were made here and are good, roots first: in use or, after a rollover, still to be believed."""
+    found = repository.list_authorities(session, tenant_id)
+    return [
+        x509.load_der_x509_certificate(authority.certificate_der)
+        for authority in found
+        if authority.kind != "external" and authority.status != "revoked"
+    ]
+
+
 def require_authority(session: Session, *, tenant_id: TenantId, which: str) -> CertificateAuthority:
     """By id, or the newest active one of a kind: "root", "issuing"."""
     for authority in repository.list_authorities(session, tenant_id):

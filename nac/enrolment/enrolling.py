@@ -110,6 +110,9 @@ def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Cert
     row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
     if row is None or row.certificate_der != shown.public_bytes(Encoding.DER):
         raise RenewalRefused("The certificate was not issued here.", place="certificate")
+    authority = certificates.get_authority(session, tenant_id, row.authority_id)
+    if authority is None or authority.status == "revoked":
+        raise RenewalRefused("The authority of the certificate is revoked.", place="certificate")
     tenant = session.get(Tenant, tenant_id)
     if tenant is None or tenant.status != "active" or is_barred(session, tenant_id, row.endpoint_id, row.user_id):
         raise RenewalRefused("Its holder may not have a certificate now.", place="certificate")
@@ -175,3 +178,17 @@ def renew(
         after={"serial": issued.serial.hex()},
     )
     return issued
+
+
+def note_refusal(
+    session: Session, *, actor: str, tenant_id: TenantId, shown: x509.Certificate, refused: RenewalRefused
+) -> None:
+    """Into the audit log, in a transaction of its own: the other one is undone."""
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.refuse-renewal",
+        target=serial_bytes(shown.serial_number).hex(),
+        tenant_id=tenant_id,
+        after={"why": refused.detail},
+    )

@@ -24,6 +24,18 @@ class SecretRefused(AdmitError):
         super().__init__("The secret is not accepted.", remedy="Ask your administrator for a new one.")
 
 
+class SecretNeeded(AdmitError):
+    """A one-time secret is needed."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__(
+            "A first enrolment shows a one-time secret, by HTTP basic authentication.",
+            remedy="Ask your administrator for one; a renewal goes to simplereenroll.",
+        )
+
+
 class TooManyGuesses(AdmitError):
     """Too many secrets were refused from this address."""
 

@@ -1,6 +1,7 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from uuid import UUID
 
-from sqlalchemy import Select, or_, select
+from sqlalchemy import LargeBinary, Select, Uuid, column, func, or_, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -34,6 +35,13 @@ def get_endpoint(session: Session, tenant_id: TenantId, endpoint_id: object) -> 
 
 def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | None:
     return session.scalar(select(User).where(User.tenant_id == tenant_id, User.id == user_id))
+
+
+def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
+    """(id, certificate) of the authorities of all tenants but the known ones; any scope may ask (migration 0010)."""
+    found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
+    query = select(found.c.id, found.c.certificate_der).where(found.c.id.not_in(known))
+    return [(row.id, row.certificate_der) for row in session.execute(query)]
 
 
 def _by_name(tenant_id: TenantId, name: str) -> Select[EnrolmentSecret]:

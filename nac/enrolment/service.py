@@ -1,6 +1,6 @@
 """Enrolment secrets of a tenant: made by an administrator, shown by a device or person, good once or a few times."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import get_args
@@ -196,6 +196,11 @@ def tenant_of(session: Session, public_id: str) -> TenantId | None:
     """Whose secret it is; in EnrolmentScope of `public_id`."""
     row = repository.get_by_public_id(session, public_id)
     return row.tenant_id if row else None
+
+
+def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
+    """(id, DER) of the authorities of all tenants that are not yet `known`, for whoever terminates TLS."""
+    return repository.authorities_beyond(session, known)
 
 
 def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> EnrolmentSecret:

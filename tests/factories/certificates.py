@@ -16,7 +16,8 @@ from nac.ids import TenantId
 from nac.secrets import RawKey, Sealer
 from tests.factories.tenancy import ACTOR
 
-SEALER = Sealer(RawKey(bytes(range(32))))
+MASTER_KEY = bytes(range(32))
+SEALER = Sealer(RawKey(MASTER_KEY))
 SIGNING = Signing(SEALER, "http://status.admit.example")
 
 

@@ -29,7 +29,7 @@ from nac.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
 from tests.waiting import until
 
-PROCESSES = ("postgres", "redis", "agent", "api", "public", "worker")
+PROCESSES = ("postgres", "redis", "agent", "api", "public", "enrolment", "worker")
 SLOTS = 10
 _LOOPBACK = "127.0.0.1"
 # Below the kernel's ephemeral ports (ip(7)), from which the other tests' free ports come.

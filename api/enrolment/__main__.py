@@ -1,0 +1,46 @@
+"""Serves the enrolment application over TLS: `python -m api.enrolment`."""
+
+import ssl
+
+import uvicorn
+from fastapi import FastAPI
+
+from api.enrolment.main import REQUIRED, create_app
+from api.enrolment.tls import PeerCertificateProtocol, TrustFollower, make_context
+from nac.settings import Settings, load_settings
+
+# Each holds a thread while it signs; more wait no longer than a device does.
+_MOST_CONNECTIONS = 500
+
+
+def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=settings.listen_address,
+            port=settings.enrolment_port,
+            http=PeerCertificateProtocol,
+            ssl_context_factory=lambda config, default: context,
+            access_log=False,
+            server_header=False,
+            # The peer's address counts guesses: nobody may claim another.
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+        )
+    )
+
+
+def main() -> None:
+    settings = load_settings(required=REQUIRED)
+    app = create_app(settings)
+    context = make_context(str(settings.enrolment_certificate_file), str(settings.enrolment_key_file))
+    follower = TrustFollower(context, settings.database_url)
+    follower.start()
+    try:
+        make_server(app, settings, context).run()
+    finally:
+        follower.stop()
+
+
+if __name__ == "__main__":
+    main()

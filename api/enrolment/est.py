@@ -1,0 +1,128 @@
+"""EST (RFC 7030) of each tenant: `/.well-known/est/<tenant slug>/...`, the slug as its CA label (3.2.2).
+
+A first enrolment shows a one-time secret by HTTP basic authentication; a renewal shows the certificate that it renews.
+"""
+
+import base64
+import binascii
+from typing import Annotated
+
+from cryptography import x509
+from fastapi import APIRouter, Depends, Request, Response
+
+from api.bodies import bounded_body
+from api.enrolment.tls import peer_certificate
+from api.redeeming import redeeming, source, tenant_by_slug
+from nac.certificates import service as certificates
+from nac.certificates.errors import refusals
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.enrolment import enrolling
+from nac.enrolment.errors import RenewalRefused, SecretNeeded
+from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_body
+from pki.profiles import PROFILES
+from pki.requests import SigningRequest, read_signing_request
+
+router = APIRouter(tags=["est"])
+PREFIX = "/.well-known/est/{slug}"
+# For clients that know no CA label and put the well-known path behind whatever address they are given, as strongSwan's
+# does. That cannot read base64 in lines (RFC 2045 6.8) either, and `openssl base64 -d` reads no other: there, one line.
+PREFIX_WITHOUT_LABEL = "/{slug}/.well-known/est"
+
+_MOST_CREDENTIAL_OCTETS = 1024
+_CERTIFICATES = "application/pkcs7-mime"
+_CERTIFICATE = "application/pkcs7-mime; smime-type=certs-only"
+_ATTRIBUTES = "application/csrattrs"
+# Whose key kind is asked for before anybody has said what the certificate is for.
+_USUAL_PROFILE = "eap-client-device"
+
+Body = Annotated[bytes, Depends(bounded_body(MOST_BODY_OCTETS))]
+
+
+@router.get("/cacerts")
+def ca_certificates(slug: str, request: Request) -> Response:
+    """The tenant's authorities, roots first (4.1); during a rollover the old ones as well."""
+    tenant_id = tenant_by_slug(slug)
+    with session_scope(TenantScope(tenant_id)) as session:
+        found = certificates.own_authorities(session, tenant_id=tenant_id)
+    return _encoded(request, certificates_only(found), _CERTIFICATES)
+
+
+@router.get("/csrattrs")
+def csr_attributes(slug: str, request: Request) -> Response:
+    """Which key a request should hold (4.5)."""
+    tenant_by_slug(slug)
+    return _encoded(request, key_attributes(PROFILES[_USUAL_PROFILE].key), _ATTRIBUTES)
+
+
+@router.post("/simpleenroll")
+def enrol(slug: str, request: Request, body: Body) -> Response:
+    """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
+    tenant_id = tenant_by_slug(slug)
+    name, secret = _credentials(request)
+    with redeeming(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, redeemed):
+        issued = enrolling.enrol(
+            session,
+            actor=f"est:{source(request)}",
+            secret=redeemed,
+            request=_read(body),
+            signing=_signing(request),
+            now=utc_now(),
+        )
+    return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
+
+
+@router.post("/simplereenroll")
+def renew(slug: str, request: Request, body: Body) -> Response:
+    """A new certificate for whoever holds the key of one that is good still (4.2.2)."""
+    tenant_id = tenant_by_slug(slug)
+    pem = peer_certificate(request.scope)
+    if pem is None:
+        raise RenewalRefused(
+            "A renewal shows the certificate that it renews.", place="certificate", remedy="Give it to the TLS client."
+        )
+    shown = x509.load_pem_x509_certificate(pem.encode())
+    now, actor = utc_now(), f"est:{source(request)}"
+    try:
+        with session_scope(TenantScope(tenant_id)) as session:
+            old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
+            issued = enrolling.renew(
+                session, actor=actor, old=old, request=_read(body), signing=_signing(request), now=now
+            )
+    except RenewalRefused as exc:
+        with session_scope(TenantScope(tenant_id)) as session:
+            enrolling.note_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=exc)
+        raise
+    return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
+
+
+def _credentials(request: Request) -> tuple[str, str]:
+    """(name, secret) of HTTP basic authentication (RFC 7617). Raises SecretNeeded."""
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic" or len(encoded) > _MOST_CREDENTIAL_OCTETS:
+        raise SecretNeeded
+    try:
+        name, colon, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError) as exc:
+        raise SecretNeeded from exc
+    if not colon:
+        raise SecretNeeded
+    return name, secret
+
+
+def _read(body: bytes) -> SigningRequest:
+    with refusals():
+        return read_signing_request(read_body(body))
+
+
+def _signing(request: Request) -> Signing:
+    signing: Signing = request.app.state.signing
+    return signing
+
+
+def _encoded(request: Request, der: bytes, media_type: str) -> Response:
+    in_lines = request.url.path.startswith("/.well-known/")
+    body = base64.encodebytes(der) if in_lines else base64.b64encode(der)
+    headers = {"Content-Transfer-Encoding": "base64", "Cache-Control": "no-store"}
+    return Response(body, media_type=media_type, headers=headers)

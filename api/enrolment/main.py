@@ -1,0 +1,41 @@
+"""The enrolment application. It needs TLS that tells it the peer's certificate: `python -m api.enrolment` serves it."""
+
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
+
+from api.application import make_application
+from api.enrolment import est
+from nac.certificates.signing import Signing
+from nac.enrolment.errors import TooManyGuesses
+from nac.enrolment.limiter import GuessLimiter
+from nac.errors import AdmitError, InvalidInput
+from nac.settings import Settings, load_settings
+
+REQUIRED = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
+    settings = settings or load_settings(required=REQUIRED)
+    app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", described=False)
+    for prefix in (est.PREFIX, est.PREFIX_WITHOUT_LABEL):
+        app.include_router(est.router, prefix=prefix)
+    app.state.signing = Signing.from_settings(settings)
+    app.state.guess_limiter = GuessLimiter()
+    app.add_exception_handler(AdmitError, _in_words)
+    return app
+
+
+def _in_words(request: Request, exc: Exception) -> PlainTextResponse:
+    """EST clients show what they are told as it is (RFC 7030 4.2.3)."""
+    assert isinstance(exc, AdmitError)
+    headers = {}
+    if exc.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Basic realm="enrolment", charset="UTF-8"'
+    if isinstance(exc, TooManyGuesses):
+        headers["Retry-After"] = str(exc.retry_after_seconds)
+    # What HTTP calls a bad request is what EST clients know.
+    status = HTTPStatus.BAD_REQUEST if isinstance(exc, InvalidInput) else exc.status
+    return PlainTextResponse(f"{exc}\n", status, headers)

@@ -1,0 +1,106 @@
+"""TLS for devices of all tenants at once: any client certificate of an authority here is let in, and judged later.
+
+Which tenant a device means is in the path, which comes after the handshake. So the handshake proves no more than that
+the device holds the key of a certificate below some authority of some tenant; `nac.enrolment.enrolling` then takes it
+only if it is byte for byte one that this tenant issued and that is still good. That makes the trust here a filter, not
+a decision, and the simplest form serves: authorities are added to the live context as the database names them and are
+never taken out; no directory has to be kept. OpenSSL is told not to look at the dates, so that an expired certificate
+gets an answer in words.
+"""
+
+import logging
+import ssl
+import threading
+from asyncio import BaseTransport, Transport
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import UUID
+
+from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nac.db import PlatformScope, make_engine, session_scope
+from nac.enrolment.service import authorities_beyond
+from nac.errors import AdmitError
+
+_log = logging.getLogger("admit.enrolment")
+# X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python has no name for.
+_NO_CHECK_TIME = 0x200000
+_EXTENSION = "tls"
+_CHAIN = "client_cert_chain"
+
+
+def make_context(certificate_file: str, key_file: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate_file, key_file)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # An issuing authority is enough where a device sends its certificate without the chain.
+    context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
+    # A resumed session would bring a certificate along that nobody proved to hold the key of today.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class TrustFollower:
+    """Adds the authorities of all tenants to a context, and new ones as they come."""
+
+    def __init__(self, context: ssl.SSLContext, database_url: str, *, interval_seconds: float = 1) -> None:
+        self._context = context
+        self._engine = make_engine(database_url, pool_size=1, application_name="admit-enrolment-trust")
+        self._interval_seconds = interval_seconds
+        self._known: set[UUID] = set()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trust", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._engine.dispose()
+
+    def follow(self) -> None:
+        with session_scope(PlatformScope(), engine=self._engine) as session:
+            fresh = authorities_beyond(session, self._known)
+        for authority_id, certificate_der in fresh:
+            self._context.load_verify_locations(cadata=certificate_der)
+            self._known.add(authority_id)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.follow()
+            except AdmitError as exc:
+                _log.warning("authorities are not followed: %s", exc)
+            if self._ending.wait(self._interval_seconds):
+                return
+
+
+class PeerCertificateProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(cast(Transport, transport))
+        session = transport.get_extra_info("ssl_object")
+        shown = session.getpeercert(binary_form=True) if session is not None else None
+        if shown is not None:
+            self.app = _with_peer(cast(ASGI3Application, self.app), ssl.DER_cert_to_PEM_cert(shown))
+
+
+def _with_peer(app: ASGI3Application, pem: str) -> Callable[..., Any]:
+    async def application(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        extensions = cast("dict[str, Any]", scope).setdefault("extensions", {})
+        extensions[_EXTENSION] = {_CHAIN: [pem]}
+        await app(scope, receive, send)
+
+    return application
+
+
+def peer_certificate(scope: Any) -> str | None:  # noqa: ANN401 -- starlette's scope is a bare mapping
+    """PEM of the certificate whose key the peer holds; None where it showed none."""
+    chain = scope.get("extensions", {}).get(_EXTENSION, {}).get(_CHAIN, [])
+    return chain[0] if chain else None

@@ -1,0 +1,49 @@
+"""Redeeming an enrolment secret in a request: guesses are limited, refusals are in the audit log, one transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fastapi import Request
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.enrolment import service as enrolment
+from nac.enrolment.errors import SecretRefused
+from nac.enrolment.limiter import GuessLimiter
+from nac.ids import TenantId
+from nac.models import EnrolmentSecret
+from nac.models.enrolment import EnrolmentKind
+from nac.tenants import service as tenants
+
+
+def tenant_by_slug(slug: str) -> TenantId:
+    """Raises TenantNotFound."""
+    with session_scope(PlatformScope()) as session:
+        return tenants.require_by_slug(session, slug=slug).id
+
+
+def source(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+@contextmanager
+def redeeming(
+    request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
+) -> Iterator[tuple[Session, EnrolmentSecret]]:
+    """A transaction in which the secret is used; it is as if nothing had been where the block raises.
+
+    Raises SecretRefused or TooManyGuesses. What is handed out must leave after the block.
+    """
+    limiter: GuessLimiter = request.app.state.guess_limiter
+    address = source(request)
+    limiter.require(tenant_id, address)
+    try:
+        with session_scope(TenantScope(tenant_id)) as session:
+            found = enrolment.redeem(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now())
+            yield session, found
+    except SecretRefused as exc:
+        limiter.note(tenant_id, address)
+        with session_scope(TenantScope(tenant_id)) as session:
+            enrolment.note_refusal(session, actor=f"{kind}:{address}", tenant_id=tenant_id, name=name, refused=exc)
+        raise

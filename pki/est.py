@@ -1,0 +1,77 @@
+"""Bodies of EST (RFC 7030, clarified by RFC 8951): requests in, certificates and attributes out. No HTTP here."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+
+from pki import der
+from pki.errors import RequestNotAllowed
+from pki.keys import KeyKind
+
+# A request with the largest key and twenty names has a few kilobytes.
+MOST_BODY_OCTETS = 64 * 1024
+_PEM_BEGIN = b"-----BEGIN"
+
+_RSA_ENCRYPTION = "1.2.840.113549.1.1.1"
+_SHA256_WITH_RSA = "1.2.840.113549.1.1.11"
+_EC_PUBLIC_KEY = "1.2.840.10045.2.1"
+# Curve and the signature algorithm whose hash fits it.
+_CURVES = {
+    "ecdsa-p256": ("1.2.840.10045.3.1.7", "1.2.840.10045.4.3.2"),
+    "ecdsa-p384": ("1.3.132.0.34", "1.2.840.10045.4.3.3"),
+}
+
+
+def read_body(body: bytes) -> bytes:
+    """The request within a body of simpleenroll: DER, or PEM where a client sent that.
+
+    RFC 7030 sends base64 whatever Content-Transfer-Encoding says, or says nothing (RFC 8951 2.1); bare DER and PEM are
+    taken as well. Raises RequestNotAllowed.
+    """
+    if len(body) > MOST_BODY_OCTETS:
+        raise RequestNotAllowed(f"The body has {len(body)} bytes; at most {MOST_BODY_OCTETS} are read.")
+    if body[:1] == bytes((der.SEQUENCE,)) and body[1:2] >= b"\x80":
+        return body
+    if body.lstrip().startswith(_PEM_BEGIN):
+        return body
+    try:
+        return base64.b64decode(b"".join(body.split()), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise RequestNotAllowed("The body is not base64 (RFC 7030 4.2.1).") from exc
+
+
+def certificates_only(certificates: Sequence[x509.Certificate]) -> bytes:
+    """A certs-only PKCS#7 (RFC 5652, RFC 7030 4.1.3), DER."""
+    return pkcs7.serialize_certificates(list(certificates), Encoding.DER)
+
+
+def key_attributes(kind: KeyKind) -> bytes:
+    """CsrAttrs (RFC 7030 4.5.2) that ask for a key of this kind and the hash that goes with it, DER."""
+    if kind in _CURVES:
+        curve, signature = _CURVES[kind]
+        key = _attribute(_EC_PUBLIC_KEY, _identifier(curve))
+    else:
+        bits = int(kind.removeprefix("rsa-"))
+        # A leading zero bit keeps the number positive (X.690 8.3).
+        key = _attribute(_RSA_ENCRYPTION, der.encode(der.INTEGER, bits.to_bytes(bits.bit_length() // 8 + 1)))
+        signature = _SHA256_WITH_RSA
+    return der.encode(der.SEQUENCE, key + _identifier(signature))
+
+
+def _attribute(kind: str, value: bytes) -> bytes:
+    return der.encode(der.SEQUENCE, _identifier(kind) + der.encode(der.SET, value))
+
+
+def _identifier(dotted: str) -> bytes:
+    first, second, *rest = map(int, dotted.split("."))
+    return der.encode(der.OBJECT_IDENTIFIER, b"".join(map(_base128, (40 * first + second, *rest))))
+
+
+def _base128(arc: int) -> bytes:
+    octets = [arc & 0x7F]
+    while arc := arc >> 7:
+        octets.append(0x80 | arc & 0x7F)
+    return bytes(reversed(octets))

@@ -1,0 +1,98 @@
+"""The enrolment application behind real TLS on a loopback port, and curl as its client."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from api.enrolment.__main__ import make_server
+from api.enrolment.main import create_app
+from api.enrolment.tls import TrustFollower, make_context
+from cli.enrolment_certificate import authority_file, ensure_certificate
+from nac.settings import Settings, load_settings
+from tests.factories.certificates import MASTER_KEY
+from tests.postgres import Database
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+@dataclass(frozen=True)
+class Est:
+    """Where EST is served, and the file by which its server is known."""
+
+    port: int
+    ca: Path
+    folder: Path
+
+    def url(self, slug: str, operation: str) -> str:
+        return f"https://127.0.0.1:{self.port}/.well-known/est/{slug}/{operation}"
+
+    def ask(self, slug: str, operation: str, *arguments: str, body: bytes | None = None) -> Reply:
+        """By curl, which sends `body` as a request for a certificate."""
+        head, out = self.folder / "head", self.folder / "out"
+        command = ["curl", "-sS", "--cacert", str(self.ca), "-D", str(head), "-o", str(out), *arguments]
+        if body is not None:
+            (self.folder / "body").write_bytes(body)
+            command += ["--data-binary", f"@{self.folder / 'body'}", "-H", "Content-Type: application/pkcs10"]
+        out.unlink(missing_ok=True)
+        subprocess.run([*command, self.url(slug, operation)], check=True, capture_output=True, timeout=20)
+        status, *lines = head.read_text().strip().splitlines()
+        headers = dict(line.split(": ", 1) for line in lines)
+        return Reply(int(status.split()[1]), headers, out.read_bytes() if out.exists() else b"")
+
+
+def make_settings(database: Database, folder: Path) -> Settings:
+    (folder / "keys").mkdir()
+    master = folder / "keys" / "master.key"
+    master.write_text(MASTER_KEY.hex())
+    master.chmod(0o600)
+    return load_settings(
+        {
+            "ADMIT_VAR_DIR": str(folder),
+            "ADMIT_DATABASE_URL": database.app_url,
+            "ADMIT_REDIS_URL": "unix:///nonexistent",
+            "ADMIT_MASTER_KEY_FILE": str(master),
+            "ADMIT_PUBLIC_URL": "http://status.admit.example",
+        }
+    )
+
+
+@contextmanager
+def serving(settings: Settings, folder: Path) -> Iterator[Est]:
+    keys = settings.enrolment_key_file.parent
+    assert ensure_certificate(keys, settings, owner=None)
+    app = create_app(settings)
+    context = make_context(str(settings.enrolment_certificate_file), str(settings.enrolment_key_file))
+    follower = TrustFollower(context, settings.database_url, interval_seconds=0.05)
+    server = make_server(app, settings, context)
+    # Any free port.
+    server.config.port = 0
+    server.config.log_level = "critical"
+    thread = threading.Thread(target=server.run)
+    follower.start()
+    thread.start()
+    try:
+        deadline = time.monotonic() + 10
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        follower.follow()
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield Est(port, authority_file(keys), folder)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        follower.stop()

@@ -1,0 +1,248 @@
+"""EST over TLS, asked by curl and openssl."""
+
+import base64
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from sqlalchemy import Engine, func, select
+
+from nac.certificates import service as certificates
+from nac.db import TenantScope, session_scope
+from nac.models import AuditEntry, Certificate
+from pki.bundles import certificates_pem
+from pki.keys import PrivateKey, key_pem
+from tests.enrolment.conftest import make_secret, request_der
+from tests.enrolment.serving import Est, Reply, make_settings, serving
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.postgres import Database
+
+
+@pytest.fixture
+def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[Est]:
+    with serving(make_settings(database, tmp_path), tmp_path) as est:
+        yield est
+
+
+def certificates_in(reply: Reply) -> list[x509.Certificate]:
+    assert reply.status == 200, reply.text
+    assert reply.headers["content-transfer-encoding"] == "base64"
+    assert reply.headers["content-type"].startswith("application/pkcs7-mime")
+    return pkcs7.load_der_pkcs7_certificates(base64.b64decode(reply.body))
+
+
+def filtered(command: list[str], data: bytes) -> bytes:
+    return subprocess.run(command, input=data, check=True, capture_output=True).stdout
+
+
+def encoded(**named: object) -> bytes:
+    return base64.encodebytes(request_der(**named))  # type: ignore[arg-type]
+
+
+def signed(of: Certified, app_engine: Engine) -> int:
+    """How many certificates the tenant has, its server's included."""
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return session.scalar(select(func.count()).select_from(Certificate)) or 0
+
+
+def last_refusal(of: Certified, app_engine: Engine) -> AuditEntry:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        query = select(AuditEntry).where(AuditEntry.action.contains("refuse")).order_by(AuditEntry.id.desc())
+        return session.scalars(query.limit(1)).one()
+
+
+@dataclass(frozen=True)
+class Device:
+    certificate: x509.Certificate
+    key: PrivateKey
+    # For curl.
+    shown: tuple[str, ...]
+
+
+def enrolled(est: Est, app_engine: Engine, of: Certified, *, slug: str = "alpha", name: str = "laptop") -> Device:
+    key = ec.generate_private_key(ec.SECP256R1())
+    token = make_secret(app_engine, of).token
+    body = encoded(common_name=name, key=key)
+    reply = est.ask(slug, "simpleenroll", "-u", f"{token.public_id}:{token.secret}", body=body)
+    (certificate,) = certificates_in(reply)
+    return Device(certificate, key, on_disk(est, f"{slug}-{name}", certificate, key))
+
+
+def on_disk(est: Est, stem: str, certificate: x509.Certificate, key: PrivateKey) -> tuple[str, ...]:
+    """What makes curl show the certificate."""
+    files = {"--cert": certificates_pem([certificate]), "--key": key_pem(key)}
+    for option, content in files.items():
+        (est.folder / f"{stem}{option}").write_bytes(content)
+    return tuple(word for option in files for word in (option, str(est.folder / f"{stem}{option}")))
+
+
+def test_authorities_are_handed_to_anybody(est: Est, alpha: Certified) -> None:
+    # As a person would look at it.
+    der = filtered(["openssl", "base64", "-d"], est.ask("alpha", "cacerts").body)
+    found = x509.load_pem_x509_certificates(filtered(["openssl", "pkcs7", "-inform", "DER", "-print_certs"], der))
+    made = [alpha.authorities.root, alpha.authorities.issuing]
+    assert [item.public_bytes(Encoding.DER) for item in found] == [row.certificate_der for row in made]
+
+
+def test_attributes_ask_for_a_key_on_p256(est: Est) -> None:
+    reply = est.ask("alpha", "csrattrs")
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/csrattrs")
+    shown = filtered(["openssl", "asn1parse", "-inform", "DER"], base64.b64decode(reply.body)).decode()
+    assert [line.split(":")[-1] for line in shown.splitlines() if "OBJECT" in line] == [
+        "id-ecPublicKey",
+        "prime256v1",
+        "ecdsa-with-SHA256",
+    ]
+
+
+@pytest.mark.parametrize("form", ["lines", "one line", "DER", "PEM", "with Content-Transfer-Encoding"])
+def test_secret_buys_one_certificate_in_whatever_form_it_is_asked(
+    est: Est, app_engine: Engine, alpha: Certified, form: str
+) -> None:
+    der = request_der("laptop")
+    body = {
+        "DER": der,
+        "one line": base64.b64encode(der),
+        "PEM": x509.load_der_x509_csr(der).public_bytes(Encoding.PEM),
+    }.get(form, base64.encodebytes(der))
+    more = ("-H", "Content-Transfer-Encoding: base64") if "with" in form else ()
+    token = make_secret(app_engine, alpha, name="kiosk").token
+    reply = est.ask("alpha", "simpleenroll", "-u", f"kiosk:{token.secret}", *more, body=body)
+    (certificate,) = certificates_in(reply)
+    assert "smime-type=certs-only" in reply.headers["content-type"]
+    assert certificate.public_key() == x509.load_der_x509_csr(der).public_key()
+    certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
+    again = est.ask("alpha", "simpleenroll", "-u", f"kiosk:{token.secret}", body=encoded())
+    assert again.status == 401
+    assert again.text == "The secret is not accepted. Ask your administrator for a new one.\n"
+    assert last_refusal(alpha, app_engine).after == {"why": "used"}
+    assert signed(alpha, app_engine) == 2
+
+
+@pytest.mark.parametrize(
+    "authorization", [None, "Basic", "Basic !!!", "Basic YQ==", "Bearer abc", "Basic " + "a" * 5000]
+)
+def test_without_a_secret_nothing_is_signed(
+    est: Est, app_engine: Engine, alpha: Certified, authorization: str | None
+) -> None:
+    more = ("-H", f"Authorization: {authorization}") if authorization else ()
+    reply = est.ask("alpha", "simpleenroll", *more, body=encoded())
+    assert (reply.status, reply.headers["www-authenticate"]) == (401, 'Basic realm="enrolment", charset="UTF-8"')
+    assert "one-time secret" in reply.text
+    assert signed(alpha, app_engine) == 1
+
+
+def test_bad_request_is_told_and_takes_nothing_of_the_secret(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha, common_name="kiosk").token
+    user = ("-u", f"{token.public_id}:{token.secret}")
+    forged = bytearray(request_der("kiosk"))
+    forged[-3] ^= 1
+    for body, complaint in (
+        (b"", "not a readable PKCS#10"),
+        (b"\xff" * 20, "not base64"),
+        (b"Zm9v", "not a readable PKCS#10"),
+        (base64.b64encode(forged), "not signed by the key that it holds"),
+        (encoded(common_name="other"), "is for 'kiosk' alone"),
+        (encoded(common_name="kiosk", key=ec.generate_private_key(ec.SECP256K1())), "must be ECDSA on P-256"),
+    ):
+        reply = est.ask("alpha", "simpleenroll", *user, body=body)
+        assert (reply.status, reply.headers["content-type"]) == (400, "text/plain; charset=utf-8")
+        assert complaint in reply.text
+    assert est.ask("alpha", "simpleenroll", *user, body=b"A" * 70_000).status == 413
+    assert signed(alpha, app_engine) == 1
+    assert est.ask("alpha", "simpleenroll", *user, body=encoded(common_name="kiosk")).status == 200
+
+
+def test_duplicate_key_is_refused(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    device = enrolled(est, app_engine, alpha)
+    token = make_secret(app_engine, alpha).token
+    body = encoded(common_name="other", key=device.key)
+    reply = est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:{token.secret}", body=body)
+    assert reply.status == 409
+    assert "in another certificate already" in reply.text
+    assert signed(alpha, app_engine) == 2
+
+
+def test_certificate_renews_itself_with_a_new_key(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    device = enrolled(est, app_engine, alpha)
+    body = encoded(common_name="laptop")
+    (renewed,) = certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=body))
+    assert renewed.subject == device.certificate.subject
+    assert renewed.public_key() != device.certificate.public_key()
+    same = est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop", key=device.key))
+    assert (same.status, "Make a new key" in same.text) == (409, True)
+
+
+def test_certificate_alone_enrols_nothing_and_a_secret_renews_nothing(
+    est: Est, app_engine: Engine, alpha: Certified
+) -> None:
+    device = enrolled(est, app_engine, alpha)
+    assert est.ask("alpha", "simpleenroll", *device.shown, body=encoded(common_name="laptop")).status == 401
+    token = make_secret(app_engine, alpha).token
+    user = ("-u", f"{token.public_id}:{token.secret}")
+    reply = est.ask("alpha", "simplereenroll", *user, body=encoded(common_name="laptop"))
+    assert reply.status == 403
+    assert "shows the certificate that it renews" in reply.text
+    assert signed(alpha, app_engine) == 2
+
+
+@pytest.mark.parametrize("change", ["revoke", "suspend"])
+def test_revoked_or_suspended_certificate_is_not_renewed(
+    est: Est, app_engine: Engine, alpha: Certified, change: str
+) -> None:
+    device = enrolled(est, app_engine, alpha)
+    serial = f"{device.certificate.serial_number:x}"
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        getattr(certificates, change)(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+    reply = est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop"))
+    assert reply.status == 403
+    assert f"The certificate is {change.rstrip('e')}ed" in reply.text
+    assert last_refusal(alpha, app_engine).action == "certificate.refuse-renewal"
+    assert signed(alpha, app_engine) == 2
+
+
+def test_expired_certificate_is_told_so_and_not_renewed(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    days = timedelta(days=1)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session, not_before=alpha.now - 30 * days, not_after=alpha.now - days)
+    assert issued.key is not None
+    shown = on_disk(est, "expired", issued.certificate, issued.key)
+    reply = est.ask("alpha", "simplereenroll", *shown, body=encoded(common_name="laptop 1"))
+    assert reply.status == 403
+    assert "has expired" in reply.text
+
+
+def test_certificate_of_another_tenant_is_refused(
+    est: Est, app_engine: Engine, alpha: Certified, platform: Platform
+) -> None:
+    """A tenant that is made while the process runs is believed by TLS at once, and by no other tenant ever."""
+    bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+    device = enrolled(est, app_engine, bravo, slug="bravo")
+    refused = est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop"))
+    assert refused.status == 403
+    assert "not issued here" in refused.text
+    assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200
+
+
+def test_stranger_gets_no_connection_and_unknown_tenants_are_told(est: Est, alpha: Certified) -> None:
+    key, pem = est.folder / "stranger.key", est.folder / "stranger.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    subprocess.run([*command, "-subj", "/CN=x", "-keyout", key, "-out", pem], check=True, capture_output=True)
+    with pytest.raises(subprocess.CalledProcessError):
+        est.ask("alpha", "simplereenroll", "--cert", str(pem), "--key", str(key), body=encoded())
+    assert est.ask("nobody", "cacerts").status == 404
+
+
+def test_guessing_is_stopped(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha).token
+    for _ in range(10):
+        assert est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:guess", body=encoded()).status == 401
+    reply = est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:{token.secret}", body=encoded())
+    assert (reply.status, int(reply.headers["retry-after"]) > 500) == (429, True)

@@ -1,0 +1,47 @@
+"""strongSwan's EST client, which is another implementation and a strict one."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from sqlalchemy import Engine
+
+from tests.enrolment.conftest import make_secret
+from tests.enrolment.serving import Est, make_settings, serving
+from tests.factories.certificates import Certified
+from tests.postgres import Database
+
+
+@pytest.fixture
+def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[Est]:
+    with serving(make_settings(database, tmp_path), tmp_path) as est:
+        yield est
+
+
+def pki(*arguments: str | Path, data: bytes = b"") -> bytes:
+    done = subprocess.run(["pki", *map(str, arguments)], input=data, capture_output=True, timeout=30)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def test_enrols_and_renews(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    url = f"https://127.0.0.1:{est.port}/alpha"
+    token = make_secret(app_engine, alpha).token
+    first, second, held = est.folder / "first.key", est.folder / "second.key", est.folder / "first.pem"
+    for key in (first, second):
+        key.write_bytes(pki("--gen", "--type", "ecdsa", "--size", "256", "--outform", "pem"))
+    pki("--estca", "--url", url, "--cacert", est.ca, "--caout", est.folder / "ca", "--outform", "pem")
+    found = {path.read_bytes() for path in est.folder.glob("ca*") if path.is_file()}
+    assert {x509.load_pem_x509_certificate(pem).subject.rfc4514_string() for pem in found} == {
+        x509.load_der_x509_certificate(row.certificate_der).subject.rfc4514_string()
+        for row in (alpha.authorities.root, alpha.authorities.issuing)
+    }
+    authorities = [word for path in sorted(est.folder.glob("ca*")) for word in ("--cacert", path)]
+    common = ("--est", "--url", url, "--cacert", est.ca, *authorities, "--outform", "pem")
+    wanted = pki("--req", "--type", "ecdsa", "--in", first, "--dn", "CN=laptop", "--outform", "pem")
+    held.write_bytes(pki(*common, "--userpass", f"{token.public_id}:{token.secret}", data=wanted))
+    again = pki("--req", "--type", "ecdsa", "--in", second, "--dn", "CN=laptop", "--outform", "pem")
+    renewed = x509.load_pem_x509_certificate(pki(*common, "--cert", held, "--key", first, data=again))
+    assert renewed.subject == x509.load_pem_x509_certificate(held.read_bytes()).subject
