@@ -39,12 +39,10 @@ NEEDED_BY_TESTS = (
     *NEEDED,
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "fills it"),
-    Package("strongswan-pki", "a SCEP client"),
+    Package("strongswan-pki", "a strict client of EST and SCEP, for tests"),
+    Package("libstrongswan-extra-plugins", "what it speaks HTTP with"),
     Package("libstrongswan-standard-plugins", "its cryptography"),
-    Package("libstrongswan-extra-plugins", "its way to an HTTP server"),
     Package("scep", "a SCEP client that knows SHA-1 alone"),
-    Package("strongswan-pki", "a strict client of EST, for tests"),
-    Package("libstrongswan-extra-plugins", "what it speaks HTTPS with"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

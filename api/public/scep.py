@@ -2,26 +2,20 @@
 
 import base64
 import binascii
-from functools import lru_cache
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.background import BackgroundTask
 
-from api.public.bodies import bounded_body
+from api.bodies import bounded_body
 from api.public.scep_desk import Desk
-from nac.certificates.signing import Signing
-from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
-from nac.enrolment.limiter import GuessLimiter
-from nac.scep import registration, service
+from nac.db import PlatformScope, session_scope
+from nac.scep import service
 from nac.scep.errors import ScepMessageDamaged
-from nac.settings import Settings
 from pki.cms import BYTES_MOST
 from pki.scep import CAPABILITIES
 
 router = APIRouter(tags=["scep"])
-_limiter = GuessLimiter()
 
 _MESSAGE = "application/x-pki-message"
 _AUTHORITIES = "application/x-x509-ca-ra-cert"
@@ -30,18 +24,10 @@ _PATHS = ("/scep/{slug}", "/scep/{slug}/pkiclient.exe")
 _UNCACHED = {"Cache-Control": "no-store"}
 
 
-@lru_cache(maxsize=4)
-def _signing(settings: Settings) -> Signing:
-    return Signing.from_settings(settings)
-
-
 def desk(request: Request, slug: str) -> Desk:
     """404 for a tenant that is not here or not active."""
     with session_scope(PlatformScope()) as session:
-        tenant_id = service.require_tenant(session, slug=slug)
-    settings: Settings = request.app.state.settings
-    source = request.client.host if request.client else ""
-    return Desk(tenant_id, slug, _signing(settings), _limiter, source)
+        return Desk(service.require_tenant(session, slug=slug), slug, request)
 
 
 TenantDesk = Annotated[Desk, Depends(desk)]
@@ -55,10 +41,7 @@ def ask(tenant: TenantDesk, operation: str = "", message: str = "") -> Response:
         case "GetCACaps":
             return Response("\n".join(CAPABILITIES) + "\n", media_type="text/plain", headers=_UNCACHED)
         case "GetCACert":
-            with session_scope(TenantScope(tenant.tenant_id)) as session:
-                rows = registration.ensure(session, tenant_id=tenant.tenant_id, signing=tenant.signing, now=utc_now())
-                authorities = registration.authorities(session, rows[0])
-            return Response(authorities, media_type=_AUTHORITIES, headers=_UNCACHED)
+            return Response(tenant.authorities(), media_type=_AUTHORITIES, headers=_UNCACHED)
         case "PKIOperation":
             return _answer(tenant, _decoded(message))
         case _:

@@ -8,13 +8,15 @@ from functools import partial
 from http import HTTPStatus
 
 from cryptography import x509
+from fastapi import Request
 
+from api.redeeming import redeeming, source
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.enrolment.errors import SecretRefused
+from nac.enrolment.enrolling import note_refusal
+from nac.enrolment.errors import RenewalRefused, SecretRefused
 from nac.enrolment.limiter import GuessLimiter
-from nac.enrolment.service import note_refusal
 from nac.errors import AdmitError
 from nac.ids import TenantId
 from nac.scep import registration, service, webhook, webhooks
@@ -48,10 +50,23 @@ class Desk:
 
     tenant_id: TenantId
     slug: str
-    signing: Signing
-    limiter: GuessLimiter
-    # Where the request came from.
-    source: str
+    request: Request
+
+    @property
+    def signing(self) -> Signing:
+        signing: Signing = self.request.app.state.signing
+        return signing
+
+    @property
+    def source(self) -> str:
+        """Where the request came from."""
+        return source(self.request)
+
+    def authorities(self) -> bytes:
+        """What GetCACert hands out (RFC 8894 4.2.1.2)."""
+        with session_scope(TenantScope(self.tenant_id)) as session:
+            current, *_ = registration.ensure(session, tenant_id=self.tenant_id, signing=self.signing, now=utc_now())
+            return registration.authorities(session, current)
 
     def pki_operation(self, data: bytes) -> Answer:
         """Raises ScepMessageDamaged, TooManyGuesses, or an error of 500 and above: all else is a CertRep."""
@@ -106,16 +121,25 @@ class Desk:
             raise ScepRefused("badRequest", str(exc)) from exc
 
     def _renew(self, opened: Opened, now: datetime) -> x509.Certificate:
-        with session_scope(TenantScope(self.tenant_id)) as session:
-            old = service.renewable(session, tenant_id=self.tenant_id, opened=opened, now=now)
-            return service.issued_before(
-                session, tenant_id=self.tenant_id, opened=opened, renews_id=old.id
-            ) or service.renew_certificate(
-                session, tenant_id=self.tenant_id, opened=opened, old=old, signing=self.signing, now=now
-            )
+        try:
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                old = service.renewable(session, tenant_id=self.tenant_id, opened=opened, now=now)
+                return service.issued_before(
+                    session, tenant_id=self.tenant_id, opened=opened, renews_id=old.id
+                ) or service.renew_certificate(
+                    session, actor=self._actor, opened=opened, old=old, signing=self.signing, now=now
+                )
+        except RenewalRefused as refused:
+            shown = opened.message.signer
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                note_refusal(session, actor=self._actor, tenant_id=self.tenant_id, shown=shown, refused=refused)
+            raise
+
+    @property
+    def _actor(self) -> str:
+        return f"scep:{self.source}"
 
     def _enrol(self, opened: Opened, now: datetime) -> _Given:
-        self.limiter.require(self.tenant_id, self.source)
         with session_scope(TenantScope(self.tenant_id)) as session:
             before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
             asked = webhooks.get(session, tenant_id=self.tenant_id, sealer=self.signing.sealer)
@@ -123,35 +147,34 @@ class Desk:
             return _Given(before)
         if opened.challenge and asked is not None and not service.is_ours(opened.challenge):
             return self._enrol_by_webhook(opened, asked, now)
-        try:
-            return _Given(self._enrol_by_secret(opened, now))
-        except SecretRefused as refused:
-            self._note(opened, refused)
-            raise ScepRefused("badRequest", _CHALLENGE_REFUSED) from refused
+        return _Given(self._enrol_by_secret(opened, now))
 
     def _enrol_by_secret(self, opened: Opened, now: datetime) -> x509.Certificate:
-        with session_scope(TenantScope(self.tenant_id)) as session:
-            return service.issued_before(session, tenant_id=self.tenant_id, opened=opened) or service.enrol_with_secret(
-                session, tenant_id=self.tenant_id, opened=opened, signing=self.signing, now=now
-            )
-
-    def _note(self, opened: Opened, refused: SecretRefused) -> None:
-        self.limiter.note(self.tenant_id, self.source)
-        with session_scope(TenantScope(self.tenant_id)) as session:
-            note_refusal(
+        name, secret = service.name_and_secret(opened.challenge)
+        try:
+            with redeeming(self.request, tenant_id=self.tenant_id, kind="scep", name=name, secret=secret) as (
                 session,
-                actor=service.ACTOR,
-                tenant_id=self.tenant_id,
-                name=service.claimed(opened),
-                refused=refused,
-            )
+                redeemed,
+            ):
+                return service.enrol_with_secret(
+                    session, actor=self._actor, opened=opened, secret=redeemed, signing=self.signing, now=now
+                )
+        except SecretRefused as refused:
+            # Of two of the same request at once, the second finds its challenge used by the first.
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
+            if before is None:
+                raise ScepRefused("badRequest", _CHALLENGE_REFUSED) from refused
+            return before
 
     def _enrol_by_webhook(self, opened: Opened, asked: Webhook, now: datetime) -> _Given:
         """No transaction is open while it is asked."""
         enrolment = Enrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
+        guesses: GuessLimiter = self.request.app.state.guess_limiter
+        guesses.require(self.tenant_id, self.source)
         said = webhook.ask(asked, enrolment, opened.challenge, opened.signing_request)
         if isinstance(said, Denial):
-            self.limiter.note(self.tenant_id, self.source)
+            guesses.note(self.tenant_id, self.source)
             raise ScepRefused("badRequest", said.reason or _CHALLENGE_REFUSED)
         try:
             with session_scope(TenantScope(self.tenant_id)) as session:
@@ -159,6 +182,7 @@ class Desk:
                     session, tenant_id=self.tenant_id, opened=opened
                 ) or service.enrol_with_permit(
                     session,
+                    actor=self._actor,
                     tenant_id=self.tenant_id,
                     opened=opened,
                     permit=said,

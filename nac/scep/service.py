@@ -12,12 +12,10 @@ from sqlalchemy.orm import Session
 from nac.certificates import repository as certificates
 from nac.certificates.issuing import ClientProfile, issue_client
 from nac.certificates.signing import Signing
-from nac.enrolment import service as enrolment
 from nac.enrolment.enrolling import agreed_names, enrol, renew, require_renewable
-from nac.enrolment.errors import SecretRefused
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
-from nac.models import Certificate, ScepTransaction
+from nac.models import Certificate, EnrolmentSecret, ScepTransaction
 from nac.scep import repository
 from nac.scep.errors import ScepAddressNotFound, ScepMessageDamaged, ScepRefused
 from nac.scep.webhook import Permit
@@ -28,7 +26,6 @@ from pki.errors import AlgorithmRefused, KeyNotAllowed, PkiError
 from pki.keys import public_key_digest, same_public_key
 from pki.requests import SigningRequest, read_signing_request
 
-ACTOR = "scep"
 # One answer for all that can be wrong between the envelope's key and the request's own signature: whoever sends a
 # stranger's envelope, changed, learns nothing of what is in it.
 _CANNOT_BE_OPENED = "The envelope cannot be opened, or holds no certificate request that is signed by its own key."
@@ -153,30 +150,25 @@ def is_ours(challenge: str) -> bool:
     return Token.parse(challenge) is not None
 
 
-def claimed(opened: Opened) -> str:
-    """What of the challenge may be written down: the part that names it, and nothing of one that is not ours."""
-    token = Token.parse(opened.challenge)
-    return token.public_id if token else ""
+def name_and_secret(challenge: str) -> tuple[str, str]:
+    """The parts of one of ours; of another nothing, which names no secret and may be written down."""
+    token = Token.parse(challenge)
+    return (token.public_id, token.secret) if token else ("", "")
 
 
 def enrol_with_secret(
-    session: Session, *, tenant_id: TenantId, opened: Opened, signing: Signing, now: datetime
+    session: Session, *, actor: str, opened: Opened, secret: EnrolmentSecret, signing: Signing, now: datetime
 ) -> x509.Certificate:
-    """By a one-time challenge. Raises SecretRefused, NameRefused, DuplicateKey, CertificateRefused."""
-    token = Token.parse(opened.challenge)
-    if token is None:
-        raise SecretRefused("unknown")
-    secret = enrolment.redeem(
-        session, tenant_id=tenant_id, kind="scep", name=token.public_id, secret=token.secret, now=now
-    )
-    issued = enrol(session, actor=ACTOR, secret=secret, request=opened.signing_request, signing=signing, now=now)
-    _remember(session, tenant_id, opened, issued.serial, renews_id=None)
+    """By a challenge that was redeemed in this transaction. Raises NameRefused, DuplicateKey, CertificateRefused."""
+    issued = enrol(session, actor=actor, secret=secret, request=opened.signing_request, signing=signing, now=now)
+    _remember(session, secret.tenant_id, opened, issued.serial, renews_id=None)
     return issued.certificate
 
 
 def enrol_with_permit(
     session: Session,
     *,
+    actor: str,
     tenant_id: TenantId,
     opened: Opened,
     permit: Permit,
@@ -188,7 +180,7 @@ def enrol_with_permit(
     common_name, sans = agreed_names(permit, opened.signing_request)
     issued = issue_client(
         session,
-        actor=f"{ACTOR}:webhook",
+        actor=actor,
         tenant_id=tenant_id,
         profile=cast(ClientProfile, profile),
         common_name=common_name,
@@ -207,11 +199,11 @@ def renewable(session: Session, *, tenant_id: TenantId, opened: Opened, now: dat
 
 
 def renew_certificate(
-    session: Session, *, tenant_id: TenantId, opened: Opened, old: Certificate, signing: Signing, now: datetime
+    session: Session, *, actor: str, opened: Opened, old: Certificate, signing: Signing, now: datetime
 ) -> x509.Certificate:
     """Raises NameRefused, RenewalKeepsKey, DuplicateKey, CertificateRefused."""
-    issued = renew(session, actor=ACTOR, old=old, request=opened.signing_request, signing=signing, now=now)
-    _remember(session, tenant_id, opened, issued.serial, renews_id=old.id)
+    issued = renew(session, actor=actor, old=old, request=opened.signing_request, signing=signing, now=now)
+    _remember(session, old.tenant_id, opened, issued.serial, renews_id=old.id)
     return issued.certificate
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import UUID
 
 import httpx
@@ -8,15 +9,16 @@ from sqlalchemy import Engine
 from api.public.main import create_app
 from nac.settings import load_settings
 from tests.api.served import served
-from tests.factories.certificates import Certified, certify
+from tests.factories.certificates import Certified, certify, write_master_key
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.postgres import Database
 
 
 @pytest.fixture
-def client(database: Database) -> Iterator[httpx.Client]:
+def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     variables = {
         "ADMIT_VAR_DIR": "/nonexistent",
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
     }

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,16 +11,14 @@ from cryptography.hazmat.primitives.serialization import pkcs7
 from fastapi import FastAPI
 from sqlalchemy import Engine, func, select
 
-from api.public import scep as routes
 from api.public.main import create_app
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
-from nac.enrolment.limiter import GuessLimiter
 from nac.models import Certificate, EnrolmentSecret
 from nac.settings import Settings, load_settings
 from tests.api.served import served
-from tests.factories.certificates import SIGNING, Certified, certify
+from tests.factories.certificates import Certified, certify, write_master_key
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.scep.client import Device, Reply, read_reply
@@ -41,8 +40,9 @@ def bravo(app_engine: Engine, platform: Platform) -> Certified:
 
 
 @pytest.fixture
-def settings(database: Database) -> Settings:
+def settings(database: Database, tmp_path: Path) -> Settings:
     variables = {
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
         "ADMIT_VAR_DIR": "/nonexistent",
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
@@ -51,9 +51,7 @@ def settings(database: Database) -> Settings:
 
 
 @pytest.fixture
-def app(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
-    monkeypatch.setattr(routes, "_signing", lambda settings: SIGNING)
-    monkeypatch.setattr(routes, "_limiter", GuessLimiter())
+def app(settings: Settings) -> FastAPI:
     return create_app(settings)
 
 
