@@ -56,6 +56,11 @@ class Opened:
         return public_key_digest(self.signing_request.public_key)
 
 
+def address_of(public_url: str, slug: str) -> str:
+    """Where a tenant's devices enrol."""
+    return f"{public_url}/scep/{slug}"
+
+
 def require_tenant(session: Session, *, slug: str) -> TenantId:
     """Whose address it is, in PlatformScope. Raises ScepAddressNotFound."""
     tenant = tenants.get_by_slug(session, slug)

@@ -26,12 +26,17 @@ def get(session: Session, *, tenant_id: TenantId, sealer: Sealer) -> Webhook | N
     return Webhook(settings_of(row), sealer.open(row.secret_sealed, _context(tenant_id)))
 
 
+def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:
+    """As it is stored, its secret sealed."""
+    return repository.get_webhook(session, tenant_id)
+
+
 def settings_of(row: ScepWebhook) -> WebhookSettings:
     return msgspec.convert(row.settings, WebhookSettings)
 
 
 def require(session: Session, *, tenant_id: TenantId) -> ScepWebhook:
-    row = repository.get_webhook(session, tenant_id)
+    row = find(session, tenant_id=tenant_id)
     if row is None:
         raise ScepWebhookNotFound(
             "The tenant has no SCEP webhook.", place="webhook", remedy="Set one: ./admit scep webhook --url ..."

@@ -22,7 +22,7 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 # Rows of these may be nobody's; tested by name below.
 _SHARED = {"slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"}
 # Of these a cell may not even know that they are there.
-KEPT_FROM_CELLS = {"enrolment_secrets"}
+KEPT_FROM_CELLS = {"enrolment_secrets", "scep_transactions", "scep_webhooks"}
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.
 LOGS = {
