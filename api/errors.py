@@ -34,7 +34,9 @@ def _render(exc: AdmitError) -> JSONResponse:
 def _ours(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
     if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log.error("%s %s: %s", request.method, request.url.path, exc)
+        # Not the path itself, in which a link carries its secret.
+        route = getattr(request.scope.get("route"), "path", "?")
+        _log.error("%s %s: %s", request.method, route, exc)
     return _render(exc)
 
 

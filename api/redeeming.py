@@ -2,25 +2,42 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
 from fastapi import Request
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import SecretRefused
 from nac.enrolment.limiter import GuessLimiter
+from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
 from nac.tenants import service as tenants
+
+# Guesses at links that name no tenant count together.
+_NOBODY = TenantId(UUID(int=0))
 
 
 def tenant_by_slug(slug: str) -> TenantId:
     """Raises TenantNotFound."""
     with session_scope(PlatformScope()) as session:
         return tenants.require_by_slug(session, slug=slug).id
+
+
+def tenant_of_link(request: Request, token: Token | None) -> TenantId:
+    """Whose link it is. Raises SecretRefused or TooManyGuesses."""
+    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter.require(_NOBODY, source(request))
+    if token is not None:
+        with session_scope(EnrolmentScope(token.public_id)) as session:
+            if (tenant_id := enrolment.tenant_of(session, token.public_id)) is not None:
+                return tenant_id
+    limiter.note(_NOBODY, source(request))
+    raise SecretRefused("unknown")
 
 
 def source(request: Request) -> str:
@@ -35,13 +52,32 @@ def redeeming(
 
     Raises SecretRefused or TooManyGuesses. What is handed out must leave after the block.
     """
+    with _guarded(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
+        yield (
+            session,
+            enrolment.redeem(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+        )
+
+
+@contextmanager
+def looking(
+    request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
+) -> Iterator[tuple[Session, EnrolmentSecret]]:
+    """As `redeeming`, but takes nothing."""
+    with _guarded(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
+        yield (
+            session,
+            enrolment.look_at(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+        )
+
+
+@contextmanager
+def _guarded(request: Request, tenant_id: TenantId, kind: EnrolmentKind, name: str) -> Iterator[None]:
     limiter: GuessLimiter = request.app.state.guess_limiter
     address = source(request)
     limiter.require(tenant_id, address)
     try:
-        with session_scope(TenantScope(tenant_id)) as session:
-            found = enrolment.redeem(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now())
-            yield session, found
+        yield
     except SecretRefused as exc:
         limiter.note(tenant_id, address)
         with session_scope(TenantScope(tenant_id)) as session:

@@ -39,6 +39,7 @@ NEEDED_BY_TESTS = (
     *NEEDED,
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "fills it"),
+    Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
     Package("strongswan-pki", "a strict client of EST and SCEP, for tests"),
     Package("libstrongswan-extra-plugins", "what it speaks HTTP with"),
     Package("libstrongswan-standard-plugins", "its cryptography"),

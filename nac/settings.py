@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 PREFIX = "ADMIT_"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,10 @@ class Settings:
     # PEM: the certificate with its chain, and the key, that `enrolment_port` shows.
     enrolment_certificate_file: Path
     enrolment_key_file: Path
+    # Of one address to `public_port`; 0 for no limit.
+    public_requests_per_second: int
+    # Addresses and networks, comma-separated, whose X-Forwarded-For is believed.
+    trusted_proxies: str
     # Whether `up` shows the demo.
     demo: bool
 
@@ -66,6 +72,13 @@ class Settings:
     def enrolment_port(self) -> int:
         """TCP, HTTPS: enrolment over secure transport."""
         return self.api_port + 2
+
+    @property
+    def link_url(self) -> str:
+        """Where links to certificates lead: they carry keys, so over plain HTTP within this machine alone."""
+        parts = urlsplit(self.public_url)
+        plain = parts.scheme == "http" and parts.hostname not in _LOOPBACK
+        return self.enrolment_url if plain else self.public_url
 
     @property
     def verifier_port(self) -> int:
@@ -140,6 +153,17 @@ class _Reader:
             return default
         return Path(value)
 
+    def networks(self, name: str, default: str) -> str:
+        """Addresses and networks, as they are written."""
+        value = self._raw(name)
+        if value is None:
+            return default
+        try:
+            return ",".join(str(ipaddress.ip_network(part.strip())) for part in value.split(","))
+        except ValueError:
+            self._refuse(name, f"is {value!r} but must be addresses or networks (10.0.0.0/8), comma-separated")
+            return default
+
     def address(self, name: str, default: str) -> str:
         value = self._raw(name)
         if value is None:
@@ -190,6 +214,9 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         or f"https://{url_host(listen_address)}:{api_port + 2}",
         enrolment_certificate_file=reader.folder("ENROLMENT_CERTIFICATE_FILE", var_dir / "keys" / "enrolment.pem"),
         enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
+        # A whole site may be behind one address, and its devices come back at once after a power cut.
+        public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
+        trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     if settings.verifier_port > 65535:

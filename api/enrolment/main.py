@@ -5,6 +5,7 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 
+from api import links
 from api.application import make_application
 from api.enrolment import est
 from nac.certificates.signing import Signing
@@ -24,6 +25,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(est.router, prefix=prefix)
     app.state.signing = Signing.from_settings(settings)
     app.state.guess_limiter = GuessLimiter()
+    if settings.link_url == settings.enrolment_url:
+        links.include(app, app.state.signing)
     app.add_exception_handler(AdmitError, _in_words)
     return app
 

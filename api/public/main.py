@@ -2,8 +2,12 @@
 
 from fastapi import FastAPI
 
+from api import links
 from api.application import make_application
-from api.public import authorities, scep
+from api.public import authorities, crl, scep
+from api.public.limits import RateLimit
+from api.public.ocsp import OcspEndpoint
+from nac.certificates.responder import Responder
 from nac.certificates.signing import Signing
 from nac.enrolment.limiter import GuessLimiter
 from nac.settings import Settings, load_settings
@@ -12,9 +16,14 @@ from nac.settings import Settings, load_settings
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
-    app = make_application(
-        settings, authorities.router, scep.router, title="Admit, public", name="admit-public", described=False
-    )
-    app.state.signing = Signing.from_settings(settings)
+    routers = (authorities.router, crl.router, scep.router)
+    app = make_application(settings, *routers, title="Admit, public", name="admit-public", described=False)
+    app.state.signing = signing = Signing.from_settings(settings)
     app.state.guess_limiter = GuessLimiter()
+    responder = Responder(app.state.engine, signing.sealer)
+    app.state.beside.append((responder.feed.start, responder.feed.stop))
+    app.mount("/ocsp", OcspEndpoint(responder))
+    app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
+    if settings.link_url == settings.public_url:
+        links.include(app, signing)
     return app

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from migrations.pieces import run_pieces
 
 revision = "0010"
-down_revision = "0007"
+down_revision = "0009"
 
 _ROWS = 1000
 

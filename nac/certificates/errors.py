@@ -13,6 +13,14 @@ class AuthorityNotFound(NotFound):
     """There is no such certificate authority."""
 
 
+class AuthorityKeyAway(Conflict):
+    """The private key of a certificate authority is not kept here."""
+
+
+class ListNotFound(NotFound):
+    """The authority publishes no list of revoked certificates."""
+
+
 class CertificateRefused(InvalidInput):
     """A certificate cannot be issued as asked for."""
 

@@ -19,6 +19,7 @@ from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
+from nac.supplicants.network import require_ssid
 from nac.users import service as users
 from nac.validation import require_name, require_slug
 from pki.issuing import check_sans
@@ -57,6 +58,7 @@ def create_secret(
     endpoint_mac: str | None = None,
     user_name: str | None = None,
     owner: str = "",
+    ssid: str = "",
     uses: int = 1,
     life: timedelta = USUAL_LIFE,
 ) -> MadeSecret:
@@ -98,6 +100,7 @@ def create_secret(
         endpoint_id=endpoint_id,
         user_id=user_id,
         owner=require_name(owner, place="owner") if owner else "",
+        ssid=require_ssid(ssid),
         most_uses=uses,
         uses=0,
         expires_at=now + life,
@@ -243,6 +246,7 @@ def describe(row: EnrolmentSecret) -> dict[str, object]:
         "common_name": row.common_name,
         "sans": list(row.sans),
         "owner": row.owner,
+        "ssid": row.ssid,
         "uses": row.uses,
         "most_uses": row.most_uses,
         "expires_at": row.expires_at.isoformat(),

@@ -2,7 +2,14 @@
 
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
-from nac.models.certificate import Certificate, CertificateAuthority
+from nac.models.certificate import (
+    AuthorityIntent,
+    Certificate,
+    CertificateAuthority,
+    CertificateSettings,
+    ExpiryWarning,
+)
+from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -28,9 +35,11 @@ __all__ = [
     "AccountingLog",
     "AuditEntry",
     "AuthLog",
+    "AuthorityIntent",
     "Cell",
     "Certificate",
     "CertificateAuthority",
+    "CertificateSettings",
     "Dictionary",
     "Endpoint",
     "EndpointEvidence",
@@ -39,10 +48,12 @@ __all__ = [
     "EndpointSighting",
     "EndpointWork",
     "EnrolmentSecret",
+    "ExpiryWarning",
     "IdentitySource",
     "JournalPosition",
     "Msp",
     "Nas",
+    "OcspSignerRow",
     "Policy",
     "PolicyHits",
     "PolicyVersion",
@@ -50,6 +61,8 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
+    "RevocationList",
+    "RevocationWork",
     "ScepTransaction",
     "ScepWebhook",
     "Site",

@@ -37,6 +37,8 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
     user_id: Mapped[UUID | None]
     # Whose the device is, in words.
     owner: Mapped[str] = mapped_column(server_default="")
+    # The Wi-Fi network that an Apple profile sets up; "" for none.
+    ssid: Mapped[str] = mapped_column(server_default="")
     most_uses: Mapped[int] = mapped_column(server_default="1")
     uses: Mapped[int] = mapped_column(server_default="0")
     expires_at: Mapped[datetime]

@@ -51,8 +51,8 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
 
 
 def _make(session: Session, tenant_id: TenantId, signing: Signing, now: datetime) -> Certificate:
-    key = generate_key(PROFILES[PROFILE].key)
     reservation = reserve(session, tenant_id=tenant_id, profile=PROFILE, common_name=_COMMON_NAME, now=now)
+    key = generate_key(PROFILES[PROFILE].key)
     row = sign(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
     session.flush()

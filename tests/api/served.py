@@ -1,4 +1,4 @@
-"""An application served by a real uvicorn on a unix socket, and a client for it."""
+"""An application served by a real uvicorn on a unix socket or a port of loopback, and a client for it."""
 
 import socket
 import tempfile
@@ -17,27 +17,26 @@ from fastapi import FastAPI
 def served(app: FastAPI) -> Iterator[httpx.Client]:
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        transport = httpx.HTTPTransport(uds=path)
-        with (
-            _running(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on")),
-            httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client,
-        ):
-            yield client
+        with _running(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on")):
+            transport = httpx.HTTPTransport(uds=path)
+            with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
+                yield client
 
 
 @contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """On a free TCP port of loopback, for clients that are programs; its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        with _running(uvicorn.Config(app, log_level="critical", lifespan="on"), listener):
-            yield f"http://127.0.0.1:{port}"
+def served_on_port(app: FastAPI) -> Iterator[str]:
+    """For clients that speak TCP alone; the URL without a path."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, fd=listener.fileno(), log_level="critical", lifespan="on")
+        with _running(config):
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextmanager
-def _running(config: uvicorn.Config, *sockets: socket.socket) -> Iterator[None]:
+def _running(config: uvicorn.Config) -> Iterator[None]:
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, args=(list(sockets) or None,))
+    thread = threading.Thread(target=server.run)
     thread.start()
     try:
         deadline = time.monotonic() + 10

@@ -63,7 +63,7 @@ def test_alternative_name_is_read_in_its_written_form(text: str, expected: str) 
     "text",
     [
         "host.example",
-        "ip:10.0.0.1",
+        "ip:10.0.0",
         "dns:",
         "dns:-a.example",
         "dns:a-.example",

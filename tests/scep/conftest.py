@@ -46,6 +46,7 @@ def settings(database: Database, tmp_path: Path) -> Settings:
         "ADMIT_VAR_DIR": "/nonexistent",
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
+        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
     }
     return load_settings(variables)
 

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -11,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi import FastAPI
 
 from pki.names import common_name_of
-from tests.api.served import listening
+from tests.api.served import served_on_port
 from tests.factories.certificates import Certified
 from tests.scep.client import Device, rsa_key, signing_request
 from tests.scep.conftest import Server
@@ -19,7 +20,7 @@ from tests.scep.conftest import Server
 
 @pytest.fixture
 def url(app: FastAPI, alpha: Certified) -> Iterator[str]:
-    with listening(app) as address:
+    with served_on_port(app) as address:
         yield f"{address}/scep/alpha"
 
 
@@ -89,13 +90,15 @@ def test_strongswan_is_refused_a_wrong_and_a_used_challenge(swan: StrongSwan, tm
     swan.scep("b.key", "--password", challenge, succeeds=False)
 
 
-def test_scepclient_is_told_why_its_digest_is_refused(tmp_path: Path, url: str, server: Server, challenge: str):
+def test_scepclient_is_told_why_its_digest_is_refused(tmp_path: Path, url: str, challenge: str):
     """Debian's release of it signs with SHA-1, whatever the server says that it takes."""
     write_key(tmp_path / "client.key")
+    with httpx.Client(trust_env=False) as client:
+        registration = Server(client, url).registration()
     done = run(
         *("scepclient", "-server-url", url, "-private-key", "client.key", "-certificate", "client.crt"),
         *("-cn", "micro", "-challenge", challenge),
-        *("-ca-fingerprint", server.registration().fingerprint(hashes.SHA256()).hex()),
+        *("-ca-fingerprint", registration.fingerprint(hashes.SHA256()).hex()),
         folder=tmp_path,
         succeeds=False,
     )

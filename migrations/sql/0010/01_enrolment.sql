@@ -13,6 +13,7 @@ CREATE TABLE enrolment_secrets (
     endpoint_id uuid,
     user_id uuid,
     owner text NOT NULL DEFAULT '',
+    ssid text NOT NULL DEFAULT '',
     most_uses int NOT NULL DEFAULT 1 CONSTRAINT ck_enrolment_secrets_most_uses CHECK (most_uses > 0),
     uses int NOT NULL DEFAULT 0 CONSTRAINT ck_enrolment_secrets_uses CHECK (uses BETWEEN 0 AND most_uses),
     expires_at timestamptz NOT NULL,

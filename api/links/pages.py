@@ -1,0 +1,127 @@
+"""The pages behind a link. Plain HTML, for any browser, without a script."""
+
+import base64
+import hashlib
+from html import escape
+from http import HTTPStatus
+
+from fastapi import Response
+from fastapi.responses import HTMLResponse
+
+from nac.models import EnrolmentSecret
+
+_STYLE = """
+body { font: 1rem/1.5 system-ui, sans-serif; color: #1a2330; background: #f4f6f8; margin: 0; }
+main { max-width: 38rem; margin: 2rem auto; padding: 1.5rem 2rem 2rem; background: #fff; border-radius: 8px; }
+h1 { font-size: 1.4rem; margin: 0 0 .5rem; }
+h2 { font-size: 1.05rem; margin: 0 0 .25rem; }
+p { margin: .25rem 0 .75rem; }
+section { border-top: 1px solid #dde3ea; padding-top: 1rem; margin-top: 1.25rem; }
+button, a.button { font: inherit; display: inline-block; padding: .5rem 1rem; border: 0; border-radius: 6px;
+  background: #14539a; color: #fff; text-decoration: none; cursor: pointer; }
+textarea { width: 100%; box-sizing: border-box; font: .8rem monospace; }
+code { font-size: 1.2rem; background: #eef2f6; padding: .3rem .6rem; border-radius: 4px; }
+.wrong { color: #a11; }
+"""
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex",
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; frame-ancestors 'none';"
+        " base-uri 'none'"
+    ),
+}
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+{body}
+</main>
+</body>
+</html>
+"""
+_OFFER = """\
+<p>For <strong>{name}</strong> at {organisation}. This works {times}, until {until} UTC.</p>
+{wrong}
+<section>
+<h2>Windows, Android, Linux</h2>
+<p>A PKCS#12 file with the key and the certificate, and the password that opens it.</p>
+<form method="post">
+<input type="hidden" name="form" value="p12">
+<p><label><input type="checkbox" name="legacy" value="yes"> For old systems (Windows before 10 1709,
+Android before 12)</label></p>
+<button>Make the file</button>
+</form>
+</section>
+<section>
+<h2>iPhone, iPad, Mac</h2>
+<p>A configuration profile{network}. Open it, then install it in Settings.</p>
+<form method="post">
+<input type="hidden" name="form" value="apple">
+<button>Download the profile</button>
+</form>
+</section>
+<section>
+<h2>Your own key</h2>
+<p>If you made a signing request (PKCS#10), the key stays with you.</p>
+<form method="post" enctype="multipart/form-data">
+<input type="hidden" name="form" value="csr">
+<p><label>File <input type="file" name="file"></label></p>
+<p><label>or text<textarea name="text" rows="4" placeholder="-----BEGIN CERTIFICATE REQUEST-----"></textarea>
+</label></p>
+<button>Sign the request</button>
+</form>
+</section>
+"""
+_HANDED = """\
+<p>1. Save the file:</p>
+<p><a class="button" download="{file_name}" href="data:application/x-pkcs12;base64,{content}">{file_name}</a></p>
+<p>2. Note its password, which is shown this once:</p>
+<p><code>{password}</code></p>
+<p>3. Open the file on the device and enter the password. Neither can be had again by this link.</p>
+"""
+
+
+def offer(secret: EnrolmentSecret, *, organisation: str, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
+    left = secret.most_uses - secret.uses
+    body = _OFFER.format(
+        name=escape(secret.common_name or ""),
+        organisation=escape(organisation),
+        times="once" if left == 1 else f"{left} times",
+        until=f"{secret.expires_at:%Y-%m-%d %H:%M}",
+        network=f" for the network {escape(secret.ssid)}" if secret.ssid else "",
+        wrong=f'<p class="wrong">{escape(wrong)} The link is as good as before.</p>' if wrong else "",
+    )
+    return _page("Your certificate", body, status)
+
+
+def handed(content: bytes, *, file_name: str, password: str) -> Response:
+    body = _HANDED.format(
+        file_name=escape(file_name), content=base64.b64encode(content).decode(), password=escape(password)
+    )
+    return _page("Your certificate", body, HTTPStatus.OK)
+
+
+def refused(status: int, sentence: str) -> Response:
+    return _page("This link does not work", f"<p>{escape(sentence)}</p>", status)
+
+
+def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
+    disposition = f'attachment; filename="{file_name}"'
+    return Response(content, media_type=media_type, headers=HEADERS | {"Content-Disposition": disposition})
+
+
+def _page(title: str, body: str, status: int) -> Response:
+    return HTMLResponse(_PAGE.format(title=title, style=_STYLE, body=body), status, HEADERS)

@@ -1,0 +1,83 @@
+"""Configuration profiles (.mobileconfig) of iOS, iPadOS and macOS (Apple, Profile-Specific Payload Keys)."""
+
+import plistlib
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from nac.supplicants.network import Network
+
+_EAP_TLS = 13
+_PREFIX = "admit"
+
+
+def mobileconfig(
+    network: Network, *, identity: bytes | None = None, password: str = "", name: str = "", connect: bool = True
+) -> bytes:
+    """The network and its roots; with `identity` (PKCS#12 under `password`) also the device's certificate `name`.
+
+    Without `connect` no network is set up, the roots and the certificate are installed alone.
+
+    A profile that holds an identity is as secret as the key in it. Without one, the device management that deploys
+    the profile adds it.
+    """
+    roots = [_root(network, number) for number in range(len(network.anchors))]
+    payloads = list(roots)
+    link: dict[str, Any] = {}
+    if identity is not None:
+        held = _payload(network, "com.apple.security.pkcs12", f"identity {name}", name or "Identity")
+        held |= {"PayloadContent": identity, "Password": password, "PayloadCertificateFileName": "identity.p12"}
+        payloads.append(held)
+        link["PayloadCertificateUUID"] = held["PayloadUUID"]
+    link["EAPClientConfiguration"] = {
+        "AcceptEAPTypes": [_EAP_TLS],
+        "PayloadCertificateAnchorUUID": [root["PayloadUUID"] for root in roots],
+        "TLSTrustedServerNames": list(network.server_names),
+        "TLSMinimumVersion": "1.2",
+        "TLSMaximumVersion": "1.3",
+    }
+    if connect:
+        payloads.append((_wifi(network) if network.ssid else _wired(network)) | link)
+    profile = _payload(network, "Configuration", "profile", network.title) | {
+        "PayloadOrganization": network.organisation,
+        "PayloadDescription": f"Connects to {network.title} with a certificate.",
+        "PayloadContent": payloads,
+    }
+    return plistlib.dumps(profile, sort_keys=False)
+
+
+def _payload(network: Network, kind: str, part: str, title: str) -> dict[str, Any]:
+    identifier = str(network.stable_uuid(part)).upper()
+    return {
+        "PayloadType": kind,
+        "PayloadVersion": 1,
+        "PayloadIdentifier": f"{_PREFIX}.{identifier.lower()}",
+        "PayloadUUID": identifier,
+        "PayloadDisplayName": title,
+    }
+
+
+def _root(network: Network, number: int) -> dict[str, Any]:
+    certificate = network.anchors[number]
+    der = certificate.public_bytes(Encoding.DER)
+    title = certificate.subject.rfc4514_string()
+    # By its serial number: it is the same payload still when another root joins it.
+    payload = _payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
+    return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}
+
+
+def _wifi(network: Network) -> dict[str, Any]:
+    return _payload(network, "com.apple.wifi.managed", "wifi", network.ssid) | {
+        "SSID_STR": network.ssid,
+        "HIDDEN_NETWORK": False,
+        "AutoJoin": True,
+        # And WPA3, where the network offers it.
+        "EncryptionType": "WPA2",
+    }
+
+
+def _wired(network: Network) -> dict[str, Any]:
+    # macOS alone knows it.
+    return _payload(network, "com.apple.firstactiveethernet.managed", "wired", network.title) | {
+        "Interface": "FirstActiveEthernet"
+    }

@@ -1,0 +1,68 @@
+"""wpa_supplicant.conf(5), and keyfiles of NetworkManager (nm-settings-keyfile(5))."""
+
+import re
+
+from nac.supplicants.network import Files, Network
+
+# Within quotes wpa_supplicant knows no escape; anything else goes as hex digits.
+_QUOTABLE = re.compile(r"[A-Za-z0-9 !#$%&'()*+,./:;<=>?@\[\]^_`{|}~-]*")
+_PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
+
+
+def wpa_supplicant(network: Network, *, identity: str, files: Files) -> str:
+    """A whole configuration; for a wired port the driver is `wired` (wpa_supplicant -Dwired)."""
+    lines = ["ctrl_interface=/run/wpa_supplicant", "ap_scan=1" if network.ssid else "ap_scan=0", "", "network={"]
+    if network.ssid:
+        fields = {"ssid": _text(network.ssid), "key_mgmt": "WPA-EAP WPA-EAP-SHA256", "ieee80211w": "1"}
+    else:
+        fields = {"key_mgmt": "IEEE8021X", "eapol_flags": "0"}
+    fields |= {
+        "eap": "TLS",
+        "identity": _text(identity),
+        "ca_cert": _text(files.anchors),
+        "client_cert": _text(files.certificate),
+        "private_key": _text(files.key),
+        "domain_match": _text(";".join(network.server_names)),
+    }
+    lines += [f"\t{name}={value}" for name, value in fields.items()]
+    return "\n".join([*lines, "}", ""])
+
+
+def _text(value: str) -> str:
+    return f'"{value}"' if _QUOTABLE.fullmatch(value) else value.encode().hex()
+
+
+def network_manager(network: Network, *, identity: str, files: Files) -> str:
+    """A keyfile for /etc/NetworkManager/system-connections, which only root may read there."""
+    kind = "wifi" if network.ssid else "ethernet"
+    sections = {
+        "connection": {"id": _escaped(network.title), "uuid": str(network.stable_uuid("connection")), "type": kind}
+    }
+    if network.ssid:
+        sections["wifi"] = {"mode": "infrastructure", "ssid": _ssid(network.ssid)}
+        sections["wifi-security"] = {"key-mgmt": "wpa-eap"}
+    sections["802-1x"] = {
+        "eap": "tls;",
+        "identity": _escaped(identity),
+        "ca-cert": files.anchors,
+        "client-cert": files.certificate,
+        "private-key": files.key,
+        # The key is not encrypted: nobody is to be asked for its password.
+        "private-key-password-flags": "4",
+        "domain-match": ";".join(network.server_names),
+    }
+    return "\n".join(
+        line
+        for name, fields in sections.items()
+        for line in (f"[{name}]", *(f"{key}={value}" for key, value in fields.items()), "")
+    )
+
+
+def _escaped(value: str) -> str:
+    # GLib's key files: a backslash begins an escape, and a blank at the start would be dropped.
+    escaped = value.replace("\\", "\\\\")
+    return f"\\s{escaped[1:]}" if escaped.startswith(" ") else escaped
+
+
+def _ssid(ssid: str) -> str:
+    return ssid if _PLAIN_SSID.fullmatch(ssid) else "".join(f"{octet};" for octet in ssid.encode())

@@ -1,0 +1,103 @@
+"""A tenant's network as its devices must know it, from the certificates that the tenant has now."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from cryptography import x509
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.certificates import service as certificates
+from nac.errors import NotFound
+from nac.ids import TenantId
+from nac.models import Certificate, Tenant
+from nac.supplicants import android, apple, linux, windows
+from nac.supplicants.network import Files, Network, require_files, require_identity, require_network
+from pki.bundles import certificates_pem
+from pki.names import sans_of
+
+_SERVER_PROFILE = "eap-server"
+# Names of the files that an export writes.
+_ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
+
+
+def describe_network(
+    session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
+) -> Network:
+    """Wired without an SSID. `server_names` join those of the certificate that the tenant's server presents."""
+    tenant = session.get(Tenant, tenant_id)
+    if tenant is None:
+        raise NotFound("There is no such tenant.", place="tenant")
+    own = certificates.own_authorities(session, tenant_id=tenant_id)
+    names = (*_presented_names(session, tenant_id, now), *(name.lower() for name in server_names))
+    return require_network(
+        Network(
+            tenant_id=tenant_id,
+            organisation=tenant.name,
+            ssid=ssid,
+            anchors=tuple(item for item in own if item.issuer == item.subject and now <= item.not_valid_after_utc),
+            server_names=tuple(dict.fromkeys(names)),
+        )
+    )
+
+
+def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
+    """DNS names of the newest server certificate, which is the one that the cell presents."""
+    query = (
+        select(Certificate.certificate_der)
+        .where(Certificate.tenant_id == tenant_id, Certificate.profile == _SERVER_PROFILE)
+        .where(Certificate.status == "valid", Certificate.not_before <= now, Certificate.not_after > now)
+        .order_by(Certificate.not_before.desc(), Certificate.serial.desc())
+        .limit(1)
+    )
+    der = session.scalar(query)
+    if der is None:
+        return []
+    return [item.value for item in sans_of(x509.load_der_x509_certificate(der)) if item.kind == "dns"]
+
+
+def anchors_pem(network: Network) -> bytes:
+    return certificates_pem(network.anchors)
+
+
+def _apple(network: Network, identity: str, folder: str) -> dict[str, bytes]:
+    return {"admit.mobileconfig": apple.mobileconfig(network)}
+
+
+def _windows(network: Network, identity: str, folder: str) -> dict[str, bytes]:
+    roots = {f"root-{number}.cer": certificates_pem([root]) for number, root in enumerate(network.anchors, start=1)}
+    notes = windows.note(network, profile="admit.xml", roots=list(roots))
+    return {"admit.xml": windows.profile_xml(network).encode(), "README.txt": notes.encode()} | roots
+
+
+def _wpa_supplicant(network: Network, identity: str, folder: str) -> dict[str, bytes]:
+    text = linux.wpa_supplicant(network, identity=identity, files=_files(folder))
+    return {"wpa_supplicant.conf": text.encode(), _ANCHORS: anchors_pem(network)}
+
+
+def _network_manager(network: Network, identity: str, folder: str) -> dict[str, bytes]:
+    text = linux.network_manager(network, identity=identity, files=_files(folder))
+    return {"admit.nmconnection": text.encode(), _ANCHORS: anchors_pem(network)}
+
+
+def _android(network: Network, identity: str, folder: str) -> dict[str, bytes]:
+    notes = android.note(network, identity=identity, anchors=_ANCHORS)
+    return {"README.txt": notes.encode(), _ANCHORS: anchors_pem(network)}
+
+
+FORMS: Mapping[str, Callable[[Network, str, str], dict[str, bytes]]] = {
+    "apple": _apple,
+    "windows": _windows,
+    "wpa_supplicant": _wpa_supplicant,
+    "networkmanager": _network_manager,
+    "android": _android,
+}
+
+
+def export(network: Network, *, form: str, identity: str, folder: str) -> dict[str, bytes]:
+    """Files by name, for devices that keep their identity in `folder` as device.pem and device.key."""
+    return FORMS[form](network, require_identity(identity), folder)
+
+
+def _files(folder: str) -> Files:
+    return require_files(Files(*(f"{folder.rstrip('/')}/{name}" for name in (_ANCHORS, _CERTIFICATE, _KEY))))

@@ -1,0 +1,249 @@
+"""Links to certificates: a preview takes nothing, a posted form does, and what leaves opens with its password."""
+
+import base64
+import html
+import logging
+import plistlib
+import re
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+from fastapi import FastAPI
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, func, select
+
+from api.forms import FormUnreadable, read_form
+from api.links import pages
+from nac.db import TenantScope, session_scope
+from nac.enrolment import service as enrolment
+from nac.enrolment.tokens import Token
+from nac.errors import DatabaseUnavailable
+from nac.models import AuditEntry, Certificate
+from nac.settings import load_settings
+from tests.enrolment.conftest import make_secret, request_der
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+from tests.pki.openssl import openssl
+
+P12, APPLE, CSR = {"form": "p12"}, {"form": "apple"}, {"form": "csr"}
+
+
+def link(app_engine: Engine, alpha: Certified, **changes: Any) -> Token:
+    arguments: dict[str, Any] = {"kind": "link", "common_name": "Eve's <phone>"}
+    return make_secret(app_engine, alpha, **arguments | changes).token
+
+
+def path(token: Token) -> str:
+    return f"/enrol/{token.reveal()}"
+
+
+def signed(app_engine: Engine, alpha: Certified) -> int:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        return session.scalar(select(func.count()).select_from(Certificate)) or 0
+
+
+def pem(**named: Any) -> bytes:
+    return x509.load_der_x509_csr(request_der(**named)).public_bytes(Encoding.PEM)
+
+
+def assert_private(reply: httpx.Response) -> None:
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+def test_looking_takes_nothing_and_tells_whose_it_is(client: httpx.Client, app_engine: Engine, alpha: Certified):
+    token = link(app_engine, alpha)
+    for _ in range(3):
+        reply = client.get(path(token))
+        assert reply.status_code == 200
+        assert_private(reply)
+        assert "Eve&#x27;s &lt;phone&gt;" in reply.text
+        assert "works once" in reply.text
+        assert token.secret not in reply.text
+        assert "<script" not in reply.text
+    assert signed(app_engine, alpha) == 1
+
+
+@pytest.mark.parametrize("legacy", [{}, {"legacy": "yes"}])
+def test_bundle_comes_once_with_its_password_beside_it(
+    client: httpx.Client, app_engine: Engine, alpha: Certified, legacy: dict[str, str]
+):
+    token = link(app_engine, alpha)
+    reply = client.post(path(token), data=P12 | legacy)
+    assert reply.status_code == 200
+    assert_private(reply)
+    found = re.search(r'download="([^"]+)" href="data:application/x-pkcs12;base64,([^"]+)"', reply.text)
+    password = re.search(r"<code>([^<]+)</code>", reply.text)
+    assert found is not None
+    assert password is not None
+    assert found[1] == "Eve-s-phone.p12"
+    assert re.fullmatch(r"([a-z2-9]{5}-){3}[a-z2-9]{5}", password[1])
+    bundle = base64.b64decode(found[2])
+    opened = pkcs12.load_pkcs12(bundle, password[1].encode())
+    assert opened.cert is not None
+    assert opened.cert.certificate.subject.rfc4514_string().startswith("CN=Eve's \\<phone\\>")
+    assert len(opened.additional_certs) == 2
+    shown = openssl("pkcs12", "-info", "-in", "/dev/stdin", "-passin", f"pass:{password[1]}", "-nodes", data=bundle)
+    assert (b"3-KeyTripleDES" in shown.stderr) == bool(legacy)
+    for again in (client.get(path(token)), client.post(path(token), data=P12)):
+        assert again.status_code == 404
+        assert "may have been used already" in again.text
+        assert_private(again)
+    assert signed(app_engine, alpha) == 2
+
+
+def test_apple_profile_holds_identity_root_and_network(client: httpx.Client, app_engine: Engine, alpha: Certified):
+    reply = client.post(path(link(app_engine, alpha, ssid="Office")), data=APPLE)
+    assert reply.headers["content-type"] == "application/x-apple-aspen-config"
+    assert reply.headers["content-disposition"] == 'attachment; filename="Eve-s-phone.mobileconfig"'
+    assert_private(reply)
+    payloads = {payload["PayloadType"]: payload for payload in plistlib.loads(reply.content)["PayloadContent"]}
+    identity = payloads["com.apple.security.pkcs12"]
+    assert pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode()).key is not None
+    assert payloads["com.apple.wifi.managed"]["SSID_STR"] == "Office"
+    assert payloads["com.apple.security.root"]["PayloadContent"] == alpha.authorities.root.certificate_der
+
+
+def test_apple_profile_without_a_network_installs_the_certificates_alone(
+    client: httpx.Client, app_engine: Engine, alpha: Certified
+):
+    profile = plistlib.loads(client.post(path(link(app_engine, alpha)), data=APPLE).content)
+    kinds = {payload["PayloadType"] for payload in profile["PayloadContent"]}
+    assert kinds == {"com.apple.security.root", "com.apple.security.pkcs12"}
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_request_is_signed_from_file_or_text(client: httpx.Client, app_engine: Engine, alpha: Certified, as_file: bool):
+    asked = pem(common_name="")
+    more: dict[str, Any] = (
+        {"data": CSR | {"text": ""}, "files": {"file": ("a.csr", asked)}}
+        if as_file
+        else {"data": CSR | {"text": asked.decode()}}
+    )
+    reply = client.post(path(link(app_engine, alpha)), **more)
+    assert reply.status_code == 200, reply.text
+    certificate, issuing = x509.load_pem_x509_certificates(reply.content)
+    assert certificate.public_key() == x509.load_pem_x509_csr(asked).public_key()
+    certificate.verify_directly_issued_by(issuing)
+
+
+@pytest.mark.parametrize(
+    ("sent", "complaint"),
+    [
+        ({"data": CSR | {"text": "hello"}}, "not a readable PKCS#10"),
+        ({"data": CSR | {"text": pem(common_name="other").decode()}}, "the secret is for"),
+        ({"data": {"form": "exe"}}, "does not say what is wanted"),
+        ({"content": b"form=p12"}, "A form comes as"),
+    ],
+)
+def test_mistake_is_shown_on_the_page_and_takes_nothing(
+    client: httpx.Client, app_engine: Engine, alpha: Certified, sent: dict[str, Any], complaint: str
+):
+    token = link(app_engine, alpha)
+    reply = client.post(path(token), **sent)
+    assert reply.status_code == 400
+    assert complaint in html.unescape(reply.text)
+    assert "as good as before" in reply.text
+    assert signed(app_engine, alpha) == 1
+    assert client.post(path(token), data=P12).status_code == 200
+
+
+def test_links_that_are_none_are_all_alike(client: httpx.Client, app_engine: Engine, alpha: Certified):
+    good = link(app_engine, alpha)
+    revoked = link(app_engine, alpha)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        enrolment.revoke_secret(session, actor=ACTOR, tenant_id=alpha.tenant_id, name=revoked.public_id)
+    est = make_secret(app_engine, alpha).token
+    guessed = Token(good.public_id, Token.make().secret)
+    bodies = set()
+    for each in (path(revoked), path(est), path(guessed), path(Token.make()), "/enrol/x", "/enrol/" + "a" * 5000):
+        reply = client.get(each)
+        assert reply.status_code == 404
+        assert_private(reply)
+        bodies.add(reply.text)
+    assert len(bodies) == 1
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse")).all()
+    assert sorted(entry.after["why"] for entry in entries if entry.after) == ["revoked", "wrong-kind", "wrong-secret"]
+
+
+def test_guessing_links_is_stopped(client: httpx.Client, app_engine: Engine, alpha: Certified):
+    for _ in range(10):
+        assert client.get(path(Token.make())).status_code == 404
+    assert client.get(path(link(app_engine, alpha))).status_code == 429
+
+
+def test_token_is_in_no_log(
+    public_app: FastAPI, client: httpx.Client, app_engine: Engine, alpha: Certified, caplog: pytest.LogCaptureFixture
+):
+    """A failure of the database is logged, and without the path."""
+    token = link(app_engine, alpha)
+    caplog.set_level(logging.INFO)
+    public_app.state.guess_limiter = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("api.links.routes.tenant_of_link", _database_away)
+        assert client.get(path(token)).status_code == 503
+    ours = "".join(record.getMessage() for record in caplog.records if record.name == "admit.api")
+    assert "/enrol/{token}" in ours
+    assert token.secret not in ours
+
+
+def _database_away(*arguments: object) -> None:
+    raise DatabaseUnavailable("gone")
+
+
+@pytest.mark.parametrize(
+    ("public_url", "leads_to"),
+    [
+        ("http://127.0.0.1:8461", "http://127.0.0.1:8461"),
+        ("https://nac.example", "https://nac.example"),
+        ("http://nac.example", "https://127.0.0.1:8462"),
+    ],
+)
+def test_links_lead_over_plain_http_within_the_machine_alone(public_url: str, leads_to: str):
+    found = load_settings({"ADMIT_VAR_DIR": "/nonexistent", "ADMIT_PUBLIC_URL": public_url})
+    assert found.link_url == leads_to
+
+
+def test_style_of_the_page_is_the_one_that_its_policy_allows():
+    reply = pages.refused(404, "x")
+    style = re.search(rb"<style>(.*?)</style>", reply.body, re.DOTALL)
+    assert style is not None
+    assert style[1].decode() == pages._STYLE
+
+
+_TYPES = st.sampled_from(
+    ["multipart/form-data; boundary=b", "multipart/form-data", "application/x-www-form-urlencoded", "text/plain"]
+)
+_MULTIPART = (
+    b'--b\r\nContent-Disposition: form-data; name="form"\r\n\r\ncsr\r\n'
+    b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n\0\xff\r\n--b--\r\n'
+)
+
+
+@given(_TYPES | st.text(), st.binary(max_size=300))
+def test_any_body_is_a_form_or_refused(content_type: str, body: bytes):
+    _read(content_type, body)
+
+
+@given(st.integers(0, len(_MULTIPART) - 1), st.binary(max_size=3), st.integers(0, 5))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_damaged_form_is_a_form_or_refused(at: int, put: bytes, cut: int):
+    _read("multipart/form-data; boundary=b", _MULTIPART[:at] + put + _MULTIPART[at + cut :])
+
+
+def _read(content_type: str, body: bytes) -> None:
+    try:
+        fields = read_form(content_type, body)
+    except FormUnreadable:
+        return
+    assert all(isinstance(name, str) and isinstance(value, bytes) for name, value in fields.items())
+
+
+def test_parts_of_a_form_are_read_as_they_are():
+    assert read_form("multipart/form-data; boundary=b", _MULTIPART) == {"form": b"csr", "file": b"\0\xff"}

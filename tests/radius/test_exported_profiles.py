@@ -1,0 +1,63 @@
+"""What is exported for wpa_supplicant, taken as it is, gets a device in, and keeps it from every other server."""
+
+import subprocess
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from nac.supplicants import linux
+from nac.supplicants.network import Files, Network
+from pki.bundles import certificates_pem
+from tests.radius.standalone import LOOPBACK
+from tests.radius.supplicant import Seen, new_mac
+from tests.radius.tenants import Tenant
+
+
+def try_export(tenant: Tenant, folder: Path, *, ssid: str, server_name: str, trusted: Tenant | None = None) -> Seen:
+    """eapol_test with the exported file; the roots are those of `tenant` and, as in a rollover, another one."""
+    client, roots = tenant.clients["laptop"], folder / "ca.pem"
+    anchors = (trusted or tenant).authorities.root.certificate
+    network = Network(
+        tenant_id=UUID(tenant.tenant_id),
+        organisation="Alpha",
+        ssid=ssid,
+        anchors=(anchors,),
+        server_names=("radius2.example", server_name),
+    )
+    roots.write_bytes(certificates_pem(network.anchors))
+    files = Files(str(roots), str(client.chain_file), str(client.key_file))
+    configuration = folder / "wpa_supplicant.conf"
+    configuration.write_text(linux.wpa_supplicant(network, identity='lap"top', files=files))
+    mac = new_mac()
+    command = ["eapol_test", "-c", str(configuration), "-a", LOOPBACK, "-p", str(tenant.auth_port)]
+    shown = ":".join(mac[at : at + 2] for at in range(0, 12, 2))
+    done = subprocess.run(
+        [*command, "-s", tenant.secret, "-M", shown, "-t", "10"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+        check=False,
+    )
+    return Seen(mac, done.returncode, done.stdout)
+
+
+@pytest.mark.parametrize("ssid", ["", 'Off"ice', "Öffice"])
+def test_exported_configuration_is_parsed_and_connects(cell, tmp_path: Path, ssid: str):
+    seen = try_export(cell.alpha, tmp_path, ssid=ssid, server_name="radius.alpha.example")
+    assert seen.accepted, seen.output[-2000:]
+    # As eapol_test shows it.
+    assert 'lap\\"top' in seen.user_names
+    assert cell.decision().reason == "rule-permitted"
+
+
+def test_server_of_another_name_or_root_is_not_believed(cell, tmp_path: Path):
+    other_name = try_export(cell.alpha, tmp_path, ssid="", server_name="radius.bravo.example")
+    assert not other_name.accepted
+    assert "Domain match 'radius2.example;radius.bravo.example' not found" in other_name.output
+    other_root = try_export(
+        cell.alpha, tmp_path, ssid="", server_name="radius.alpha.example", trusted=cell.tenants["bravo"]
+    )
+    assert not other_root.accepted
+    assert "unable to get local issuer certificate" in other_root.output or "self-signed" in other_root.output

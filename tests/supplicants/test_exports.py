@@ -1,0 +1,209 @@
+"""The files that set devices up, read again by the parsers of those who will read them."""
+
+import plistlib
+import re
+import subprocess
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+from xml.etree import ElementTree as ET
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+from sqlalchemy import Engine
+
+from nac.certificates import service as certificates
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.supplicants import apple, linux, service
+from nac.supplicants.network import Files, InvalidNetwork, Network, require_network
+from pki.issuing import issue_root
+from pki.keys import generate_key
+from pki.names import subject_name
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import make_platform, make_tenant
+
+FILES = Files("/etc/admit/ca.pem", "/etc/admit/device.pem", "/etc/admit/device.key")
+SERVER = "radius.alpha.example"
+
+
+def root(name: str) -> x509.Certificate:
+    key, now = generate_key(), utc_now()
+    return issue_root(PROFILES["root"], key=key, subject=subject_name(name), now=now, serial=random_serial())
+
+
+ROOTS = (root("Alpha Root CA"), root("Alpha Root CA 2"))
+
+
+def network(ssid: str = "Office", **changes: Any) -> Network:
+    facts: dict[str, Any] = {"tenant_id": UUID(int=7), "organisation": "Alpha & Söhne", "ssid": ssid, "anchors": ROOTS}
+    return require_network(Network(**facts | {"server_names": (SERVER, "radius2.alpha.example")} | changes))
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, cell_engine: Engine) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
+
+
+def by_type(profile: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for payload in profile["PayloadContent"]:
+        found.setdefault(payload["PayloadType"], []).append(payload)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ssid", "kind"), [("Office", "com.apple.wifi.managed"), ("", "com.apple.firstactiveethernet.managed")]
+)
+def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified, app_engine: Engine, ssid, kind):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session)
+    bundle = certificates.pkcs12_file(issued, password="correct horse")
+    profile = plistlib.loads(apple.mobileconfig(network(ssid), identity=bundle, password="correct horse", name="x"))
+    assert (profile["PayloadType"], profile["PayloadVersion"]) == ("Configuration", 1)
+    payloads = by_type(profile)
+    roots = payloads["com.apple.security.root"]
+    assert [payload["PayloadContent"] for payload in roots] == [item.public_bytes(Encoding.DER) for item in ROOTS]
+    (identity,) = payloads["com.apple.security.pkcs12"]
+    held = pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode())
+    assert held.cert is not None
+    assert held.cert.certificate == issued.certificate
+    (link,) = payloads[kind]
+    assert link["PayloadCertificateUUID"] == identity["PayloadUUID"]
+    eap = link["EAPClientConfiguration"]
+    assert eap["AcceptEAPTypes"] == [13]
+    assert eap["PayloadCertificateAnchorUUID"] == [payload["PayloadUUID"] for payload in roots]
+    assert eap["TLSTrustedServerNames"] == [SERVER, "radius2.alpha.example"]
+    uuids = [payload["PayloadUUID"] for payload in (profile, *profile["PayloadContent"])]
+    assert len(set(uuids)) == len(uuids)
+    assert all(UUID(text) for text in uuids)
+
+
+def test_apple_profile_replaces_its_predecessor_when_a_root_joins():
+    old = plistlib.loads(apple.mobileconfig(network(anchors=ROOTS[:1])))
+    new = plistlib.loads(apple.mobileconfig(network()))
+    assert old["PayloadIdentifier"] == new["PayloadIdentifier"]
+    before, after = ({payload["PayloadUUID"] for payload in each["PayloadContent"]} for each in (old, new))
+    assert before < after
+    other = plistlib.loads(apple.mobileconfig(network(tenant_id=uuid4())))
+    assert other["PayloadUUID"] != new["PayloadUUID"]
+
+
+def spaces(document: ET.Element) -> set[str]:
+    return {element.tag.partition("}")[0].removeprefix("{") for element in document.iter()}
+
+
+@pytest.mark.parametrize(("ssid", "kind"), [("Öffice & <Co>", "WLAN"), ("", "LAN")])
+def test_windows_profile_is_well_formed_and_checks_the_server(ssid: str, kind: str):
+    files = service.export(network(ssid), form="windows", identity="laptop", folder="/x")
+    document = ET.fromstring(files["admit.xml"])  # noqa: S314 -- made here
+    schema = f"http://www.microsoft.com/networking/{kind}/profile/v1"
+    assert document.tag == f"{{{schema}}}{kind}Profile"
+    assert spaces(document) == {
+        schema,
+        "http://www.microsoft.com/networking/OneX/v1",
+        *(
+            f"http://www.microsoft.com/provisioning/{name}"
+            for name in (
+                "EapHostConfig",
+                "EapCommon",
+                "BaseEapConnectionPropertiesV1",
+                "EapTlsConnectionPropertiesV1",
+                "EapTlsConnectionPropertiesV2",
+            )
+        ),
+    }
+    texts = {element.tag.partition("}")[2]: element.text for element in document.iter()}
+    assert texts["ServerNames"] == f"{SERVER};radius2.alpha.example"
+    thumbprints = [bytes.fromhex(e.text or "") for e in document.iter() if e.tag.endswith("}TrustedRootCA")]
+    assert thumbprints == [item.fingerprint(hashes.SHA1()) for item in ROOTS]  # noqa: S303 -- Windows' names
+    if ssid:
+        assert bytes.fromhex(texts["hex"] or "").decode() == texts["name"] == ssid
+    note = files["README.txt"].decode()
+    assert re.findall(r"certutil -addstore Root (\S+)", note) == ["root-1.cer", "root-2.cer"]
+    assert x509.load_pem_x509_certificate(files["root-2.cer"]) == ROOTS[1]
+
+
+def offline(keyfile: str, *fields: str) -> dict[str, str]:
+    """What NetworkManager's own parser understands; it refuses what it does not."""
+    command = ["nmcli", "--offline", "connection", "modify", "connection.autoconnect-priority", "1"]
+    done = subprocess.run(command, input=keyfile, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+@pytest.mark.parametrize("ssid", ["Office", "Öffice; 7", "123;", " lead", ""])
+def test_network_manager_reads_its_keyfile(tmp_path: Path, ssid: str):
+    understood = offline(linux.network_manager(network(ssid), identity="lap;top\\1", files=FILES))
+    assert understood["type"] == ("wifi" if ssid else "ethernet")
+    assert understood["eap"] == "tls;"
+    assert understood["identity"] == "lap;top\\\\1"
+    assert understood["domain-match"] == f"{SERVER};radius2.alpha.example"
+    assert [understood[name] for name in ("ca-cert", "client-cert", "private-key")] == [
+        FILES.anchors,
+        FILES.certificate,
+        FILES.key,
+    ]
+    if ssid:
+        assert understood["key-mgmt"] == "wpa-eap"
+        assert ssid_of(understood["ssid"]) == ssid
+
+
+def ssid_of(value: str) -> str:
+    if re.fullmatch(r"(\d+;)+", value):
+        return bytes(int(octet) for octet in value.split(";")[:-1]).decode()
+    # Once by the key file's rules, and once by those for semicolons.
+    return value.replace("\\s", " ").replace("\\\\", "\\").replace("\\;", ";")
+
+
+def test_network_manager_refuses_what_is_wrong():
+    """Else the test above would show nothing."""
+    keyfile = linux.network_manager(network(), identity="laptop", files=FILES).replace("eap=tls;", "eap=smoke;")
+    with pytest.raises(AssertionError, match="eap"):
+        offline(keyfile)
+
+
+def test_every_form_names_both_roots_during_a_rollover():
+    for form in ("wpa_supplicant", "networkmanager", "android"):
+        files = service.export(network(), form=form, identity="laptop", folder="/etc/admit")
+        assert tuple(x509.load_pem_x509_certificates(files["ca.pem"])) == ROOTS
+    assert SERVER in service.export(network(), form="android", identity="laptop", folder="")["README.txt"].decode()
+    wired = service.export(network(""), form="android", identity="laptop", folder="")
+    assert "no wired network" in wired["README.txt"].decode()
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: network("x" * 33), "ssid"),
+        (lambda: network("a\nb"), "ssid"),
+        (lambda: network(anchors=()), "server"),
+        (lambda: service.export(network(), form="wpa_supplicant", identity="x", folder="/a b"), "path"),
+        (lambda: service.export(network(), form="wpa_supplicant", identity="x", folder="relative"), "path"),
+        (lambda: service.export(network(), form="apple", identity="a\nb", folder="/x"), "identity"),
+    ],
+)
+def test_what_no_file_can_carry_is_refused(make, complaint: str):
+    with pytest.raises(InvalidNetwork) as caught:
+        make()
+    assert caught.value.place == complaint
+
+
+def names(alpha: Certified, app_engine: Engine, more: Iterable[str] = ()) -> tuple[str, ...]:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        found = service.describe_network(
+            session, tenant_id=alpha.tenant_id, now=alpha.now + timedelta(minutes=1), server_names=tuple(more)
+        )
+    assert [item.public_bytes(Encoding.DER) for item in found.anchors] == [alpha.authorities.root.certificate_der]
+    return found.server_names
+
+
+def test_network_is_described_by_the_certificates_of_the_tenant(alpha: Certified, app_engine: Engine):
+    assert names(alpha, app_engine) == ("radius.alpha.admit.example",)
+    assert names(alpha, app_engine, ["Radius2.alpha.example"])[1:] == ("radius2.alpha.example",)
