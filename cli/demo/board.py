@@ -170,6 +170,8 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
         "wrong_usage_key": tenant.misused.key,
         "eapol_test_conf": tenant.supplicant_file,
     }
+    if tenant.est.ca is not None:
+        files["est_ca_pem"] = tenant.est.ca
     return {
         "slug": tenant.slug,
         "tenant_id": str(tenant.tenant_id),
@@ -189,6 +191,9 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
         "user_vlan": policy.STAFF_VLAN,
         "guest_name": GUEST_USER,
         "guest_password": tenant.guest_password,
+        "est_url": tenant.est.url,
+        "est_user": tenant.est.user,
+        "est_secret": tenant.est.secret,
     } | {name: relative(path) for name, path in files.items()}
 
 

@@ -114,6 +114,16 @@ def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: 
     return tenant
 
 
+def set_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
+    """Whether a certificate may be renewed with the key that it holds."""
+    tenant = _require_locked(session, tenant_id)
+    before, tenant.renewal_keeps_key = tenant.renewal_keeps_key, keeps_key
+    session.flush()
+    after = {"renewal_keeps_key": keeps_key}
+    _audit(session, actor, tenant, "set", before={"renewal_keeps_key": before}, after=after)
+    return tenant
+
+
 def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer) -> Tenant:
     """What the tenant's devices may use.
 
