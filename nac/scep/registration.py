@@ -63,7 +63,7 @@ def responder(row: Certificate, signing: Signing) -> Responder:
     """With its key opened."""
     assert row.certificate_der is not None
     assert row.key_sealed is not None
-    key = load_key(signing.sealer.open(row.key_sealed, f"certificate:{row.id}"))
+    key = load_key(signing.sealer.open(row.key_sealed, f"certificate:{row.id}"), made_here=True)
     assert isinstance(key, rsa.RSAPrivateKey)
     return Responder(x509.load_der_x509_certificate(row.certificate_der), key)
 
