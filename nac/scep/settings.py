@@ -19,7 +19,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     url: str
     # Of the certificates that are given out on its word.
     profile: str = "eap-client-device"
-    # For all of it: name, connection, answer.
+    # For the connection, for the answer's head, and for its body.
     timeout_seconds: float = 5.0
     # Where its host may be, as CIDR; empty: at any address of the public internet, and at no other.
     networks: tuple[str, ...] = ()

@@ -8,7 +8,11 @@ import base64
 import hashlib
 import hmac
 import socket
-from collections.abc import Mapping
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -30,6 +34,8 @@ SIGNATURE_HEADER = "Admit-Signature"
 _VERSION = 1
 _ANSWER_BYTES_MOST = 64 * 1024
 _TEXT_MOST = 200
+_WAITING_MOST = 4
+_PLACE = "SCEP webhook"
 
 
 class WebhookUnavailable(Unavailable):
@@ -86,6 +92,33 @@ class Denial:
     reason: str
 
 
+class _Places:
+    """Of each tenant a few enrolments wait for its server: one that is slow holds up nobody else's devices."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self, tenant: str) -> Iterator[None]:
+        """Raises WebhookUnavailable where all are taken."""
+        with self._lock:
+            if self._taken[tenant] >= self._most:
+                raise WebhookUnavailable(f"{self._most} enrolments wait for its answer already.", place=_PLACE)
+            self._taken[tenant] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[tenant] -= 1
+                # Counts of zero are dropped.
+                self._taken += Counter()
+
+
+_places = _Places(_WAITING_MOST)
+
+
 def ask(webhook: Webhook, enrolment: Enrolment, challenge: str, request: SigningRequest) -> Permit | Denial:
     """Raises WebhookUnavailable where there is no answer that can be relied on."""
     members = enrolment.members("validate") | {
@@ -94,14 +127,16 @@ def ask(webhook: Webhook, enrolment: Enrolment, challenge: str, request: Signing
         "sans": [str(item) for item in request.sans],
     }
     try:
-        answer = msgspec.json.decode(_post(webhook, members), type=_Answer)
+        with _places.one(enrolment.tenant):
+            said = _post(webhook, members)
+        answer = msgspec.json.decode(said, type=_Answer)
         sans = tuple(map(parse_san, answer.sans))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, NameNotAllowed) as exc:
-        raise WebhookUnavailable(f"Its answer is not one of the contract: {exc}", place="SCEP webhook") from exc
+        raise WebhookUnavailable(f"Its answer is not one of the contract: {exc}", place=_PLACE) from exc
     if answer.decision == "deny":
         return Denial(answer.reason[:_TEXT_MOST])
     if not answer.common_name and not sans:
-        raise WebhookUnavailable("It allows, but names nobody.", place="SCEP webhook")
+        raise WebhookUnavailable("It allows, but names nobody.", place=_PLACE)
     return Permit(answer.common_name or None, _texts(sans))
 
 
@@ -157,18 +192,21 @@ def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
             client.stream("POST", url, content=body, headers=headers, extensions={"sni_hostname": host}) as reply,
         ):
             if reply.status_code != httpx.codes.OK:
-                raise WebhookUnavailable(f"It answers with HTTP status {reply.status_code}.", place="SCEP webhook")
-            return _bounded(reply)
+                raise WebhookUnavailable(f"It answers with HTTP status {reply.status_code}.", place=_PLACE)
+            return _bounded(reply, settings.timeout_seconds)
     except (httpx.HTTPError, OSError) as exc:
-        raise WebhookUnavailable(f"It cannot be asked: {exc or type(exc).__name__}", place="SCEP webhook") from exc
+        raise WebhookUnavailable(f"It cannot be asked: {exc or type(exc).__name__}", place=_PLACE) from exc
 
 
-def _bounded(reply: httpx.Response) -> bytes:
+def _bounded(reply: httpx.Response, seconds: float) -> bytes:
     answer = b""
+    end = time.monotonic() + seconds
     for chunk in reply.iter_bytes():
         answer += chunk
+        if time.monotonic() > end:
+            raise WebhookUnavailable("Its answer is too slow in coming.", place=_PLACE)
         if len(answer) > _ANSWER_BYTES_MOST:
-            raise WebhookUnavailable("Its answer is longer than the contract's.", place="SCEP webhook")
+            raise WebhookUnavailable("Its answer is longer than the contract's.", place=_PLACE)
     return answer
 
 
@@ -177,11 +215,11 @@ def _permitted_address(settings: WebhookSettings, host: str, port: int) -> str:
     try:
         found = {str(address[4][0]) for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as exc:
-        raise WebhookUnavailable(f"The name {host} has no address.", place="SCEP webhook") from exc
+        raise WebhookUnavailable(f"The name {host} has no address.", place=_PLACE) from exc
     if refused := sorted(address for address in found if not is_permitted(settings, address)):
         raise WebhookUnavailable(
             f"{host} is at {refused[0]}, which is not permitted.",
-            place="SCEP webhook",
+            place=_PLACE,
             remedy="Name its network, or leave networks empty for public addresses.",
         )
     return min(found)

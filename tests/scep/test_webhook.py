@@ -3,7 +3,9 @@
 import base64
 import hashlib
 import hmac
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from sqlalchemy import Engine, select
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.models import AuditEntry, ScepWebhook
-from nac.scep import webhooks
+from nac.scep import webhook, webhooks
 from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
 from nac.scep.settings import WebhookRefused, WebhookSettings, check, is_permitted
 from pki.names import common_name_of, sans_of
@@ -200,6 +202,29 @@ def test_server_that_may_not_be_asked_is_not_told_the_challenge(
     hook.say = saying(decision="allow", common_name="laptop")
     assert "try again later" in ask(server).text
     assert hook.asked == []
+
+
+def test_slow_server_is_waited_for_by_few(
+    setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webhook, "_places", webhook._Places(1))
+    setting.save()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slowly(members: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        asked.set()
+        assert go_on.wait(4)
+        return saying(decision="allow", common_name="laptop")(members)
+
+    hook.say = slowly
+    first, second = Device("laptop"), Device("laptop")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask, server, first)
+        assert asked.wait(10)
+        assert "try again later" in ask(server, second).text
+        go_on.set()
+        assert waiting.result().certificate(first)
+    assert ask(server, second).certificate(second)
 
 
 def test_without_a_challenge_nobody_is_asked(setting: Setting, hook: Hook, server: Server):
