@@ -47,6 +47,7 @@ def start(layout: Layout, choices: dict[str, str], progress: Progress) -> Starte
     """Bring every process up and healthy; what runs already and fits is left alone."""
     values = environment.compose(layout, choices)
     settings = load_settings(values, required=_REQUIRED)
+    environment.ensure_enrolment_certificate(layout, settings)
     configuration = supervisor.render(layout, programs(layout, settings))
     stamp = _stamp(configuration, values)
     running = Supervisor(layout).is_up()
@@ -84,7 +85,6 @@ def _start_supervisor(
             procfs.end(strays)
     require_free_ports(settings)
     environment.ensure_master_key(layout)
-    environment.ensure_enrolment_certificate(layout, settings)
     envfile.write(layout.env_file, values)
     if not cluster.exists(layout):
         with progress.step("postgres", f"new cluster in {_short(layout.postgres)}"):

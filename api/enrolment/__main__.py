@@ -6,7 +6,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.enrolment.main import REQUIRED, create_app
-from api.enrolment.tls import PeerCertificateProtocol, TrustFollower, make_context
+from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFiles, make_context
 from nac.settings import Settings, load_settings
 
 # Each holds a thread while it signs; more wait no longer than a device does.
@@ -33,13 +33,14 @@ def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> uv
 def main() -> None:
     settings = load_settings(required=REQUIRED)
     app = create_app(settings)
-    context = make_context(str(settings.enrolment_certificate_file), str(settings.enrolment_key_file))
-    follower = TrustFollower(context, settings.database_url)
-    follower.start()
+    files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
+    context = make_context(files)
+    keeper = ContextKeeper(context, files, settings.database_url)
+    keeper.start()
     try:
         make_server(app, settings, context).run()
     finally:
-        follower.stop()
+        keeper.stop()
 
 
 if __name__ == "__main__":

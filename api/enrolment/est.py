@@ -20,6 +20,7 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import enrolling
 from nac.enrolment.errors import RenewalRefused, SecretNeeded
+from nac.enrolment.limiter import GuessLimiter
 from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_body
 from pki.profiles import PROFILES
 from pki.requests import SigningRequest, read_signing_request
@@ -60,7 +61,7 @@ def csr_attributes(slug: str, request: Request) -> Response:
 def enrol(slug: str, request: Request, body: Body) -> Response:
     """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
     tenant_id = tenant_by_slug(slug)
-    name, secret = _credentials(request)
+    name, secret = credentials(request)
     with redeeming(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, redeemed):
         issued = enrolling.enrol(
             session,
@@ -84,6 +85,8 @@ def renew(slug: str, request: Request, body: Body) -> Response:
         )
     shown = x509.load_pem_x509_certificate(pem.encode())
     now, actor = utc_now(), f"est:{source(request)}"
+    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter.require(tenant_id, source(request))
     try:
         with session_scope(TenantScope(tenant_id)) as session:
             old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
@@ -91,13 +94,14 @@ def renew(slug: str, request: Request, body: Body) -> Response:
                 session, actor=actor, old=old, request=_read(body), signing=_signing(request), now=now
             )
     except RenewalRefused as exc:
+        limiter.note(tenant_id, source(request))
         with session_scope(TenantScope(tenant_id)) as session:
             enrolling.note_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=exc)
         raise
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 
 
-def _credentials(request: Request) -> tuple[str, str]:
+def credentials(request: Request) -> tuple[str, str]:
     """(name, secret) of HTTP basic authentication (RFC 7617). Raises SecretNeeded."""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic" or len(encoded) > _MOST_CREDENTIAL_OCTETS:

@@ -13,7 +13,8 @@ import ssl
 import threading
 from asyncio import BaseTransport, Transport
 from collections.abc import Callable
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
@@ -30,10 +31,17 @@ _EXTENSION = "tls"
 _CHAIN = "client_cert_chain"
 
 
-def make_context(certificate_file: str, key_file: str) -> ssl.SSLContext:
+class ServerFiles(NamedTuple):
+    """PEM: the certificate with its chain, and its key."""
+
+    certificate: Path
+    key: Path
+
+
+def make_context(files: ServerFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate_file, key_file)
+    context.load_cert_chain(*files)
     context.verify_mode = ssl.CERT_OPTIONAL
     # An issuing authority is enough where a device sends its certificate without the chain.
     context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
@@ -44,16 +52,20 @@ def make_context(certificate_file: str, key_file: str) -> ssl.SSLContext:
     return context
 
 
-class TrustFollower:
-    """Adds the authorities of all tenants to a context, and new ones as they come."""
+class ContextKeeper:
+    """Keeps a live context current: tenants' authorities as they come, the server's certificate as its file changes."""
 
-    def __init__(self, context: ssl.SSLContext, database_url: str, *, interval_seconds: float = 1) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, files: ServerFiles, database_url: str, *, interval_seconds: float = 1
+    ) -> None:
         self._context = context
+        self._files = files
+        self._loaded = self._stamp()
         self._engine = make_engine(database_url, pool_size=1, application_name="admit-enrolment-trust")
         self._interval_seconds = interval_seconds
         self._known: set[UUID] = set()
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="trust", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tls-context", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -63,21 +75,37 @@ class TrustFollower:
         self._thread.join()
         self._engine.dispose()
 
-    def follow(self) -> None:
+    def _run(self) -> None:
+        while True:
+            try:
+                self.refresh()
+            except (AdmitError, OSError) as exc:
+                # Also a certificate whose key is still to be written: the next round sees both.
+                _log.warning("TLS stays as it is for now: %s", exc)
+            if self._ending.wait(self._interval_seconds):
+                return
+
+    def refresh(self) -> None:
+        """Raises errors of the database, and OSError (ssl.SSLError) where the server's files do not fit each other."""
+        self._follow_authorities()
+        self._reload_certificate()
+
+    def _follow_authorities(self) -> None:
         with session_scope(PlatformScope(), engine=self._engine) as session:
             fresh = authorities_beyond(session, self._known)
         for authority_id, certificate_der in fresh:
             self._context.load_verify_locations(cadata=certificate_der)
             self._known.add(authority_id)
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self.follow()
-            except AdmitError as exc:
-                _log.warning("authorities are not followed: %s", exc)
-            if self._ending.wait(self._interval_seconds):
-                return
+    def _reload_certificate(self) -> None:
+        stamp = self._stamp()
+        if stamp != self._loaded:
+            self._context.load_cert_chain(*self._files)
+            self._loaded = stamp
+            _log.info("the server's certificate was loaded anew")
+
+    def _stamp(self) -> tuple[int, ...]:
+        return tuple(path.stat().st_mtime_ns for path in self._files)
 
 
 class PeerCertificateProtocol(H11Protocol):

@@ -60,8 +60,8 @@ _OFFER = """\
 <p>A PKCS#12 file with the key and the certificate, and the password that opens it.</p>
 <form method="post">
 <input type="hidden" name="form" value="p12">
-<p><label><input type="checkbox" name="legacy" value="yes"> For old systems (Windows before 10 1709,
-Android before 12)</label></p>
+<p><label><input type="checkbox" name="legacy" value="yes"> For a system that refuses the file otherwise
+(Windows before 10 1709, some releases of Android)</label></p>
 <button>Make the file</button>
 </form>
 </section>

@@ -10,6 +10,7 @@ from typing import Any
 
 from cli.demo import policy
 from cli.demo.checks import Check, Seen
+from cli.demo.enrolment import est_access
 from cli.demo.evidence import PATIENCE_SECONDS, Evidence, gather
 from cli.demo.files import Writer, read
 from cli.demo.rows import all_checks
@@ -77,7 +78,9 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
     tried = [check for check in checks if with_long or not check.takes_long]
     board = Board(
         rows=run_checks(domain, tried),
-        tenants=tuple(describe(tenant) | scep_of(domain, tenant.slug) for tenant in demo.tenants),
+        tenants=tuple(
+            describe(tenant) | enrolment(domain, tenant) | scep_of(domain, tenant.slug) for tenant in demo.tenants
+        ),
         database_url=domain.settings.database_owner_url,
         at=utc_now().isoformat(timespec="seconds"),
         left_out=tuple(f"{check.tenant}, {check.name}: {check.sent}" for check in checks if check not in tried),
@@ -170,8 +173,6 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
         "wrong_usage_key": tenant.misused.key,
         "eapol_test_conf": tenant.supplicant_file,
     }
-    if tenant.est.ca is not None:
-        files["est_ca_pem"] = tenant.est.ca
     return {
         "slug": tenant.slug,
         "tenant_id": str(tenant.tenant_id),
@@ -191,10 +192,14 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
         "user_vlan": policy.STAFF_VLAN,
         "guest_name": GUEST_USER,
         "guest_password": tenant.guest_password,
-        "est_url": tenant.est.url,
-        "est_user": tenant.est.user,
-        "est_secret": tenant.est.secret,
     } | {name: relative(path) for name, path in files.items()}
+
+
+def enrolment(domain: Domain, tenant: DemoTenant) -> dict[str, Any]:
+    """How a device enrols with it; the secret is a new one each time."""
+    est = est_access(domain, tenant.slug, tenant.folder)
+    fields = {"est_url": est.url, "est_user": est.user, "est_secret": est.secret}
+    return fields | ({"est_ca_pem": relative(est.ca)} if est.ca else {})
 
 
 def relative(path: Path) -> str:

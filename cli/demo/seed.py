@@ -14,12 +14,10 @@ from cli.demo.credentials import DEVICE, EARLY, EXPIRED, MISUSED, PLANS, REVOKED
 from cli.demo.files import Writer, read
 from cli.demo.tools import Server, network_block, tls_supplicant
 from cli.domain import Domain
-from cli.enrolment_certificate import authority_file
 from cli.fail import Refused
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
-from nac.enrolment import service as enrolment
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.ids import MspId, TenantId
 from nac.models import Policy
@@ -59,17 +57,6 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
-class EstAccess:
-    """What an EST client needs: a secret that nobody has used yet."""
-
-    url: str
-    user: str
-    secret: str
-    # Of the server; None where its certificate is not one that was made here.
-    ca: Path | None
-
-
-@dataclass(frozen=True, slots=True)
 class DemoTenant:
     slug: str
     tenant_id: TenantId
@@ -84,7 +71,6 @@ class DemoTenant:
     early: Credential
     misused: Credential
     devices: Devices
-    est: "EstAccess"
     staff_password: str
     guest_password: str
     # How long the server holds a reject back, rounded up.
@@ -175,7 +161,6 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
             early=issuance.credential(EARLY),
             misused=issuance.credential(MISUSED),
             devices=devices,
-            est=_est_access(domain, session, tenant_id, slug, folder, writer),
             staff_password=staff_password,
             guest_password=guest_password,
             reject_delay_seconds=math.ceil(domain.settings.reject_delay_seconds),
@@ -186,20 +171,6 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
     if xact:
         domain.await_live(tenant.tenant_id, xact)
     return tenant
-
-
-def _est_access(
-    domain: Domain, session: Session, tenant_id: TenantId, slug: str, folder: Path, writer: Writer
-) -> EstAccess:
-    made = enrolment.create_secret(
-        session, actor=domain.actor, tenant_id=tenant_id, kind="est", profile="eap-client-device", now=utc_now()
-    )
-    url = f"{domain.settings.enrolment_url}/.well-known/est/{slug}"
-    pem = read(authority_file(domain.settings.enrolment_certificate_file.parent))
-    ca = folder / "est-ca.pem" if pem else None
-    if ca is not None:
-        writer.add(ca, pem)
-    return EstAccess(url, made.token.public_id, made.token.secret, ca)
 
 
 def device_network(tenant: DemoTenant) -> dict[str, str]:

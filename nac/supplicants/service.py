@@ -24,7 +24,7 @@ _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
 def describe_network(
     session: Session, *, tenant_id: TenantId, now: datetime, ssid: str = "", server_names: Sequence[str] = ()
 ) -> Network:
-    """Wired without an SSID. `server_names` join those of the certificate that the tenant's server presents."""
+    """Wired without an SSID. `server_names` join those of the tenant's server certificates."""
     tenant = session.get(Tenant, tenant_id)
     if tenant is None:
         raise NotFound("There is no such tenant.", place="tenant")
@@ -42,18 +42,15 @@ def describe_network(
 
 
 def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
-    """DNS names of the newest server certificate, which is the one that the cell presents."""
+    """DNS names of every certificate that the cell may present now or later: those whose key is here."""
     query = (
         select(Certificate.certificate_der)
         .where(Certificate.tenant_id == tenant_id, Certificate.profile == _SERVER_PROFILE)
-        .where(Certificate.status == "valid", Certificate.not_before <= now, Certificate.not_after > now)
-        .order_by(Certificate.not_before.desc(), Certificate.serial.desc())
-        .limit(1)
+        .where(Certificate.status == "valid", Certificate.key_sealed.is_not(None), Certificate.not_after > now)
+        .order_by(Certificate.not_before.desc(), Certificate.serial)
     )
-    der = session.scalar(query)
-    if der is None:
-        return []
-    return [item.value for item in sans_of(x509.load_der_x509_certificate(der)) if item.kind == "dns"]
+    loaded = [x509.load_der_x509_certificate(der) for der in session.scalars(query) if der is not None]
+    return [item.value for certificate in loaded for item in sans_of(certificate) if item.kind == "dns"]
 
 
 def anchors_pem(network: Network) -> bytes:

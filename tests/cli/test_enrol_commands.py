@@ -31,7 +31,11 @@ def test_link_carries_its_secret_in_the_path_alone(alpha: Admit) -> None:
 
 
 def test_user_and_endpoint_give_their_names(alpha: Admit) -> None:
-    alpha.run("user", "create", "eve", "-t", "alpha", "--password-file", "-", text="correct horse battery\n")
+    alpha.json("endpoint", "add", "00:00:5e:00:53:01", "-t", "alpha")
+    made = alpha.json("enrol", "secret", "-t", "alpha", "--endpoint", "00-00-5E-00-53-01")
+    assert made["common_name"] == "00005e005301"
+    added = alpha.run("user", "add", "eve", "-t", "alpha", "--password-file", "-", text="correct horse battery\n")
+    assert added.exit_code == 0, added.output
     made = alpha.json("enrol", "link", "-t", "alpha", "--profile", "user", "--user", "eve")
     assert made["common_name"] == "eve"
 

@@ -9,12 +9,13 @@ import pytest
 from cryptography import x509
 from sqlalchemy import func, select
 
-from cli.demo.board import describe
+from cli.demo.board import describe, enrolment
 from cli.demo.reset import remove_tenants
 from cli.demo.rows import all_checks
 from cli.demo.scep import scep_of
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.domain import Domain
+from cli.enrolment_certificate import ensure_certificate
 from cli.fail import Refused
 from nac.certificates import service as certificates
 from nac.clock import utc_now
@@ -198,6 +199,21 @@ def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain) -> None
         name, secret = told["scep_challenge"].split("-")
         with domain.tenant("alpha") as (session, tenant_id):
             redeem(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
+
+
+def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain) -> None:
+    settings = domain.settings
+    keys = settings.enrolment_certificate_file.parent
+    keys.mkdir()
+    assert ensure_certificate(keys, settings, owner=None)
+    (alpha, _) = seed(domain).tenants
+    first, second = enrolment(domain, alpha), enrolment(domain, alpha)
+    assert first["est_secret"] != second["est_secret"]
+    assert first["est_url"] == f"{settings.enrolment_url}/.well-known/est/alpha"
+    assert first["est_ca_pem"] == second["est_ca_pem"]
+    ca = x509.load_pem_x509_certificate(Path(first["est_ca_pem"]).read_bytes())
+    server = x509.load_pem_x509_certificate(settings.enrolment_certificate_file.read_bytes())
+    server.verify_directly_issued_by(ca)
 
 
 def test_every_reason_of_the_demo_is_tried_for_both_tenants(domain: Domain) -> None:

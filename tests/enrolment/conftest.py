@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from nac.enrolment import service as enrolment
 from nac.enrolment.service import MadeSecret
 from pki.keys import PrivateKey
 from pki.requests import SigningRequest, read_signing_request
+from tests.enrolment.serving import Est, make_settings, serving
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.postgres import Database
 
 
 def request_der(common_name: str = "laptop", *sans: x509.GeneralName, key: PrivateKey | None = None) -> bytes:
@@ -49,3 +53,9 @@ def alpha(app_engine: Engine, platform: Platform) -> Certified:
 @pytest.fixture
 def bravo(app_engine: Engine, platform: Platform) -> Certified:
     return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+
+
+@pytest.fixture
+def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[Est]:
+    with serving(make_settings(database, tmp_path), tmp_path) as est:
+        yield est

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from api.enrolment.__main__ import make_server
 from api.enrolment.main import create_app
-from api.enrolment.tls import TrustFollower, make_context
+from api.enrolment.tls import ContextKeeper, ServerFiles, make_context
 from cli.enrolment_certificate import authority_file, ensure_certificate
 from nac.settings import Settings, load_settings
 from tests.factories.certificates import MASTER_KEY
@@ -74,14 +74,16 @@ def serving(settings: Settings, folder: Path) -> Iterator[Est]:
     keys = settings.enrolment_key_file.parent
     assert ensure_certificate(keys, settings, owner=None)
     app = create_app(settings)
-    context = make_context(str(settings.enrolment_certificate_file), str(settings.enrolment_key_file))
-    follower = TrustFollower(context, settings.database_url, interval_seconds=0.05)
+    files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
+    context = make_context(files)
+    keeper = ContextKeeper(context, files, settings.database_url, interval_seconds=0.05)
     server = make_server(app, settings, context)
     # Any free port.
     server.config.port = 0
     server.config.log_level = "critical"
     thread = threading.Thread(target=server.run)
-    follower.start()
+    keeper.refresh()
+    keeper.start()
     thread.start()
     try:
         deadline = time.monotonic() + 10
@@ -89,10 +91,9 @@ def serving(settings: Settings, folder: Path) -> Iterator[Est]:
             assert thread.is_alive()
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        follower.follow()
         port = server.servers[0].sockets[0].getsockname()[1]
         yield Est(port, authority_file(keys), folder)
     finally:
         server.should_exit = True
         thread.join(10)
-        follower.stop()
+        keeper.stop()

@@ -1,34 +1,38 @@
 """EST over TLS, asked by curl and openssl."""
 
 import base64
+import ssl
 import subprocess
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from fastapi import Request
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
+from api.enrolment import est as est_routes
+from cli.enrolment_certificate import ensure_certificate
 from nac.certificates import service as certificates
 from nac.db import TenantScope, session_scope
+from nac.enrolment.errors import SecretNeeded
 from nac.models import AuditEntry, Certificate
+from nac.settings import load_settings
 from pki.bundles import certificates_pem
-from pki.keys import PrivateKey, key_pem
+from pki.errors import KeyNotAllowed, RequestNotAllowed
+from pki.est import key_attributes, read_body
+from pki.keys import KeyKind, PrivateKey, key_pem
+from pki.requests import read_signing_request
 from tests.enrolment.conftest import make_secret, request_der
-from tests.enrolment.serving import Est, Reply, make_settings, serving
+from tests.enrolment.serving import Est, Reply
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.postgres import Database
-
-
-@pytest.fixture
-def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[Est]:
-    with serving(make_settings(database, tmp_path), tmp_path) as est:
-        yield est
+from tests.waiting import until
 
 
 def certificates_in(reply: Reply) -> list[x509.Certificate]:
@@ -225,7 +229,15 @@ def test_certificate_of_another_tenant_is_refused(
     """A tenant that is made while the process runs is believed by TLS at once, and by no other tenant ever."""
     bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
     device = enrolled(est, app_engine, bravo, slug="bravo")
-    refused = est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop"))
+
+    def answer() -> Reply | None:
+        try:
+            return est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop"))
+        except subprocess.CalledProcessError:
+            return None
+
+    refused = until(answer, "TLS believes the new tenant's authorities")
+    assert refused is not None
     assert refused.status == 403
     assert "not issued here" in refused.text
     assert est.ask("bravo", "simplereenroll", *device.shown, body=encoded(common_name="laptop")).status == 200
@@ -246,3 +258,56 @@ def test_guessing_is_stopped(est: Est, app_engine: Engine, alpha: Certified) -> 
         assert est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:guess", body=encoded()).status == 401
     reply = est.ask("alpha", "simpleenroll", "-u", f"{token.public_id}:{token.secret}", body=encoded())
     assert (reply.status, int(reply.headers["retry-after"]) > 500) == (429, True)
+
+
+def test_new_certificate_of_the_server_is_shown_without_restart(est: Est) -> None:
+    before = ssl.get_server_certificate(("127.0.0.1", est.port))
+    renewed = load_settings({"ADMIT_VAR_DIR": str(est.folder), "ADMIT_ENROLMENT_URL": "https://est.alpha.example"})
+    assert ensure_certificate(renewed.enrolment_key_file.parent, renewed, owner=None)
+    until(lambda: ssl.get_server_certificate(("127.0.0.1", est.port)) != before, "the new certificate is shown")
+    assert est.ask("alpha", "csrattrs", "--resolve", f"est.alpha.example:{est.port}:127.0.0.1").status == 200
+
+
+_WORDS = ("", "A", "MIIB", "\n", "-----BEGIN CERTIFICATE REQUEST-----", "=", "\xff")
+_GOOD = base64.b64encode(request_der("laptop"))
+
+
+@given(st.binary(max_size=200) | st.lists(st.sampled_from(_WORDS)).map(lambda words: "".join(words).encode("latin-1")))
+def test_any_body_is_read_or_refused(body: bytes) -> None:
+    read_or_refused(body)
+
+
+@given(st.integers(0, len(_GOOD) - 1), st.binary(max_size=4), st.integers(0, 6))
+def test_damaged_request_is_read_or_refused(at: int, put: bytes, cut: int) -> None:
+    read_or_refused(_GOOD[:at] + put + _GOOD[at + cut :])
+    der = base64.b64decode(_GOOD)
+    read_or_refused(der[: at % len(der)] + put + der[at % len(der) + cut :])
+
+
+def read_or_refused(body: bytes) -> None:
+    with suppress(RequestNotAllowed, KeyNotAllowed):
+        assert read_signing_request(read_body(body)).public_key
+
+
+@given(st.text(max_size=60) | st.binary(max_size=60).map(lambda raw: "Basic " + base64.b64encode(raw).decode()))
+def test_any_authorization_is_credentials_or_refused(header: str) -> None:
+    scope = {"type": "http", "headers": [(b"authorization", header.encode("utf-8", "replace"))]}
+    try:
+        name, secret = est_routes.credentials(Request(scope))
+    except SecretNeeded:
+        return
+    assert isinstance(name, str)
+    assert isinstance(secret, str)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("ecdsa-p384", ["id-ecPublicKey", "secp384r1", "ecdsa-with-SHA384"]),
+        ("rsa-3072", ["rsaEncryption", "sha256WithRSAEncryption"]),
+    ],
+)
+def test_attributes_name_every_kind_of_key(kind: KeyKind, names: list[str]) -> None:
+    shown = filtered(["openssl", "asn1parse", "-inform", "DER"], key_attributes(kind)).decode()
+    assert [line.split(":")[-1] for line in shown.splitlines() if "OBJECT" in line] == names
+    assert ("INTEGER           :0C00" in shown) == (kind == "rsa-3072")

@@ -1,23 +1,14 @@
 """strongSwan's EST client, which is another implementation and a strict one."""
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from cryptography import x509
 from sqlalchemy import Engine
 
 from tests.enrolment.conftest import make_secret
-from tests.enrolment.serving import Est, make_settings, serving
+from tests.enrolment.serving import Est
 from tests.factories.certificates import Certified
-from tests.postgres import Database
-
-
-@pytest.fixture
-def est(database: Database, alpha: Certified, tmp_path: Path) -> Iterator[Est]:
-    with serving(make_settings(database, tmp_path), tmp_path) as est:
-        yield est
 
 
 def pki(*arguments: str | Path, data: bytes = b"") -> bytes:

@@ -1,0 +1,39 @@
+"""What a device needs in order to enrol with a demo tenant: made anew at each run, because it is good once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.demo.files import Writer, read
+from cli.domain import Domain
+from cli.enrolment_certificate import authority_file
+from nac.clock import utc_now
+from nac.enrolment import service as enrolment
+
+
+@dataclass(frozen=True, slots=True)
+class EstAccess:
+    url: str
+    user: str
+    secret: str
+    # Of the server; None where its certificate is not one that was made here.
+    ca: Path | None
+
+
+def est_access(domain: Domain, slug: str, folder: Path) -> EstAccess:
+    with domain.tenant(slug) as (session, tenant_id):
+        made = enrolment.create_secret(
+            session, actor=domain.actor, tenant_id=tenant_id, kind="est", profile="eap-client-device", now=utc_now()
+        )
+    url = f"{domain.settings.enrolment_url}/.well-known/est/{slug}"
+    return EstAccess(url, made.token.public_id, made.token.secret, _server_ca(domain, folder))
+
+
+def _server_ca(domain: Domain, folder: Path) -> Path | None:
+    """A copy that whoever runs the demo may read."""
+    pem = read(authority_file(domain.settings.enrolment_certificate_file.parent))
+    if not pem:
+        return None
+    writer, copy = Writer(), folder / "est-ca.pem"
+    writer.add(copy, pem)
+    writer.write()
+    return copy
