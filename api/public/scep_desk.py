@@ -23,6 +23,7 @@ from nac.scep import registration, service, webhook, webhooks
 from nac.scep.errors import ScepRefused
 from nac.scep.service import Addressed, Opened
 from nac.scep.webhook import Denial, Enrolment, Webhook, WebhookUnavailable
+from nac.settings import Settings
 from pki import scep
 
 _log = logging.getLogger("admit.scep")
@@ -142,7 +143,10 @@ class Desk:
     def _enrol(self, opened: Opened, now: datetime) -> _Given:
         with session_scope(TenantScope(self.tenant_id)) as session:
             before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
-            asked = webhooks.get(session, tenant_id=self.tenant_id, sealer=self.signing.sealer)
+            settings: Settings = self.request.app.state.settings
+            asked = webhooks.get(
+                session, tenant_id=self.tenant_id, sealer=self.signing.sealer, reach=settings.source_reach
+            )
         if before is not None:
             return _Given(before)
         if opened.challenge and asked is not None and not service.is_ours(opened.challenge):

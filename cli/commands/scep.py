@@ -51,7 +51,7 @@ def _registration(row: Certificate) -> Row:
 @click.option("--url", help="Set it: where challenges are sent that are not made here, https://host/path")
 @click.option("--profile", default="eap-client-device", show_default=True, help="Of the certificates it allows.")
 @click.option("--timeout", "timeout_seconds", default=5.0, show_default=True, help="Seconds for its answer.")
-@click.option("--network", "networks", multiple=True, help="Where its host may be, as CIDR. None: public addresses.")
+@click.option("--network", "networks", multiple=True, help="Where alone its host may be, as CIDR.")
 @click.option("--ca-file", type=click.File(encoding="utf-8"), help="PEM of the authority of its server certificate.")
 @click.option("--remove", is_flag=True, help="Ask nobody any more.")
 @json_option
@@ -108,6 +108,6 @@ def _webhook(row: ScepWebhook) -> Row:
         "webhook": settings.url,
         "profile": settings.profile,
         "timeout_seconds": settings.timeout_seconds,
-        "networks": list(settings.networks) or "public",
+        "networks": list(settings.networks),
         "ca_certificate": "(PEM)" if settings.ca_certificate else None,
     }

@@ -2,13 +2,14 @@
 
 import ssl
 from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from nac.certificates.issuing import ClientProfile
+from nac.identities.reach import Reach
 
 _SECONDS_LEAST, _SECONDS_MOST = 0.5, 10.0
 _NETWORKS_MOST = 50
@@ -21,7 +22,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     profile: str = "eap-client-device"
     # For the connection, for the answer's head, and for its body.
     timeout_seconds: float = 5.0
-    # Where its host may be, as CIDR; empty: at any address of the public internet, and at no other.
+    # Where its host may be, as CIDR; empty: wherever the platform connects to (ADMIT_SOURCE_NETWORKS).
     networks: tuple[str, ...] = ()
     # PEM of the authorities that its server certificate may come from; "" for those of the system.
     ca_certificate: str = ""
@@ -77,12 +78,12 @@ def tls_context(settings: WebhookSettings) -> ssl.SSLContext:
     return context
 
 
-def is_permitted(settings: WebhookSettings, address: str) -> bool:
-    """Whether the webhook may be asked at this address: else a name that somebody chose reaches our own network."""
+def why_not(settings: WebhookSettings, address: str, reach: Reach) -> str:
+    """ "" where the webhook may be asked at this address: the platform lets it, and the tenant's networks hold it."""
+    if what := reach.why_not(address):
+        return what
     found = ip_address(address)
-    mapped = getattr(found, "ipv4_mapped", None)
-    found = mapped or found
-    networks: list[IPv4Network | IPv6Network] = [ip_network(text) for text in settings.networks]
-    if networks:
-        return any(found in network for network in networks)
-    return found.is_global and not found.is_multicast
+    found = getattr(found, "ipv4_mapped", None) or found
+    if settings.networks and not any(found in ip_network(text) for text in settings.networks):
+        return f"{address} is in none of the webhook's networks"
+    return ""

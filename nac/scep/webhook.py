@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives import hashes
 
 from nac.clock import epoch_seconds
 from nac.errors import Unavailable
-from nac.scep.settings import WebhookSettings, is_permitted, tls_context
+from nac.identities.reach import REMEDY, Reach
+from nac.scep.settings import WebhookSettings, tls_context, why_not
 from pki.errors import NameNotAllowed
 from pki.names import San, parse_san
 from pki.requests import SigningRequest
@@ -45,6 +46,8 @@ class WebhookUnavailable(Unavailable):
 @dataclass(frozen=True, slots=True)
 class Webhook:
     settings: WebhookSettings
+    # Where the platform connects to.
+    reach: Reach
     secret: bytes = field(repr=False)
 
 
@@ -177,7 +180,7 @@ def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
     body = msgspec.json.encode(members)
     parts = urlsplit(settings.url)
     host = parts.hostname or ""
-    address = _permitted_address(settings, host, parts.port or 443)
+    address = _permitted_address(webhook, host, parts.port or 443)
     url = httpx.URL(settings.url).copy_with(host=address)
     headers = {
         "Host": parts.netloc,
@@ -210,16 +213,13 @@ def _bounded(reply: httpx.Response, seconds: float) -> bytes:
     return answer
 
 
-def _permitted_address(settings: WebhookSettings, host: str, port: int) -> str:
+def _permitted_address(webhook: Webhook, host: str, port: int) -> str:
     """All of the host's addresses must be permitted: which one the next look-up gives is not ours to choose."""
     try:
         found = {str(address[4][0]) for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as exc:
         raise WebhookUnavailable(f"The name {host} has no address.", place=_PLACE) from exc
-    if refused := sorted(address for address in found if not is_permitted(settings, address)):
-        raise WebhookUnavailable(
-            f"{host} is at {refused[0]}, which is not permitted.",
-            place=_PLACE,
-            remedy="Name its network, or leave networks empty for public addresses.",
-        )
+    whys = [why for address in sorted(found) if (why := why_not(webhook.settings, address, webhook.reach))]
+    if whys:
+        raise WebhookUnavailable(f"{host}: {'; '.join(whys)}.", place=_PLACE, remedy=REMEDY)
     return min(found)

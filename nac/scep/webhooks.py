@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.identities.reach import Reach
 from nac.ids import TenantId
 from nac.models import ScepWebhook
 from nac.scep import repository
@@ -18,12 +19,12 @@ from nac.secrets import Sealer
 _SECRET_BYTES = 32
 
 
-def get(session: Session, *, tenant_id: TenantId, sealer: Sealer) -> Webhook | None:
+def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) -> Webhook | None:
     """With its secret opened."""
     row = repository.get_webhook(session, tenant_id)
     if row is None:
         return None
-    return Webhook(settings_of(row), sealer.open(row.secret_sealed, _context(tenant_id)))
+    return Webhook(settings_of(row), reach, sealer.open(row.secret_sealed, _context(tenant_id)))
 
 
 def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:

@@ -47,6 +47,8 @@ def settings(database: Database, tmp_path: Path) -> Settings:
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
+        # Where the tests' webhook is.
+        "ADMIT_SOURCE_NETWORKS": "127.0.0.0/8 ::1",
     }
     return load_settings(variables)
 

@@ -6,21 +6,23 @@ import hmac
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from fastapi import FastAPI
 from sqlalchemy import Engine, select
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
+from nac.identities.reach import USUAL
 from nac.models import AuditEntry, ScepWebhook
 from nac.scep import webhook, webhooks
 from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
-from nac.scep.settings import WebhookRefused, WebhookSettings, check, is_permitted
+from nac.scep.settings import WebhookRefused, WebhookSettings, check, why_not
 from pki.names import common_name_of, sans_of
 from tests.factories.certificates import SEALER, Certified
 from tests.factories.tenancy import ACTOR
@@ -182,8 +184,6 @@ def test_answer_outside_the_contract_allows_nobody(
 @pytest.mark.parametrize(
     "changes",
     [
-        # Loopback is no public address.
-        {"networks": ()},
         {"networks": ("10.0.0.0/8",)},
         # Another authority than its own.
         {"ca_certificate": ""},
@@ -283,27 +283,30 @@ def test_every_mistake_in_the_settings_is_named(setting: Setting):
 
 
 @pytest.mark.parametrize(
-    ("address", "permitted"),
+    ("networks", "address", "permitted"),
     [
-        ("93.184.216.34", True),
-        ("2606:2800:220:1::1", True),
-        ("127.0.0.1", False),
-        ("10.1.2.3", False),
-        ("169.254.169.254", False),
-        ("::1", False),
-        ("::ffff:127.0.0.1", False),
-        ("fd00::1", False),
-        ("224.0.0.1", False),
-        ("0.0.0.0", False),  # noqa: S104
+        ((), "93.184.216.34", True),
+        ((), "10.1.2.3", True),
+        ((), "127.0.0.1", False),
+        ((), "169.254.169.254", False),
+        ((), "::ffff:127.0.0.1", False),
+        ((), "::1", False),
+        (("10.1.0.0/16",), "10.1.2.3", True),
+        (("10.1.0.0/16",), "::ffff:10.1.2.3", True),
+        (("10.1.0.0/16",), "10.2.0.1", False),
+        (("10.1.0.0/16",), "93.184.216.34", False),
+        # A tenant does not widen what the platform allows.
+        (("127.0.0.0/8",), "127.0.0.1", False),
     ],
 )
-def test_public_addresses_alone_are_permitted_without_networks(address: str, permitted: bool):
-    assert is_permitted(WebhookSettings(url="https://hook.example"), address) == permitted
+def test_platform_and_tenant_both_must_permit_an_address(networks: tuple[str, ...], address: str, permitted: bool):
+    settings = WebhookSettings(url="https://hook.example", networks=networks)
+    assert (why_not(settings, address, USUAL) == "") == permitted
 
 
-def test_named_networks_alone_are_permitted():
-    settings = WebhookSettings(url="https://hook.example", networks=("10.1.0.0/16",))
-    assert is_permitted(settings, "10.1.2.3")
-    assert is_permitted(settings, "::ffff:10.1.2.3")
-    assert not is_permitted(settings, "10.2.0.1")
-    assert not is_permitted(settings, "93.184.216.34")
+def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hook: Hook, server: Server, app: FastAPI):
+    app.state.settings = replace(app.state.settings, source_reach=USUAL)
+    setting.save()
+    hook.say = saying(decision="allow", common_name="laptop")
+    assert "try again later" in ask(server).text
+    assert hook.asked == []
