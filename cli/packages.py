@@ -47,6 +47,7 @@ NEEDED_BY_TESTS = (
     Package("libstrongswan-standard-plugins", "its cryptography"),
     Package("curl", "a client of EST, for tests"),
     Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
+    Package("scep", "a SCEP client that knows SHA-1 alone"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

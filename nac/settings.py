@@ -40,7 +40,7 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
-    # Where identity sources may be.
+    # Where identity sources may be, and whoever else a tenant names.
     source_reach: Reach
     # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository
