@@ -3,6 +3,7 @@
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import Certificate, CertificateAuthority
+from nac.models.coa_request import CoaRequest
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -11,6 +12,7 @@ from nac.models.endpoint import (
     EndpointSighting,
     EndpointWork,
 )
+from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -29,6 +31,7 @@ __all__ = [
     "Cell",
     "Certificate",
     "CertificateAuthority",
+    "CoaRequest",
     "Dictionary",
     "Endpoint",
     "EndpointEvidence",
@@ -36,6 +39,8 @@ __all__ = [
     "EndpointGroupMember",
     "EndpointSighting",
     "EndpointWork",
+    "ExternalCertificate",
+    "ExternalStatus",
     "IdentitySource",
     "JournalPosition",
     "Msp",
@@ -49,6 +54,7 @@ __all__ = [
     "ReplicaChange",
     "Site",
     "Slot",
+    "StatusSource",
     "Tenant",
     "User",
     "UserGroup",
