@@ -1,27 +1,36 @@
-"""As much of DER (X.690) as reading and re-encoding a distinguished name takes.
+"""As much of DER (X.690) as names, CRLs and OCSP take.
 
 The `cryptography` package decodes names into Python strings and loses what OpenSSL's hash and one-line form depend on:
-string types and raw bytes.
+string types and raw bytes. Its builders copy a CRL for each entry, and know one certificate in an OCSP answer.
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pki.errors import DerDamaged
 
+BOOLEAN = 0x01
 INTEGER = 0x02
 BIT_STRING = 0x03
+OCTET_STRING = 0x04
+NULL = 0x05
 OBJECT_IDENTIFIER = 0x06
+ENUMERATED = 0x0A
 UTF8_STRING = 0x0C
 NUMERIC_STRING = 0x12
 PRINTABLE_STRING = 0x13
 T61_STRING = 0x14
 IA5_STRING = 0x16
+UTC_TIME = 0x17
+GENERALIZED_TIME = 0x18
 UNIVERSAL_STRING = 0x1C
 BMP_STRING = 0x1E
 SEQUENCE = 0x30
 SET = 0x31
 _EXPLICIT_VERSION = 0xA0
+# RFC 5280 4.1.2.5: two digits for the years 1950 to 2049.
+_YEARS_OF_TWO_DIGITS = range(1950, 2050)
 
 
 class Element(NamedTuple):
@@ -69,6 +78,55 @@ def encode(tag: int, content: bytes) -> bytes:
         return bytes((tag, length)) + content
     octets = length.to_bytes((length.bit_length() + 7) // 8)
     return bytes((tag, 0x80 | len(octets))) + octets + content
+
+
+def explicit(number: int, content: bytes) -> bytes:
+    """A constructed context-specific tag."""
+    return encode(0xA0 | number, content)
+
+
+def sequence(*parts: bytes) -> bytes:
+    return encode(SEQUENCE, b"".join(parts))
+
+
+def integer(value: int) -> bytes:
+    """A number that is not negative."""
+    return encode(INTEGER, value.to_bytes(value.bit_length() // 8 + 1))
+
+
+def bit_string(content: bytes) -> bytes:
+    """Of whole octets."""
+    return encode(BIT_STRING, b"\0" + content)
+
+
+def object_identifier(text: str) -> bytes:
+    """From its dotted form (X.690 8.19)."""
+    first, second, *arcs = map(int, text.split("."))
+    content = b""
+    for arc in (40 * first + second, *arcs):
+        octets = [arc & 0x7F]
+        while arc := arc >> 7:
+            octets.append(0x80 | arc & 0x7F)
+        content += bytes(reversed(octets))
+    return encode(OBJECT_IDENTIFIER, content)
+
+
+def generalized_time(moment: datetime) -> bytes:
+    """In whole seconds, as RFC 5280 and RFC 6960 want it."""
+    return encode(GENERALIZED_TIME, f"{moment.astimezone(UTC):%Y%m%d%H%M%SZ}".encode())
+
+
+def time(moment: datetime) -> bytes:
+    """Time of RFC 5280 4.1.2.5: UTCTime, or from 2050 on GeneralizedTime."""
+    if moment.year in _YEARS_OF_TWO_DIGITS:
+        return encode(UTC_TIME, f"{moment.astimezone(UTC):%y%m%d%H%M%SZ}".encode())
+    return generalized_time(moment)
+
+
+def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes:
+    """Extension of RFC 5280 4.1; `value` is the DER that stands within."""
+    flag = encode(BOOLEAN, b"\xff") if critical else b""
+    return sequence(object_identifier(identifier), flag, encode(OCTET_STRING, value))
 
 
 def dotted(content: bytes) -> str:

@@ -35,6 +35,10 @@ class ValidityNotAllowed(PkiError):
     """A validity period is empty, too long, or outlives its issuer."""
 
 
+class OcspRequestMalformed(PkiError):
+    """These bytes are no OCSP request, or one that goes beyond the bounds."""
+
+
 class BundleNotAllowed(PkiError):
     """A PKCS#12 file cannot be made from these parts."""
 

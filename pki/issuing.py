@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.x509.oid import AuthorityInformationAccessOID
 
 from pki.errors import IssuerNotAllowed, NameNotAllowed, ValidityNotAllowed
 from pki.keys import PrivateKey, require_acceptable, same_public_key, signature_hash
@@ -28,6 +29,16 @@ class Issuer:
         if not same_public_key(self.certificate.public_key(), self.key.public_key()):
             name = self.certificate.subject.rfc4514_string()
             raise IssuerNotAllowed(f"The key does not belong to the certificate {name}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Locations:
+    """URLs where an issuer tells of itself and of what it issued (RFC 5280 4.2.1.13, 4.2.2.1)."""
+
+    # Its certificate; its OCSP responder; its CRL.
+    certificate: str
+    ocsp: str
+    crl: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +91,14 @@ def issue(
     issuer: Issuer,
     now: datetime,
     serial: int,
+    locations: Locations | None = None,
     not_before: datetime | None = None,
     not_after: datetime | None = None,
 ) -> x509.Certificate:
-    """A certificate by `issuer`, valid as `plan_validity` says. What is forbidden raises an error of pki.errors."""
+    """A certificate by `issuer`, valid as `plan_validity` says. What is forbidden raises an error of pki.errors.
+
+    `locations` are the issuer's; without them the certificate does not tell where its status is found.
+    """
     _check_issuer(profile, issuer.certificate, now)
     validity = plan_validity(profile, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
     builder = _builder(profile, public_key, subject, sans, validity, serial)
@@ -91,9 +106,26 @@ def issue(
     builder = builder.issuer_name(issuer.certificate.subject).add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
     )
+    if locations is not None:
+        builder = _add_locations(builder, locations, of_itself=not profile.ocsp_no_check)
     certificate = builder.sign(issuer.key, signature_hash(issuer.key))
     _check_signature(certificate, issuer.certificate)
     return certificate
+
+
+def _add_locations(
+    builder: x509.CertificateBuilder, locations: Locations, *, of_itself: bool
+) -> x509.CertificateBuilder:
+    """`of_itself`: whether the certificate has a status; that of an OCSP signer is never asked (RFC 6960 4.2.2.2.1)."""
+    access = [(AuthorityInformationAccessOID.CA_ISSUERS, locations.certificate)]
+    if of_itself:
+        access.append((AuthorityInformationAccessOID.OCSP, locations.ocsp))
+        point = x509.DistributionPoint([x509.UniformResourceIdentifier(locations.crl)], None, None, None)
+        builder = builder.add_extension(x509.CRLDistributionPoints([point]), critical=False)
+    descriptions = [
+        x509.AccessDescription(method, x509.UniformResourceIdentifier(location)) for method, location in access
+    ]
+    return builder.add_extension(x509.AuthorityInformationAccess(descriptions), critical=False)
 
 
 def issue_root(
@@ -134,6 +166,8 @@ def _builder(
     if profile.extended_key_usage:
         usages = [EXTENDED_KEY_USAGES[usage] for usage in profile.extended_key_usage]
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+    if profile.ocsp_no_check:
+        builder = builder.add_extension(x509.OCSPNoCheck(), critical=False)
     names = general_names(check_sans(profile, sans))
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from pki import der
 from pki.errors import KeyNotAllowed
 
 KeyKind = Literal["ecdsa-p256", "ecdsa-p384", "rsa-2048", "rsa-3072"]
@@ -82,6 +83,13 @@ def load_key(data: bytes) -> PrivateKey:
 
 def same_public_key(one: PublicKeyTypes, other: PublicKeyTypes) -> bool:
     return _spki(one) == _spki(other)
+
+
+def key_bits(key: PublicKeyTypes) -> bytes:
+    """What identifies a key by its hash (RFC 5280 4.2.1.2 (1), RFC 6960 4.1.1): the BIT STRING's octets."""
+    outer, _ = der.read(_spki(key))
+    *_, bits = der.children(outer.content)
+    return der.expect(bits, der.BIT_STRING).content[1:]
 
 
 def _spki(key: PublicKeyTypes) -> bytes:

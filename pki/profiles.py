@@ -1,6 +1,7 @@
 """Certificate profiles: a written form (JSON-like) is checked as a whole and becomes a `Profile`, which issuing obeys.
 
-Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names` and `required_names` may be left out:
+Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names`, `required_names` and `ocsp_no_check`
+may be left out:
 
     {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
      "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
@@ -29,6 +30,8 @@ EXTENDED_KEY_USAGES = {
     "ocsp-signing": ExtendedKeyUsageOID.OCSP_SIGNING,
     # RFC 4334 2: some supplicants look for it in a RADIUS server's certificate.
     "eap-over-lan": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.14"),
+    # id-kp-cmcRA (RFC 6402 2.10): who holds the key answers enrolments for the authority.
+    "registration-authority": x509.ObjectIdentifier("1.3.6.1.5.5.7.3.28"),
 }
 _DAYS_MOST = 36525
 _BACKDATE_MINUTES_MOST = 1440
@@ -48,6 +51,8 @@ class Profile:
     extended_key_usage: tuple[str, ...]
     allowed_names: frozenset[SanKind]
     required_names: frozenset[SanKind]
+    # Nobody asks for the status of a certificate that signs statuses (RFC 6960 4.2.2.2.1).
+    ocsp_no_check: bool
 
 
 class _Reader:
@@ -128,6 +133,7 @@ def _parse(name: str, written: Mapping[str, Any], mistakes: list[str]) -> Profil
         extended_key_usage=reader.choices("extended_key_usage", tuple(EXTENDED_KEY_USAGES)),
         allowed_names=cast(frozenset[SanKind], frozenset(reader.choices("allowed_names", SAN_KINDS))),
         required_names=cast(frozenset[SanKind], frozenset(reader.choices("required_names", SAN_KINDS))),
+        ocsp_no_check=reader.flag("ocsp_no_check"),
     )
     _check_together(profile, reader)
     reader.finish()
@@ -144,6 +150,8 @@ def _check_together(profile: Profile, reader: _Reader) -> None:
         reader.refuse("path_length", "only an authority has one (RFC 5280 4.2.1.9)")
     if not profile.authority and not profile.extended_key_usage:
         reader.refuse("extended_key_usage", "without one the certificate would be good for everything")
+    if profile.ocsp_no_check and profile.extended_key_usage != ("ocsp-signing",):
+        reader.refuse("ocsp_no_check", "is for signers of OCSP answers alone (RFC 6960 4.2.2.2.1)")
     if not profile.key_usage:
         reader.refuse("key_usage", "at least one is needed")
     if missing := profile.required_names - profile.allowed_names:
@@ -187,6 +195,37 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "key_usage": ["digital-signature"],
         "extended_key_usage": ["client-auth"],
         "allowed_names": ["dns", "uri"],
+    },
+    # RFC 6614 2.3: the client finds the server's name among the alternative ones.
+    "radsec-server": {
+        "key": "ecdsa-p256",
+        "validity_days": 820,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["server-auth"],
+        "allowed_names": ["dns"],
+        "required_names": ["dns"],
+    },
+    "radsec-nas": {
+        "key": "ecdsa-p256",
+        "validity_days": 820,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["client-auth"],
+        "allowed_names": ["dns", "uri"],
+    },
+    # It cannot be revoked, so it is short-lived.
+    "ocsp-signer": {
+        "key": "ecdsa-p256",
+        "validity_days": 30,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["ocsp-signing"],
+        "ocsp_no_check": True,
+    },
+    # RFC 8894 3.1: clients encrypt their requests for this key, which RSA alone can do.
+    "scep-ra": {
+        "key": "rsa-2048",
+        "validity_days": 820,
+        "key_usage": ["digital-signature", "key-encipherment"],
+        "extended_key_usage": ["registration-authority"],
     },
 }
 PROFILES = parse_profiles(BUILT_IN)

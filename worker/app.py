@@ -8,9 +8,10 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
-from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS
+from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS, PUBLISH_INTERVAL_SECONDS
 
 JOBS = (
+    "worker.jobs.certificates",
     "worker.jobs.endpoints",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
@@ -57,6 +58,11 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": HEARTBEAT_INTERVAL_SECONDS,
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
+            },
+            "certificates.publish": {
+                "task": "certificates.publish",
+                "schedule": PUBLISH_INTERVAL_SECONDS,
+                "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
             },
             "endpoints.enrich": {
                 "task": "endpoints.enrich",

@@ -5,3 +5,5 @@ HEARTBEAT_KEY = "admit:heartbeat:worker"
 HEARTBEAT_INTERVAL_SECONDS = 5
 # What a device tells is worked out within so long.
 ENRICH_INTERVAL_SECONDS = 1
+# A list of revoked certificates follows a revocation after so long, and the time that it takes to be made.
+PUBLISH_INTERVAL_SECONDS = 1

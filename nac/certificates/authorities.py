@@ -16,6 +16,7 @@ from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, refusals
 from nac.certificates.issuing import issue_server
+from nac.certificates.public import locations
 from nac.certificates.signing import Signing
 from nac.errors import AlreadyExists, NotFound
 from nac.ids import TenantId
@@ -84,6 +85,8 @@ def create_tenant_authorities(
 def _make_authorities(
     session: Session, tenant_id: TenantId, organisation: str, unique: str, signing: Signing, now: datetime
 ) -> tuple[CertificateAuthority, CertificateAuthority]:
+    # Before the signatures: certificates name their issuer's.
+    root_id, issuing_id = uuid4(), uuid4()
     root_key, issuing_key = generate_key(PROFILES["root"].key), generate_key(PROFILES["issuing"].key)
     root = issue_root(
         PROFILES["root"],
@@ -99,10 +102,13 @@ def _make_authorities(
         issuer=Issuer(root, root_key),
         now=now,
         serial=random_serial(),
+        locations=locations(signing.public_url, root_id),
     )
-    root_row = _add(session, tenant_id, "root", f"{organisation} Root CA", root, root_key, signing, issuer_id=None)
+    root_name = f"{organisation} Root CA"
+    root_row = _add(session, root_id, tenant_id, "root", root_name, root, root_key, signing, issuer_id=None)
     issuing_row = _add(
         session,
+        issuing_id,
         tenant_id,
         "issuing",
         f"{organisation} Issuing CA",
@@ -116,6 +122,7 @@ def _make_authorities(
 
 def _add(
     session: Session,
+    authority_id: UUID,
     tenant_id: TenantId,
     kind: str,
     name: str,
@@ -125,7 +132,6 @@ def _add(
     *,
     issuer_id: UUID | None,
 ) -> CertificateAuthority:
-    authority_id = uuid4()
     authority = CertificateAuthority(
         id=authority_id,
         tenant_id=tenant_id,

@@ -13,6 +13,10 @@ class AuthorityNotFound(NotFound):
     """There is no such certificate authority."""
 
 
+class AuthorityKeyAway(Conflict):
+    """The private key of a certificate authority is not kept here."""
+
+
 class CertificateRefused(InvalidInput):
     """A certificate cannot be issued as asked for."""
 

@@ -19,12 +19,13 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
+from nac.certificates.public import locations
 from nac.certificates.signing import Signing
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.issuing import Issuer, check_sans, issue, plan_validity
-from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, load_key
+from pki.keys import PrivateKey, PublicKey, generate_key, key_pem
 from pki.names import San, common_name_of, san, subject_name
 from pki.openssl_names import one_line
 from pki.profiles import PROFILES
@@ -113,7 +114,7 @@ def sign(
     authority = repository.get_authority(session, reservation.tenant_id, row.authority_id)
     if authority is None or authority.key_sealed is None or authority.status != "active":
         raise AuthorityNotFound("The authority no longer signs.", place="authority", remedy="Reserve again.")
-    key = load_key(signing.sealer.open(authority.key_sealed, f"authority:{authority.id}"))
+    key = signing.authority_key(authority)
     with refusals():
         certificate = issue(
             PROFILES[reservation.profile],
@@ -123,6 +124,7 @@ def sign(
             issuer=Issuer(x509.load_der_x509_certificate(authority.certificate_der), key),
             now=now,
             serial=int.from_bytes(reservation.serial),
+            locations=locations(signing.public_url, authority.id),
             not_before=reservation.not_before,
             not_after=reservation.not_after,
         )

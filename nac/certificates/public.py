@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.certificates.errors import AuthorityNotFound
 from nac.models import CertificateAuthority
+from pki.issuing import Locations
 
 
 def authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
@@ -18,5 +19,10 @@ def authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
     return der
 
 
-def authority_url(public_url: str, authority_id: UUID) -> str:
-    return f"{public_url}/ca/{authority_id}.cer"
+def locations(public_url: str, authority_id: UUID) -> Locations:
+    """Where anybody finds the authority's certificate and the status of what it issued."""
+    return Locations(
+        certificate=f"{public_url}/ca/{authority_id}.cer",
+        ocsp=f"{public_url}/ocsp/{authority_id}",
+        crl=f"{public_url}/crl/{authority_id}.crl",
+    )

@@ -13,6 +13,7 @@ from nac.certificates.authorities import create_tenant_authorities, list_authori
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
 from nac.certificates.export import pem_files, pkcs12_file
 from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
+from nac.certificates.status import status_changed
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -35,6 +36,7 @@ __all__ = [
     "reserve",
     "revoke",
     "sign",
+    "status_changed",
     "suspend",
     "with_chain",
 ]
@@ -136,7 +138,7 @@ def _change(
 ) -> Certificate:
     before = {"status": row.status, "reason": row.revocation_reason}
     row.status, row.revocation_reason, row.revoked_at = status, reason, since
-    session.flush()
+    status_changed(session, row)
     audit.append(
         session,
         actor=actor,

@@ -2,7 +2,14 @@
 
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
-from nac.models.certificate import Certificate, CertificateAuthority
+from nac.models.certificate import (
+    AuthorityIntent,
+    Certificate,
+    CertificateAuthority,
+    CertificateSettings,
+    ExpiryWarning,
+)
+from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
 from nac.models.coa_request import CoaRequest
 from nac.models.endpoint import (
     Endpoint,
@@ -28,9 +35,11 @@ __all__ = [
     "AccountingLog",
     "AuditEntry",
     "AuthLog",
+    "AuthorityIntent",
     "Cell",
     "Certificate",
     "CertificateAuthority",
+    "CertificateSettings",
     "CoaRequest",
     "Dictionary",
     "Endpoint",
@@ -39,12 +48,14 @@ __all__ = [
     "EndpointGroupMember",
     "EndpointSighting",
     "EndpointWork",
+    "ExpiryWarning",
     "ExternalCertificate",
     "ExternalStatus",
     "IdentitySource",
     "JournalPosition",
     "Msp",
     "Nas",
+    "OcspSignerRow",
     "Policy",
     "PolicyHits",
     "PolicyVersion",
@@ -52,6 +63,8 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
+    "RevocationList",
+    "RevocationWork",
     "Site",
     "Slot",
     "StatusSource",

@@ -1,10 +1,12 @@
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.ids import TenantId
 
 
 class CertificateAuthority(UuidKey, TenantOwned, Base):
@@ -32,6 +34,13 @@ class CertificateAuthority(UuidKey, TenantOwned, Base):
     not_before: Mapped[datetime]
     not_after: Mapped[datetime]
     issuer_id: Mapped[UUID | None]
+    revoked_at: Mapped[datetime | None]
+    # A name of pki.revocation.REASONS, "" while it is not revoked.
+    revocation_reason: Mapped[str] = mapped_column(default="")
+    # sealed | pkcs11
+    key_store: Mapped[str] = mapped_column(default="sealed")
+    # This root's name and key, certified by the root before it (RFC 4210 4.4, "new with old").
+    cross_der: Mapped[bytes | None]
 
 
 class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
@@ -46,9 +55,18 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             ["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="SET NULL (endpoint_id)"
         ),
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="SET NULL (user_id)"),
+        Index("ix_certificates_authority_id_serial", "authority_id", "serial"),
+        Index("ix_certificates_revoked", "authority_id", postgresql_where=text("status IN ('suspended', 'revoked')")),
+        Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
+        Index(
+            "ix_certificates_tenant_id_common_name",
+            "tenant_id",
+            "common_name",
+            postgresql_ops={"common_name": "text_pattern_ops"},
+        ),
     )
 
-    authority_id: Mapped[UUID] = mapped_column(index=True)
+    authority_id: Mapped[UUID]
     # Big-endian, without leading zero bytes.
     serial: Mapped[bytes]
     profile: Mapped[str]
@@ -65,3 +83,42 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     not_after: Mapped[datetime]
     endpoint_id: Mapped[UUID | None] = mapped_column(index=True)
     user_id: Mapped[UUID | None] = mapped_column(index=True)
+    # A server's certificate is shown from then on; None: from when it was issued.
+    present_from: Mapped[datetime | None]
+
+
+class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
+    """What an authority's certificate will say, written before it is signed. `id` is the authority's to be."""
+
+    __tablename__ = "authority_intents"
+    __table_args__ = (Index("ix_authority_intents_tenant_id", "tenant_id"),)
+
+    # root | issuing | cross
+    kind: Mapped[str]
+    subject: Mapped[str]
+    serial: Mapped[bytes]
+    issuer_id: Mapped[UUID | None]
+    key_store: Mapped[str]
+    signed_at: Mapped[datetime | None]
+
+
+class CertificateSettings(Base):
+    """A tenant's own choices; without a row all is as built in."""
+
+    __tablename__ = "certificate_settings"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    # By profile: {"validity_days": 365, "key": "rsa-2048"}
+    profiles: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    # sealed | pkcs11, "" for the platform's
+    key_store: Mapped[str] = mapped_column(default="")
+
+
+class ExpiryWarning(Base):
+    __tablename__ = "expiry_warnings"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    # An authority's or a certificate's.
+    subject_id: Mapped[UUID] = mapped_column(primary_key=True)
+    days: Mapped[int] = mapped_column(primary_key=True)
+    warned_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -28,6 +28,11 @@ LOGS = {
     "policy_hits",
     "external_certificates",
 }
+# No cell's business.
+NOT_FOR_CELLS = {
+    *("authority_intents", "certificate_settings", "expiry_warnings"),
+    *("ocsp_signers", "revocation_lists", "revocation_work"),
+}
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,13 @@ def test_cell_writes_journal_rows_of_its_tenants_alone(
         assert _tenants_seen(session, table) == {two.alpha}
 
 
-@pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS))
+@pytest.mark.parametrize("name", sorted(NOT_FOR_CELLS))
+def test_cell_cannot_read_what_is_not_for_it(database: Database, name: str) -> None:
+    with psycopg.connect(database.cell_url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(psycopg.sql.SQL("SELECT FROM {}").format(psycopg.sql.Identifier(name)))
+
+
+@pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS - NOT_FOR_CELLS))
 def test_cell_sees_rows_of_its_tenants_alone_and_changes_none(
     database: Database, owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
 ) -> None:

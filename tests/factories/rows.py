@@ -13,7 +13,11 @@ from nac.ids import TenantId
 _BY_NAME: dict[str, Any] = {
     "certificate_authorities.kind": "root",
     "certificate_authorities.status": "active",
+    "certificate_authorities.key_store": "sealed",
     "certificates.status": "intended",
+    "authority_intents.kind": "root",
+    "authority_intents.key_store": "sealed",
+    "certificate_settings.key_store": "sealed",
     "endpoints.status": "active",
     "policy_versions.status": "draft",
     "identity_sources.name": "corp",

@@ -33,6 +33,10 @@ _DAY = timedelta(days=1)
             "sslserver",
         ),
         ("eap-client-device", [San("dns", "laptop.alpha.example"), San("uri", "urn:x:1")], "sslclient", "sslserver"),
+        ("radsec-server", [San("dns", "radsec.alpha.admit.example")], "sslserver", "sslclient"),
+        ("radsec-nas", [San("dns", "switch-1.alpha.example")], "sslclient", "sslserver"),
+        ("ocsp-signer", [], "ocsphelper", "sslclient"),
+        ("scep-ra", [], "any", "sslclient"),
     ],
 )
 def test_issued_chain_verifies_for_its_purpose_alone(
@@ -88,6 +92,20 @@ def test_authorities_are_constrained(chain: Chain) -> None:
     # Digital signature is for OCSP responses, which the issuing authority signs itself.
     shown = answer("x509", "-noout", "-ext", "keyUsage", data=certificates_pem([chain.issuing.certificate]))
     assert "Digital Signature, Certificate Sign, CRL Sign" in shown
+
+
+@pytest.mark.parametrize(
+    ("profile", "shown"),
+    [
+        ("ocsp-signer", ["Digital Signature\n", "OCSP Signing", "OCSP No Check"]),
+        ("scep-ra", ["Digital Signature, Key Encipherment\n", "CMC Registration Authority"]),
+    ],
+)
+def test_helpers_of_an_authority_may_do_their_part_alone(chain: Chain, profile: str, shown: list[str]) -> None:
+    certificate = chain.issue(profile, "helper", key=generate_key(PROFILES[profile].key))
+    text = answer("x509", "-noout", "-text", data=certificates_pem([certificate]))
+    assert [part for part in shown if part not in text] == []
+    assert ("OCSP No Check" in text) == (profile == "ocsp-signer")
 
 
 def test_serials_are_sixteen_octets_and_never_repeat() -> None:

@@ -5,9 +5,20 @@ from pki.profiles import BUILT_IN, PROFILES, parse_profiles
 
 
 def test_built_in_profiles_are_those_of_the_product() -> None:
-    assert list(PROFILES) == ["root", "issuing", "eap-server", "eap-client-user", "eap-client-device"]
+    assert list(PROFILES) == [
+        "root",
+        "issuing",
+        "eap-server",
+        "eap-client-user",
+        "eap-client-device",
+        "radsec-server",
+        "radsec-nas",
+        "ocsp-signer",
+        "scep-ra",
+    ]
     assert {name for name, profile in PROFILES.items() if profile.authority} == {"root", "issuing"}
-    assert {profile.key for profile in PROFILES.values()} == {"ecdsa-p256"}
+    assert {name for name, profile in PROFILES.items() if profile.key != "ecdsa-p256"} == {"scep-ra"}
+    assert {name for name, profile in PROFILES.items() if profile.ocsp_no_check} == {"ocsp-signer"}
 
 
 def test_every_mistake_is_reported_at_once_with_its_place() -> None:
@@ -18,6 +29,7 @@ def test_every_mistake_is_reported_at_once_with_its_place() -> None:
                 "two": {"validity_days": "365", "key_usage": ["key-cert-sign", "juggling"], "path_length": 1},
                 "three": dict(BUILT_IN["issuing"]) | {"path_length": 9, "key_usage": ["crl-sign"]},
                 "four": dict(BUILT_IN["eap-server"]) | {"required_names": ["email"], "authority": 1},
+                "six": dict(BUILT_IN["eap-client-user"]) | {"ocsp_no_check": True},
                 "five": {"key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"]},
             }
         )
@@ -35,6 +47,7 @@ def test_every_mistake_is_reported_at_once_with_its_place() -> None:
         "three.key_usage",
         "four.authority",
         "four.required_names",
+        "six.ocsp_no_check",
         "five.validity_days",
     ]
     assert "one.key: 'rsa-512' must be one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072" in caught.value.mistakes

@@ -1,0 +1,237 @@
+"""What an authority publishes about the status of what it issued: its list of the revoked, and who answers for it.
+
+The worker makes both as soon as they are due; an authority that is retired publishes like an active one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from sqlalchemy import delete, func, or_, select, text
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import AuthorityNotFound, refusals
+from nac.certificates.public import locations
+from nac.certificates.signing import Signing
+from nac.certificates.status import CHANNEL
+from nac.ids import TenantId
+from nac.models import Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from pki.crl import make_crl
+from pki.issuing import Issuer, issue
+from pki.keys import generate_key, key_pem
+from pki.names import subject_name
+from pki.profiles import PROFILES
+from pki.revocation import Revoked
+from pki.serials import random_serial, serial_bytes
+
+# A list is made daily and holds for a week: so long may the worker, or a key store, be away.
+LIST_VALIDITY = timedelta(days=7)
+LIST_EVERY = timedelta(days=1)
+# An answer's signer cannot be revoked (RFC 6960 4.2.2.2.1): it lives shortly, and the next one comes at half time.
+SIGNER_VALIDITY = timedelta(days=14)
+SIGNER_LEFT = timedelta(days=7)
+SIGNER_PROFILE = "ocsp-signer"
+# Lists name whole seconds, and what is revoked in a burst comes into one.
+LIST_PAUSE = timedelta(seconds=2)
+RETRY_AFTER = timedelta(minutes=1)
+
+_WORK = text(
+    "SELECT tenant_id, authority_id, list_due, list_scheduled, signer_due"
+    " FROM status_work(:moment, :list_every, :signer_left, :which)"
+)
+
+
+class Due(NamedTuple):
+    tenant_id: UUID
+    authority_id: UUID
+    # Because of a change; because it is time.
+    list_due: bool
+    list_scheduled: bool
+    signer_due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    revocation_list: bool
+    signer: bool
+
+
+def due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[Due]:
+    """What is to be made, for all authorities of all tenants or for one."""
+    asked = {"moment": now, "list_every": LIST_EVERY, "signer_left": SIGNER_LEFT, "which": authority_id}
+    return [Due(*row) for row in session.execute(_WORK, asked)]
+
+
+def publish(
+    session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: Signing, now: datetime
+) -> Made:
+    """Make what is due for the authority; nothing where another worker is at it, or did it. In the tenant's scope."""
+    lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
+    found = due(session, now=now, authority_id=authority_id) if session.scalar(select(lock)) else ()
+    if not found:
+        return Made(revocation_list=False, signer=False)
+    authority = repository.get_authority(session, tenant_id, authority_id)
+    if authority is None:
+        raise AuthorityNotFound(place="authority")
+    publishing = _Publishing(session, actor, authority, signing, now)
+    work = found[0]
+    if work.signer_due:
+        publishing.make_signer()
+    made = (work.list_due or work.list_scheduled) and publishing.make_list(scheduled=work.list_scheduled)
+    return Made(made, work.signer_due)
+
+
+def postpone(session: Session, *, tenant_id: TenantId, authority_id: UUID, now: datetime) -> None:
+    """After a failure: the authority's turn comes again in a minute."""
+    row = _list_row(session, tenant_id, authority_id)
+    row.retry_at = now + RETRY_AFTER
+    session.flush()
+
+
+def _list_row(session: Session, tenant_id: TenantId, authority_id: UUID) -> RevocationList:
+    query = select(RevocationList).where(
+        RevocationList.tenant_id == tenant_id, RevocationList.authority_id == authority_id
+    )
+    row = session.scalar(query.with_for_update())
+    if row is None:
+        row = RevocationList(tenant_id=tenant_id, authority_id=authority_id)
+        session.add(row)
+        session.flush()
+    return row
+
+
+class _Publishing:
+    """For one authority, now."""
+
+    def __init__(
+        self, session: Session, actor: str, authority: CertificateAuthority, signing: Signing, now: datetime
+    ) -> None:
+        self._session = session
+        self._actor = actor
+        self._authority = authority
+        self._signing = signing
+        self._now = now.replace(microsecond=0)
+
+    def make_signer(self) -> None:
+        """A new signer beside those that are still valid; those that are not go."""
+        authority, certificate = self._authority, self._certificate()
+        self._session.execute(
+            delete(OcspSignerRow).where(OcspSignerRow.authority_id == authority.id, OcspSignerRow.not_after < self._now)
+        )
+        profile, signer_id, serial = PROFILES[SIGNER_PROFILE], uuid4(), random_serial()
+        key = generate_key(profile.key)
+        not_after = min(self._now + SIGNER_VALIDITY, certificate.not_valid_after_utc)
+        row = OcspSignerRow(
+            id=signer_id,
+            tenant_id=authority.tenant_id,
+            authority_id=authority.id,
+            serial=serial_bytes(serial),
+            key_sealed=self._signing.sealer.seal(key_pem(key), signer_context(signer_id)),
+            not_before=self._now - profile.backdate,
+            not_after=not_after,
+        )
+        self._session.add(row)
+        self._session.flush()
+        with refusals():
+            signer = issue(
+                profile,
+                public_key=key.public_key(),
+                subject=subject_name("OCSP signer", organisation=_organisation(certificate)),
+                issuer=self._issuer(),
+                now=self._now,
+                serial=serial,
+                locations=locations(self._signing.public_url, authority.id),
+                not_before=row.not_before,
+                not_after=not_after,
+            )
+        row.certificate_der = signer.public_bytes(Encoding.DER)
+        self._session.flush()
+        after = {"serial": row.serial.hex(), "not_after": not_after.isoformat()}
+        self._audit("authority.ocsp-signer", after)
+        # Who answers takes the newest.
+        self._session.execute(select(func.pg_notify(CHANNEL, str(authority.id))))
+
+    def make_list(self, *, scheduled: bool) -> bool:
+        """False where the last one is too young: the work stays for the next turn."""
+        authority = self._authority
+        row = _list_row(self._session, authority.tenant_id, authority.id)
+        if row.this_update is not None and row.this_update + LIST_PAUSE > self._now and not scheduled:
+            return False
+        # What is appended after this is of a change that this list may not see: it stays for the next turn.
+        self._session.execute(delete(RevocationWork).where(RevocationWork.authority_id == authority.id))
+        row.number += 1
+        self._session.flush()
+        entries = list(self._entries(row.scheduled_at))
+        next_update = self._now + LIST_VALIDITY
+        with refusals():
+            row.crl_der = make_crl(
+                self._issuer(), entries, number=row.number, this_update=self._now, next_update=next_update
+            )
+        row.this_update, row.next_update, row.retry_at = self._now, next_update, None
+        if scheduled:
+            row.scheduled_at = self._now
+        self._session.flush()
+        self._audit("authority.crl", {"number": row.number, "entries": len(entries), "scheduled": scheduled})
+        return True
+
+    def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revoked]]:
+        """What is revoked, but for what was on a regular list beyond its validity already (RFC 5280 3.3)."""
+        row = Certificate
+        query = (
+            select(row.serial, row.revoked_at, row.revocation_reason)
+            .where(row.authority_id == self._authority.id, row.status.in_(("suspended", "revoked")))
+            .order_by(row.serial)
+        )
+        if last_scheduled is not None:
+            query = query.where(or_(row.not_after >= last_scheduled, row.revoked_at >= last_scheduled))
+        for serial, at, reason in self._session.execute(query):
+            assert at is not None
+            yield serial, Revoked(at, reason)
+        for serial, status in authorities_below(self._session, self._authority.id).items():
+            if isinstance(status, Revoked):
+                yield serial, status
+
+    def _certificate(self) -> x509.Certificate:
+        return x509.load_der_x509_certificate(self._authority.certificate_der)
+
+    def _issuer(self) -> Issuer:
+        return Issuer(self._certificate(), self._signing.authority_key(self._authority))
+
+    def _audit(self, action: str, after: Mapping[str, Any]) -> None:
+        audit.append(
+            self._session,
+            actor=self._actor,
+            action=action,
+            target=self._authority.name,
+            tenant_id=self._authority.tenant_id,
+            after=after,
+        )
+
+
+def signer_context(signer_id: UUID) -> str:
+    """What a signer's sealed key is bound to."""
+    return f"ocsp-signer:{signer_id}"
+
+
+def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revoked | None]:
+    """Serial numbers of the authorities that this one certified; with None those that are not revoked."""
+    row = CertificateAuthority
+    query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
+    found: dict[bytes, Revoked | None] = {}
+    for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
+        serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
+        # When and why may not be known of an old one: then it never was to be relied on.
+        found[serial] = Revoked(at or not_before, reason or "cACompromise") if status == "revoked" else None
+    return found
+
+
+def _organisation(certificate: x509.Certificate) -> str:
+    values = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(values[0].value) if values else ""

@@ -1,0 +1,89 @@
+"""Certificate revocation lists (RFC 5280 5): complete, for all certificates and reasons of one authority.
+
+So they carry no IssuingDistributionPoint (5.2.5), which would say which part of the whole a list is.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from pki import der
+from pki.errors import IssuerNotAllowed
+from pki.issuing import Issuer, key_identifier
+from pki.keys import require_acceptable
+from pki.revocation import REASONS, Revoked
+from pki.signed import algorithm_of, signed
+
+_AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
+_NUMBER = "2.5.29.20"
+_REASON = "2.5.29.21"
+_VERSION_2 = der.integer(1)
+# RFC 5280 5.2.3.
+NUMBER_MOST = (1 << 159) - 1
+
+
+def make_crl(
+    issuer: Issuer,
+    revoked: Iterable[tuple[bytes, Revoked]],
+    *,
+    number: int,
+    this_update: datetime,
+    next_update: datetime,
+) -> bytes:
+    """DER. `revoked` holds serial numbers (big-endian) with their revocations; times are cut to whole seconds.
+
+    Raises IssuerNotAllowed where the authority may not sign lists.
+    """
+    _check_issuer(issuer.certificate)
+    if not 0 <= number <= NUMBER_MOST:
+        raise ValueError("a CRL's number is not negative and has at most 20 octets (RFC 5280 5.2.3)")
+    entries = b"".join(_entry(serial, revocation) for serial, revocation in revoked)
+    identifier = der.sequence(der.encode(0x80, key_identifier(issuer.certificate)))
+    extensions = der.sequence(
+        der.extension(_AUTHORITY_KEY_IDENTIFIER, identifier), der.extension(_NUMBER, der.integer(number))
+    )
+    content = der.sequence(
+        _VERSION_2,
+        algorithm_of(issuer.key),
+        issuer.certificate.subject.public_bytes(),
+        der.time(this_update),
+        der.time(next_update),
+        # RFC 5280 5.1.2.6: absent where it would be empty.
+        der.encode(der.SEQUENCE, entries) if entries else b"",
+        der.explicit(0, extensions),
+    )
+    crl = signed(issuer.key, content)
+    _check_signature(crl, issuer.certificate)
+    return crl
+
+
+_REASON_EXTENSIONS = {
+    # RFC 5280 5.3.1: unspecified is said by leaving the reason out.
+    name: der.sequence(der.extension(_REASON, der.encode(der.ENUMERATED, bytes((code,))))) if code else b""
+    for name, code in REASONS.items()
+}
+
+
+def _entry(serial: bytes, revocation: Revoked) -> bytes:
+    padding = b"\0" if serial[0] & 0x80 else b""
+    number = der.encode(der.INTEGER, padding + serial)
+    return der.sequence(number, der.time(revocation.at), _REASON_EXTENSIONS[revocation.reason])
+
+
+def _check_issuer(authority: x509.Certificate) -> None:
+    usage = authority.extensions.get_extension_for_class(x509.KeyUsage).value
+    if not usage.crl_sign:
+        raise IssuerNotAllowed(f"{authority.subject.rfc4514_string()} may not sign lists (RFC 5280 4.2.1.3).")
+
+
+def _check_signature(crl: bytes, issuer: x509.Certificate) -> None:
+    """As with certificates: a faulty one would be found by customers, or give the key away."""
+    try:
+        loaded = x509.load_der_x509_crl(crl)
+        good = loaded.is_signature_valid(require_acceptable(issuer.public_key()))
+    except (ValueError, TypeError, InvalidSignature) as exc:
+        raise IssuerNotAllowed("The list just made cannot be read; it is withheld.") from exc
+    if not good:
+        raise IssuerNotAllowed("The signature just made does not verify; the list is withheld.")

@@ -1,0 +1,271 @@
+"""Online Certificate Status Protocol (RFC 6960, in the profile of RFC 5019): requests in, signed answers out.
+
+Sizes are bounded before anything is read. Of a request, what stands in the answer is encoded anew from what was
+understood of it, never copied.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from pki import der
+from pki.errors import DerDamaged, OcspRequestMalformed
+from pki.keys import PrivateKey, key_bits, same_public_key
+from pki.revocation import REASONS, Revoked
+from pki.signed import signed
+
+REQUEST_BYTES_MOST = 4096
+CERTIFICATES_MOST = 20
+# RFC 9654 2.1: what is not of 1 to 128 octets must be refused, and at least 32 must be answered.
+_NONCE_OCTETS = range(1, 129)
+# RFC 5280 4.1.2.2 allows 20; a leading zero keeps the number positive.
+_SERIAL_OCTETS_MOST = 21
+
+_NONCE = "1.3.6.1.5.5.7.48.1.2"
+_BASIC = der.object_identifier("1.3.6.1.5.5.7.48.1.1")
+_HASHES: dict[bytes, tuple[str, int]] = {
+    der.object_identifier("1.3.14.3.2.26"): ("sha1", 20),
+    der.object_identifier("2.16.840.1.101.3.4.2.1"): ("sha256", 32),
+}
+_NULL = der.encode(der.NULL, b"")
+
+# OCSPResponseStatus (RFC 6960 4.2.1). Such an answer is not signed.
+Refusal = Literal["malformedRequest", "internalError", "tryLater", "unauthorized"]
+_REFUSALS: dict[Refusal, int] = {"malformedRequest": 1, "internalError": 2, "tryLater": 3, "unauthorized": 6}
+# "good", "unknown", or when and why it was revoked.
+Status = Literal["good", "unknown"] | Revoked
+_CHOICES = {"good": b"\x80\x00", "unknown": b"\x82\x00"}
+
+
+class CertId(NamedTuple):
+    """Which certificate is asked about (RFC 6960 4.1.1)."""
+
+    # "" for one that is not known here.
+    hash_name: str
+    issuer_name_hash: bytes
+    issuer_key_hash: bytes
+    # Big-endian, without leading zero bytes; b"" for zero and for negative numbers, which no certificate of ours has.
+    serial: bytes
+    # DER, of the same meaning as what was sent.
+    encoded: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OcspRequest:
+    certificates: tuple[CertId, ...]
+    nonce: bytes | None
+
+
+def read_request(data: bytes) -> OcspRequest:
+    """A request of at most REQUEST_BYTES_MOST, for at most CERTIFICATES_MOST. Raises OcspRequestMalformed.
+
+    Its signature, if it has one, and who asks are not looked at: anybody may ask.
+    """
+    if len(data) > REQUEST_BYTES_MOST:
+        raise OcspRequestMalformed(f"The request has {len(data)} bytes; at most {REQUEST_BYTES_MOST} are read.")
+    try:
+        return _request(data)
+    except DerDamaged as exc:
+        raise OcspRequestMalformed(f"This is no OCSP request: {exc}.") from exc
+
+
+def _request(data: bytes) -> OcspRequest:
+    outer = _whole(data)
+    parts = list(der.children(outer))
+    if not parts or len(parts) > 2 or any(part.tag != 0xA0 for part in parts[1:]):
+        raise DerDamaged("the outermost sequence has other parts than it may")
+    fields = list(der.children(der.expect(parts[0], der.SEQUENCE).content))
+    if fields and fields[0].tag == 0xA0:
+        if fields[0].content != b"\x02\x01\x00":
+            raise DerDamaged("the version is not 1")
+        del fields[0]
+    if fields and fields[0].tag == 0xA1:
+        del fields[0]
+    if not fields or len(fields) > 2:
+        raise DerDamaged("the list of requests is missing, or more than extensions follow it")
+    asked = list(der.children(der.expect(fields[0], der.SEQUENCE).content))
+    if not 0 < len(asked) <= CERTIFICATES_MOST:
+        raise DerDamaged(f"{len(asked)} certificates are asked about; 1 to {CERTIFICATES_MOST} may be")
+    nonce = _nonce(_explicit(fields[1], 2)) if len(fields) == 2 else None
+    return OcspRequest(tuple(map(_single, asked)), nonce)
+
+
+def _whole(data: bytes) -> bytes:
+    """Content of the one sequence that the data is."""
+    element, end = der.read(data)
+    if end != len(data):
+        raise DerDamaged(f"{len(data) - end} bytes follow the end")
+    return der.expect(element, der.SEQUENCE).content
+
+
+def _explicit(element: der.Element, number: int) -> bytes:
+    """Content of the one sequence within the explicit tag."""
+    return _whole(der.expect(element, 0xA0 | number).content)
+
+
+def _single(element: der.Element) -> CertId:
+    parts = list(der.children(der.expect(element, der.SEQUENCE).content))
+    if not parts or len(parts) > 2:
+        raise DerDamaged("a request of other than one or two parts")
+    if len(parts) == 2:
+        _require_none_critical(_extensions(_explicit(parts[1], 0)))
+    fields = list(der.children(der.expect(parts[0], der.SEQUENCE).content))
+    if len(fields) != 4:
+        raise DerDamaged("a CertID of other than four parts")
+    algorithm, name_hash, key_hash, number = fields
+    der.expect(name_hash, der.OCTET_STRING)
+    der.expect(key_hash, der.OCTET_STRING)
+    hash_name, algorithm_encoded = _hash(algorithm, len(name_hash.content), len(key_hash.content))
+    serial, serial_encoded = _serial(number)
+    encoded = der.sequence(
+        algorithm_encoded,
+        der.encode(der.OCTET_STRING, name_hash.content),
+        der.encode(der.OCTET_STRING, key_hash.content),
+        serial_encoded,
+    )
+    return CertId(hash_name, name_hash.content, key_hash.content, serial, encoded)
+
+
+def _hash(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
+    """Name and AlgorithmIdentifier; the parameters may be NULL or left out (RFC 4055 2.1) and stay as they came."""
+    parts = list(der.children(der.expect(algorithm, der.SEQUENCE).content))
+    if not parts or parts[0].tag != der.OBJECT_IDENTIFIER or any(part.encoded != _NULL for part in parts[1:2]):
+        raise DerDamaged("the hash algorithm cannot be read")
+    if len(parts) > 2:
+        raise DerDamaged("the hash algorithm has several parameters")
+    identifier = der.encode(der.OBJECT_IDENTIFIER, parts[0].content)
+    name, octets = _HASHES.get(identifier, ("", 0))
+    if name and any(length != octets for length in lengths):
+        raise DerDamaged(f"a hash of {name} has {octets} octets")
+    return name, der.sequence(identifier, *(_NULL for _ in parts[1:]))
+
+
+def _serial(number: der.Element) -> tuple[bytes, bytes]:
+    content = der.expect(number, der.INTEGER).content
+    if not 0 < len(content) <= _SERIAL_OCTETS_MOST:
+        raise DerDamaged(f"a serial number of {len(content)} octets")
+    if len(content) > 1 and (content[0], content[1] >> 7) in ((0, 0), (0xFF, 1)):
+        raise DerDamaged("a serial number with more octets than it needs")
+    positive = not content[0] & 0x80
+    return content.lstrip(b"\0") if positive else b"", der.encode(der.INTEGER, content)
+
+
+class _Extension(NamedTuple):
+    identifier: str
+    critical: bool
+    value: bytes
+
+
+def _extensions(content: bytes) -> list[_Extension]:
+    return [_extension(element) for element in der.children(content)]
+
+
+def _extension(element: der.Element) -> _Extension:
+    parts = list(der.children(der.expect(element, der.SEQUENCE).content))
+    identifier = parts.pop(0) if parts else element
+    critical = False
+    if parts and parts[0].tag == der.BOOLEAN:
+        critical = parts[0].content != b"\0"
+        del parts[0]
+    if len(parts) != 1:
+        raise DerDamaged("an extension without a value, or with several")
+    name = der.dotted(der.expect(identifier, der.OBJECT_IDENTIFIER).content)
+    return _Extension(name, critical, der.expect(parts[0], der.OCTET_STRING).content)
+
+
+def _require_none_critical(extensions: list[_Extension]) -> None:
+    for extension in extensions:
+        if extension.critical and extension.identifier != _NONCE:
+            raise DerDamaged(f"the critical extension {extension.identifier} is not known here")
+
+
+def _nonce(content: bytes) -> bytes | None:
+    extensions = _extensions(content)
+    _require_none_critical(extensions)
+    values = [extension.value for extension in extensions if extension.identifier == _NONCE]
+    if not values:
+        return None
+    if len(values) > 1:
+        raise DerDamaged("there are several nonces")
+    element, end = der.read(values[0])
+    nonce = der.expect(element, der.OCTET_STRING).content
+    if end != len(values[0]) or len(nonce) not in _NONCE_OCTETS:
+        raise DerDamaged(f"a nonce of {len(nonce)} octets; it has 1 to {_NONCE_OCTETS.stop - 1} (RFC 9654 2.1)")
+    return nonce
+
+
+class IssuerHashes:
+    """An authority as a CertID names it, by each hash that may be used."""
+
+    def __init__(self, authority: x509.Certificate) -> None:
+        name, key = authority.subject.public_bytes(), key_bits(authority.public_key())
+        self._known = {
+            hash_name: (hashlib.new(hash_name, name).digest(), hashlib.new(hash_name, key).digest())
+            for hash_name, _ in _HASHES.values()
+        }
+
+    def issued(self, asked: CertId) -> bool:
+        """Whether the question is about a certificate of this authority."""
+        return self._known.get(asked.hash_name) == (asked.issuer_name_hash, asked.issuer_key_hash)
+
+
+@dataclass(frozen=True, slots=True)
+class OcspSigner:
+    """The certificate that an authority has delegated its answers to (RFC 6960 2.6), with its key."""
+
+    certificate: x509.Certificate
+    key: PrivateKey = field(repr=False)
+    # What stands in every answer of this signer.
+    _responder_id: bytes = field(init=False, repr=False)
+    _certificates: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not same_public_key(self.certificate.public_key(), self.key.public_key()):
+            raise ValueError("the key does not belong to the signer's certificate")
+        # byKey (RFC 6960 4.2.2.3): a SHA-1 that identifies, and protects nothing.
+        digest = hashlib.sha1(key_bits(self.key.public_key()), usedforsecurity=False).digest()
+        object.__setattr__(self, "_responder_id", der.explicit(2, der.encode(der.OCTET_STRING, digest)))
+        certificate = self.certificate.public_bytes(Encoding.DER)
+        object.__setattr__(self, "_certificates", der.explicit(0, der.sequence(certificate)))
+
+    def answer(
+        self, request: OcspRequest, statuses: Sequence[Status], *, this_update: datetime, next_update: datetime
+    ) -> bytes:
+        """An OCSPResponse with a status for each certificate of the request, in its order; it is produced now, that
+        is at `this_update`, and echoes the nonce.
+        """
+        when = der.generalized_time(this_update)
+        until = der.explicit(0, der.generalized_time(next_update))
+        single = b"".join(
+            der.sequence(asked.encoded, _status(status), when, until)
+            for asked, status in zip(request.certificates, statuses, strict=True)
+        )
+        extensions = b""
+        if request.nonce is not None:
+            nonce = der.extension(_NONCE, der.encode(der.OCTET_STRING, request.nonce))
+            extensions = der.explicit(1, der.sequence(nonce))
+        content = der.sequence(self._responder_id, when, der.encode(der.SEQUENCE, single), extensions)
+        basic = signed(self.key, content, self._certificates)
+        return _response(0, der.explicit(0, der.sequence(_BASIC, der.encode(der.OCTET_STRING, basic))))
+
+
+def _status(status: Status) -> bytes:
+    if isinstance(status, str):
+        return _CHOICES[status]
+    reason = REASONS[status.reason]
+    # RFC 5280 5.3.1: unspecified is said by leaving the reason out.
+    told = der.explicit(0, der.encode(der.ENUMERATED, bytes((reason,)))) if reason else b""
+    return der.explicit(1, der.generalized_time(status.at) + told)
+
+
+def refusal(reason: Refusal) -> bytes:
+    return _response(_REFUSALS[reason], b"")
+
+
+def _response(status: int, content: bytes) -> bytes:
+    return der.sequence(der.encode(der.ENUMERATED, bytes((status,))), content)

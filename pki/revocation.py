@@ -1,0 +1,23 @@
+"""That a certificate is revoked, as CRLs and OCSP answers say it alike (RFC 5280 5.3.1)."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+# CRLReason. 8 is for delta CRLs alone, of which there are none here.
+REASONS = {
+    "unspecified": 0,
+    "keyCompromise": 1,
+    "cACompromise": 2,
+    "affiliationChanged": 3,
+    "superseded": 4,
+    "cessationOfOperation": 5,
+    "certificateHold": 6,
+    "privilegeWithdrawn": 9,
+    "aACompromise": 10,
+}
+
+
+class Revoked(NamedTuple):
+    at: datetime
+    # A name of REASONS.
+    reason: str

@@ -1,0 +1,322 @@
+"""Lists and signers, made from a real database and judged by openssl."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
+from sqlalchemy import Engine, select, update
+
+from nac.certificates import publication
+from nac.certificates.errors import AuthorityNotFound
+from nac.certificates.service import REVOCATION_REASONS, reinstate, revoke, status_changed, suspend
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import AdmitError
+from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from nac.secrets import RawKey, Sealer
+from tests.factories.certificates import SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+from tests.pki.openssl import answer, openssl
+
+_DAY = timedelta(days=1)
+_SECONDS = timedelta(seconds=5)
+
+
+class Publisher:
+    """The worker's turns for one tenant, at chosen times."""
+
+    def __init__(self, engine: Engine, tenant: Certified) -> None:
+        self._engine = engine
+        self.tenant = tenant
+
+    def turn(self, now: datetime, **changes: Any) -> list[publication.Made]:
+        with session_scope(PlatformScope(), engine=self._engine) as session:
+            waiting = [work for work in publication.due(session, now=now) if work.tenant_id == self.tenant.tenant_id]
+        made = []
+        for work in waiting:
+            with session_scope(TenantScope(self.tenant.tenant_id), engine=self._engine) as session:
+                arguments = {"actor": "worker", "tenant_id": self.tenant.tenant_id, "signing": SIGNING} | changes
+                made.append(publication.publish(session, authority_id=work.authority_id, now=now, **arguments))
+        return made
+
+    def row(self, authority: CertificateAuthority) -> RevocationList:
+        with session_scope(TenantScope(self.tenant.tenant_id), engine=self._engine) as session:
+            query = select(RevocationList).where(RevocationList.authority_id == authority.id)
+            return session.scalars(query).one()
+
+    def crl(self, authority: CertificateAuthority) -> x509.CertificateRevocationList:
+        der = self.row(authority).crl_der
+        assert der is not None
+        return x509.load_der_x509_crl(der)
+
+    def signers(self, authority: CertificateAuthority) -> list[OcspSignerRow]:
+        with session_scope(TenantScope(self.tenant.tenant_id), engine=self._engine) as session:
+            query = select(OcspSignerRow).where(OcspSignerRow.authority_id == authority.id)
+            return list(session.scalars(query.order_by(OcspSignerRow.not_after)))
+
+
+@pytest.fixture
+def publisher(worker_engine: Engine, alpha: Certified) -> Publisher:
+    return Publisher(worker_engine, alpha)
+
+
+def _issue(app_engine: Engine, tenant: Certified, **changes: Any) -> str:
+    with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+        return tenant.issue(session, **changes).serial.hex()
+
+
+def _revoke(app_engine: Engine, tenant: Certified, serial: str, reason: Any = "keyCompromise") -> None:
+    with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+        revoke(session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=serial, now=tenant.now, reason=reason)
+
+
+def _number(crl: x509.CertificateRevocationList) -> int:
+    return crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+
+
+def _serials(crl: x509.CertificateRevocationList) -> set[str]:
+    return {entry.serial_number.to_bytes(16).hex() for entry in crl}
+
+
+def test_new_tenant_publishes_for_root_and_issuing_authority(publisher: Publisher, alpha: Certified) -> None:
+    assert publisher.turn(alpha.now) == [publication.Made(True, True)] * 2
+    for authority in (alpha.authorities.root, alpha.authorities.issuing):
+        crl = publisher.crl(authority)
+        certificate = x509.load_der_x509_certificate(authority.certificate_der)
+        assert crl.is_signature_valid(certificate.public_key())  # type: ignore[arg-type]
+        assert (len(crl), _number(crl)) == (0, 1)
+        assert crl.next_update_utc is not None
+        assert crl.next_update_utc - crl.last_update_utc == timedelta(days=7)
+    assert publisher.turn(alpha.now + _SECONDS) == []
+
+
+def test_signer_is_the_authoritys_own_short_lived_and_never_asked_about(publisher: Publisher, alpha: Certified) -> None:
+    publisher.turn(alpha.now)
+    issuing = alpha.authorities.issuing
+    (row,) = publisher.signers(issuing)
+    assert row.certificate_der is not None
+    signer = x509.load_der_x509_certificate(row.certificate_der)
+    signer.verify_directly_issued_by(x509.load_der_x509_certificate(issuing.certificate_der))
+    extensions = signer.extensions
+    assert list(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [ExtendedKeyUsageOID.OCSP_SIGNING]
+    extensions.get_extension_for_class(x509.OCSPNoCheck)
+    access = extensions.get_extension_for_class(x509.AuthorityInformationAccess).value
+    assert [item.access_method for item in access] == [AuthorityInformationAccessOID.CA_ISSUERS]
+    assert signer.not_valid_after_utc - alpha.now <= timedelta(days=14)
+
+
+def test_signer_is_renewed_at_half_time_and_the_old_one_serves_on_until_it_ends(
+    publisher: Publisher, alpha: Certified
+) -> None:
+    issuing = alpha.authorities.issuing
+    publisher.turn(alpha.now)
+    publisher.turn(alpha.now + 6 * _DAY)
+    assert len(publisher.signers(issuing)) == 1
+    publisher.turn(alpha.now + 8 * _DAY)
+    assert len(publisher.signers(issuing)) == 2
+    publisher.turn(alpha.now + 16 * _DAY)
+    assert [row.not_after > alpha.now + 16 * _DAY for row in publisher.signers(issuing)] == [True, True]
+
+
+def test_signer_of_an_authority_that_ends_soon_ends_with_it_and_is_not_renewed(
+    publisher: Publisher, alpha: Certified
+) -> None:
+    issuing = alpha.authorities.issuing
+    late = issuing.not_after - 2 * _DAY
+    publisher.turn(late)
+    assert [row.not_after for row in publisher.signers(issuing)] == [issuing.not_after]
+    assert publisher.turn(late + _SECONDS) == []
+    publisher.turn(issuing.not_after + _DAY)
+    # The root's alone is younger.
+    assert publisher.row(issuing).this_update == late.replace(microsecond=0)
+    assert publisher.row(alpha.authorities.root).this_update == (issuing.not_after + _DAY).replace(microsecond=0)
+
+
+@pytest.mark.parametrize("reason", REVOCATION_REASONS)
+def test_revoked_certificate_is_on_the_next_list_with_its_reason(
+    app_engine: Engine, publisher: Publisher, alpha: Certified, reason: str
+) -> None:
+    serial = _issue(app_engine, alpha)
+    publisher.turn(alpha.now)
+    _revoke(app_engine, alpha, serial, reason)
+    assert publisher.turn(alpha.now + _SECONDS) == [publication.Made(True, False)]
+    crl = publisher.crl(alpha.authorities.issuing)
+    (entry,) = crl
+    assert entry.serial_number.to_bytes(16).hex() == serial
+    assert entry.revocation_date_utc == alpha.now.replace(microsecond=0)
+    told = [extension.value.reason.value for extension in entry.extensions]  # type: ignore[attr-defined]
+    # RFC 5280 5.3.1.
+    assert told == ([] if reason == "unspecified" else [reason])
+    assert _number(crl) == 2
+
+
+def test_suspended_certificate_is_on_hold_and_leaves_the_list_when_reinstated(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "serial": _issue(app_engine, alpha)}
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        suspend(session, now=alpha.now, **arguments)
+    publisher.turn(alpha.now)
+    (entry,) = publisher.crl(alpha.authorities.issuing)
+    assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.certificate_hold
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        reinstate(session, **arguments)
+    publisher.turn(alpha.now + _SECONDS)
+    crl = publisher.crl(alpha.authorities.issuing)
+    assert (len(crl), _number(crl)) == (0, 2)
+
+
+def test_revocations_of_a_burst_come_into_one_list_and_none_is_missed(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    serials = [_issue(app_engine, alpha) for _ in range(4)]
+    publisher.turn(alpha.now)
+    for serial in serials[:3]:
+        _revoke(app_engine, alpha, serial)
+    assert publisher.turn(alpha.now + timedelta(seconds=1)) == [publication.Made(False, False)]
+    assert publisher.turn(alpha.now + _SECONDS) == [publication.Made(True, False)]
+    _revoke(app_engine, alpha, serials[3])
+    assert _serials(publisher.crl(alpha.authorities.issuing)) == set(serials[:3])
+    publisher.turn(alpha.now + 2 * _SECONDS)
+    crl = publisher.crl(alpha.authorities.issuing)
+    assert (_serials(crl), _number(crl)) == (set(serials), 3)
+
+
+def test_list_is_made_daily_without_a_change(publisher: Publisher, alpha: Certified) -> None:
+    for day in range(4):
+        publisher.turn(alpha.now + day * _DAY)
+        publisher.turn(alpha.now + day * _DAY + timedelta(hours=12))
+    crl = publisher.crl(alpha.authorities.root)
+    assert _number(crl) == 4
+    assert crl.last_update_utc == (alpha.now + 3 * _DAY).replace(microsecond=0)
+
+
+def test_expired_certificate_leaves_after_one_regular_list_beyond_its_validity(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    serial = _issue(app_engine, alpha, not_after=alpha.now + timedelta(hours=36))
+    _revoke(app_engine, alpha, serial)
+    lengths = []
+    for day in range(5):
+        publisher.turn(alpha.now + day * _DAY)
+        lengths.append(len(publisher.crl(alpha.authorities.issuing)))
+    # It ends between the second list and the third.
+    assert lengths == [1, 1, 1, 0, 0]
+
+
+def test_list_made_for_a_change_does_not_count_as_the_regular_one(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    short = _issue(app_engine, alpha, not_after=alpha.now + timedelta(hours=1))
+    other = _issue(app_engine, alpha)
+    publisher.turn(alpha.now)
+    _revoke(app_engine, alpha, short)
+    publisher.turn(alpha.now + timedelta(hours=2))
+    _revoke(app_engine, alpha, other)
+    publisher.turn(alpha.now + timedelta(hours=3))
+    assert _serials(publisher.crl(alpha.authorities.issuing)) == {short, other}
+    publisher.turn(alpha.now + _DAY)
+    assert _serials(publisher.crl(alpha.authorities.issuing)) == {short, other}
+    publisher.turn(alpha.now + 2 * _DAY)
+    assert _serials(publisher.crl(alpha.authorities.issuing)) == {other}
+
+
+def test_retired_authority_publishes_on(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+    serial = _issue(app_engine, alpha)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.execute(update(CertificateAuthority).values(status="retired"))
+    publisher.turn(alpha.now)
+    _revoke(app_engine, alpha, serial)
+    publisher.turn(alpha.now + _SECONDS)
+    assert _serials(publisher.crl(alpha.authorities.issuing)) == {serial}
+
+
+def test_revoked_authority_is_on_the_list_of_its_root(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    publisher.turn(alpha.now)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issuing = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
+        issuing.status, issuing.revoked_at, issuing.revocation_reason = "revoked", alpha.now, "cACompromise"
+        status_changed(session, issuing)
+    publisher.turn(alpha.now + _SECONDS)
+    (entry,) = publisher.crl(alpha.authorities.root)
+    certificate = x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der)
+    assert entry.serial_number == certificate.serial_number
+    assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
+
+
+def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: Certified) -> None:
+    serials = [_issue(app_engine, alpha) for _ in range(3)]
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        rows = session.scalars(select(Certificate).where(Certificate.serial.in_(map(bytes.fromhex, serials)))).all()
+        status_changed(session, *rows)
+        assert len(session.scalars(select(RevocationWork)).all()) == 1
+
+
+def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+    publisher.turn(alpha.now)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "worker")).all()
+    names = {alpha.authorities.root.name, alpha.authorities.issuing.name}
+    for action in ("authority.crl", "authority.ocsp-signer"):
+        assert {entry.target for entry in entries if entry.action == action} == names
+
+
+def test_authority_whose_key_does_not_open_waits_and_the_number_does_not_move(
+    worker_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    publisher.turn(alpha.now)
+    issuing, later = alpha.authorities.issuing, alpha.now + _DAY
+    wrong = type(SIGNING)(Sealer(RawKey(bytes(32))), SIGNING.public_url)
+    with pytest.raises(AdmitError):
+        publisher.turn(later, signing=wrong)
+    assert publisher.row(issuing).number == 1
+    for authority in (issuing, alpha.authorities.root):
+        with session_scope(TenantScope(alpha.tenant_id), engine=worker_engine) as session:
+            publication.postpone(session, tenant_id=alpha.tenant_id, authority_id=authority.id, now=later)
+    assert publisher.turn(later + _SECONDS) == []
+    assert len(publisher.turn(later + timedelta(minutes=2))) == 2
+    assert publisher.row(issuing).number == 2
+
+
+def test_work_of_one_tenant_is_not_done_in_the_scope_of_another(
+    worker_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    authority_id = alpha.authorities.issuing.id
+    with (
+        pytest.raises(AuthorityNotFound),
+        session_scope(TenantScope(bravo.tenant_id), engine=worker_engine) as session,
+    ):
+        publication.publish(
+            session, actor="x", tenant_id=bravo.tenant_id, authority_id=authority_id, signing=SIGNING, now=bravo.now
+        )
+
+
+def test_openssl_refuses_what_the_lists_of_root_and_issuing_authority_revoke(
+    app_engine: Engine, publisher: Publisher, alpha: Certified, tmp_path: Path
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        good, bad = alpha.issue(session), alpha.issue(session)
+    _revoke(app_engine, alpha, bad.serial.hex())
+    publisher.turn(alpha.now)
+    lists = []
+    for authority in (alpha.authorities.root, alpha.authorities.issuing):
+        certificate = x509.load_der_x509_certificate(authority.certificate_der).public_bytes(Encoding.PEM)
+        (tmp_path / f"{authority.kind}.pem").write_bytes(certificate)
+        file = tmp_path / f"{authority.kind}.crl"
+        file.write_bytes(publisher.crl(authority).public_bytes(Encoding.PEM))
+        lists += ["-CRLfile", str(file)]
+    command = ["verify", "-x509_strict", "-crl_check_all", "-CAfile", str(tmp_path / "root.pem")]
+    command += ["-untrusted", str(tmp_path / "issuing.pem"), *lists]
+    for issued in (good, bad):
+        (tmp_path / "cert.pem").write_bytes(issued.certificate.public_bytes(Encoding.PEM))
+        verdict = openssl(*command, str(tmp_path / "cert.pem"))
+        assert ("certificate revoked" in verdict.stderr.decode()) == (issued is bad), verdict.stderr
+        assert (verdict.returncode == 0) == (issued is good)
+    text = answer("crl", "-in", str(tmp_path / "issuing.crl"), "-noout", "-text")
+    assert "X509v3 CRL Number" in text
+    assert "Key Compromise" in text
