@@ -45,3 +45,7 @@ class BundleNotAllowed(PkiError):
 
 class DerDamaged(PkiError):
     """These bytes are not the DER they should be."""
+
+
+class UploadNotReadable(PkiError):
+    """A file that should hold certificates does not."""
