@@ -49,3 +49,7 @@ class DerDamaged(PkiError):
 
 class UploadNotReadable(PkiError):
     """A file that should hold certificates does not."""
+
+
+class StatusNotUsable(PkiError):
+    """What an authority says of its certificates cannot be read, is not its own, or holds no more."""

@@ -22,7 +22,7 @@ from radius.module.resumption import (
     keep_resumable,
     stored_certificate,
 )
-from radius.module.trust import check_certificate
+from radius.module.trust import check_certificate, external_sighting, find_issuer
 from radius.module.verified import user_facts
 
 _TLS_METHODS = ("eap-tls", *TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
@@ -116,6 +116,7 @@ class Case:
         "at",
         "certificate_der",
         "endpoint",
+        "external_authority",
         "facts",
         "identity",
         "method",
@@ -142,6 +143,8 @@ class Case:
         self.session_files: tuple[str, ...] = ()
         # As the stored session has it; b"" where none was read there.
         self.certificate_der = b""
+        # Which external authority issued the certificate, where that is to be told.
+        self.external_authority = ""
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
 
@@ -239,7 +242,9 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     facts["tls.version"] = (case.tls_version,)
     facts["tls.resumed"] = (case.resumed,)
     at = case.at // 1_000_000
-    reason = check_certificate(case.certificate, case.certificate_der, view, slot, facts, at=at)
+    issuer = find_issuer(case.certificate, view, slot)
+    reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
+    case.external_authority = external_sighting(slot.tenant, case.certificate_der, issuer, at=at)
     if not reason:
         return None
     # It is refused in full handshakes as well; what is left of the session is of no use to anybody.

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cryptography import x509
 
 from nac.packet_values import Values
-from nac.replica.records import SlotRecord, TrustedAuthority
+from nac.replica.records import IssuerRecord, SlotRecord, TrustedAuthority
 from nac.replica.store import ReplicaView
 from pki.signatures import is_signed_with
 from radius.module.request import Attributes, first
@@ -30,18 +30,33 @@ _FIELDS = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
+_DAY_SECONDS = 86_400
+
 # (tenant, certificate) -> id of the authority that signed it. Of one tenant, because ids are a tenant's own.
 _signers: OrderedDict[tuple[int, bytes], str] = OrderedDict()
+# Of those that external authorities signed: when they were told of last, epoch seconds.
+_told: dict[tuple[int, bytes], int] = {}
+
+
+def find_issuer(certificate: Attributes, view: ReplicaView, slot: SlotRecord) -> IssuerRecord | None:
+    """The authorities that bear the name of the certificate's issuer, where the tenant trusts any."""
+    return view.issuer(slot.tenant, first(certificate, "TLS-Client-Cert-Issuer"))
 
 
 def check_certificate(
-    certificate: Attributes, der: bytes, view: ReplicaView, slot: SlotRecord, facts: dict[str, Values], *, at: int
+    certificate: Attributes,
+    der: bytes,
+    issuer: IssuerRecord | None,
+    view: ReplicaView,
+    slot: SlotRecord,
+    facts: dict[str, Values],
+    *,
+    at: int,
 ) -> str:
     """A reason to refuse the client's certificate for its authority or status, or "" with its fields in `facts`.
 
-    `der` is b"" where no session was stored; `at` is in epoch seconds.
+    `issuer` is as `find_issuer` gives it; `der` is b"" where no session was stored; `at` is in epoch seconds.
     """
-    issuer = view.issuer(slot.tenant, first(certificate, "TLS-Client-Cert-Issuer"))
     if issuer is None:
         return "unknown-ca"
     if der:
@@ -59,6 +74,22 @@ def check_certificate(
             if attribute in certificate:
                 facts[name] = certificate[attribute]
     return reason
+
+
+def external_sighting(tenant: int, der: bytes, issuer: IssuerRecord | None, *, at: int) -> str:
+    """Id of the external authority that signed the certificate, where it is time to tell of it: somebody has to ask
+    about its status. Else ""."""
+    key = tenant, der
+    signer = _signers.get(key)
+    if signer is None or issuer is None or at - _told.get(key, 0) < _DAY_SECONDS:
+        return ""
+    if not any(each.authority_id == signer and not each.own for each in issuer.authorities):
+        return ""
+    if len(_told) >= MAX_CERTIFICATES:
+        # What was told long ago is told once more, a day too early.
+        _told.clear()
+    _told[key] = at
+    return signer
 
 
 def _signer(tenant: int, der: bytes, authorities: Iterable[TrustedAuthority]) -> TrustedAuthority | None:

@@ -12,7 +12,7 @@ from pki.openssl_names import subject_line
 from radius.agent.materials import Materials, TenantMaterial
 from radius.module import trust
 from radius.module.resumption import certificate_attributes
-from radius.module.trust import check_certificate
+from radius.module.trust import check_certificate, find_issuer
 from tests.radius.devices import VERSIONS, Device, is_resumed
 from tests.radius.imitations import imitate
 from tests.radius.issued import issued_client, subject
@@ -251,7 +251,8 @@ class TestTable:
             octets = client.certificate.public_bytes(Encoding.DER)
             with view_of(writer) as view:
                 shown = certificate_attributes(octets)
-                reason = check_certificate(shown, octets if stored else b"", view, record, facts, at=NOW)
+                issuer = find_issuer(shown, view, record)
+                reason = check_certificate(shown, octets if stored else b"", issuer, view, record, facts, at=NOW)
             assert bool(facts) == (not reason) or reason.startswith("certificate-")
             return reason
 
