@@ -45,7 +45,7 @@ class _Device:
         faults = list(run.faults())
         if resume and conversation.kind != RESUMED:
             raise BenchError(f"the session was not resumed: {conversation.kind} {faults}")
-        if any(fault.startswith(CODE_NAMES[ACCESS_REJECT]) for fault in faults):
+        if any(f"{CODE_NAMES[ACCESS_REJECT]} instead" in fault for fault in faults):
             return True
         if faults:
             raise BenchError(f"while revoking: {faults}")

@@ -1,7 +1,5 @@
 """Revoking is one action, of one certificate or of ten thousand: status, audit, lists, and the sessions it opened."""
 
-import itertools
-from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -16,11 +14,9 @@ from nac.endpoints.service import add_endpoint
 from nac.errors import InvalidInput
 from nac.models import (
     AuditEntry,
-    AuthLog,
     Certificate,
     CertificateAuthority,
     CoaRequest,
-    RadiusSession,
     RevocationWork,
     Tenant,
     User,
@@ -30,7 +26,6 @@ from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 
 NOW = utc_now()
-_numbers = itertools.count(1)
 ENDPOINT = "02aabbccdd01"
 
 
@@ -40,61 +35,6 @@ def scoped(app_engine: Engine, alpha: Certified):
         return session_scope(TenantScope(alpha.tenant_id), engine=app_engine)
 
     return scoped
-
-
-@pytest.fixture
-def lives(owner_engine: Engine, alpha: Certified):
-    """A device that showed a certificate, and whose session lives; returns the session's id on the NAS."""
-
-    def lives(
-        serial: str, *, mac: str = "", minutes_ago: int = 60, stopped: bool = False, of: Certified = alpha
-    ) -> str:
-        number = next(_numbers)
-        mac, session_id = mac or f"02aa{number:08x}", f"s{number}"
-        began = NOW - timedelta(minutes=minutes_ago)
-        with Session(owner_engine) as session, session.begin():
-            session.add(
-                AuthLog(
-                    at=began,
-                    tenant_id=of.tenant_id,
-                    cell_id=1,
-                    nas_identifier="",
-                    nas_port="",
-                    mac=mac,
-                    identity="",
-                    method="eap-tls",
-                    permitted=True,
-                    reason="",
-                    detail="",
-                    rule_id="",
-                    rule_name="",
-                    policy_version=1,
-                    vlan="",
-                    reply=[],
-                    certificate_serial=serial,
-                    tls_version="",
-                    resumed=False,
-                    request={},
-                    module_microseconds=1,
-                    suppressed=0,
-                )
-            )
-            session.add(
-                RadiusSession(
-                    tenant_id=of.tenant_id,
-                    nas_key="nas",
-                    session_id=session_id,
-                    mac_key=mac,
-                    mac=mac,
-                    nas_address="192.0.2.1",
-                    started_at=began,
-                    updated_at=began,
-                    stopped_at=NOW if stopped else None,
-                )
-            )
-        return session_id
-
-    return lives
 
 
 def queued(session: Session) -> dict[str, str]:

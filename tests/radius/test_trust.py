@@ -56,6 +56,10 @@ def trusting(cell, replica, files, corporate):
     return cell.alpha
 
 
+def cell_view(cell):
+    return view_of(cell.replica)
+
+
 def corporate_laptop(corporate, name="corporate-laptop"):
     return issued_client(corporate, name, subject(CN=name))
 
@@ -117,6 +121,20 @@ class TestExternal:
         device = Device(corporate_laptop(corporate), version)
         device.visit(trusting, vlan="10")
         assert is_resumed(device.visit(trusting, vlan="10"))
+
+    @both
+    def test_its_certificate_is_told_once(self, cell, trusting, corporate, version):
+        client = corporate_laptop(corporate, f"told-{version.name}")
+        device = Device(client, version)
+        for _ in range(3):
+            device.visit(trusting, vlan="10")
+        Device(trusting.clients["laptop"], version).visit(trusting, vlan="10")
+        first, *others = cell.decisions()
+        with cell_view(cell) as view:
+            issuer = view.issuer(trusting.number, subject_line(corporate.issuing.certificate))
+        assert first.external_authority == issuer.authorities[0].authority_id
+        assert first.external_certificate == der(client.certificate)
+        assert {(record.external_authority, record.external_certificate) for record in others} == {("", b"")}
 
     @both
     def test_device_of_it_is_refused_at_the_other_tenant(self, cell, trusting, corporate, version):
