@@ -69,3 +69,11 @@ class SignatureRefused(PkiError):
 
 class EnvelopeRefused(PkiError):
     """An envelope cannot be opened; the same for every reason, so that nothing can be learned from it."""
+
+
+class UploadNotReadable(PkiError):
+    """A file that should hold certificates does not."""
+
+
+class StatusNotUsable(PkiError):
+    """What an authority says of its certificates cannot be read, is not its own, or holds no more."""

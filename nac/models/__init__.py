@@ -10,6 +10,7 @@ from nac.models.certificate import (
     ExpiryWarning,
 )
 from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
+from nac.models.coa_request import CoaRequest
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -19,6 +20,7 @@ from nac.models.endpoint import (
     EndpointWork,
 )
 from nac.models.enrolment import EnrolmentSecret
+from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -40,6 +42,7 @@ __all__ = [
     "Certificate",
     "CertificateAuthority",
     "CertificateSettings",
+    "CoaRequest",
     "Dictionary",
     "Endpoint",
     "EndpointEvidence",
@@ -49,6 +52,8 @@ __all__ = [
     "EndpointWork",
     "EnrolmentSecret",
     "ExpiryWarning",
+    "ExternalCertificate",
+    "ExternalStatus",
     "IdentitySource",
     "JournalPosition",
     "Msp",
@@ -67,6 +72,7 @@ __all__ = [
     "ScepWebhook",
     "Site",
     "Slot",
+    "StatusSource",
     "Tenant",
     "User",
     "UserGroup",
