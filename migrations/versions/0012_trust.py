@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0012"
-down_revision = "0009"
+down_revision = "0011"
 
 
 def upgrade() -> None:
