@@ -18,6 +18,7 @@ from nac.certificates.errors import refusals
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import Certificate
+from pki.issuing import locations_of
 from pki.names import San, parse_san, sans_of
 from pki.requests import SigningRequest, read_signing_request
 
@@ -52,7 +53,16 @@ def _full_row(certificate: Certificate) -> Row:
     if certificate.certificate_der is not None:
         loaded = x509.load_der_x509_certificate(certificate.certificate_der)
         row["names"] = [str(item) for item in sans_of(loaded)]
+        row |= _locations(loaded)
     return row
+
+
+def _locations(certificate: x509.Certificate) -> dict[str, object]:
+    """What the certificate itself tells of where its status is found."""
+    told = locations_of(certificate)
+    if told is None:
+        return {}
+    return {"ocsp_url": told.ocsp, "crl_url": told.crl, "issuer_url": told.certificate}
 
 
 @command.command()
