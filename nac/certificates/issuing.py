@@ -8,7 +8,7 @@ return must leave the process only after the commit.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from cryptography import x509
@@ -39,6 +39,7 @@ from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
+CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 SERVER_PROFILE = "eap-server"
 
 
@@ -168,11 +169,7 @@ def issue_client(
     `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future. Raises
     DuplicateKey for a key that was certified before, unless in the very certificate that this one `renews`.
     """
-    key = None
-    if public_key is None:
-        key = generate_key(require_profile(session, tenant_id, profile).key)
-        public_key = key.public_key()
-    else:
+    if public_key is not None:
         _require_new_key(session, tenant_id, public_key_digest(public_key), renews)
     reservation = reserve(
         session,
@@ -186,6 +183,10 @@ def issue_client(
         endpoint_id=endpoint_id,
         user_id=user_id,
     )
+    key = None
+    if public_key is None:
+        key = generate_key(reservation.rules.key)
+        public_key = key.public_key()
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
     return with_chain(session, row, key)
 

@@ -56,6 +56,12 @@ def plan_renewal(session: Session, *, tenant_id: TenantId, now: datetime) -> Ren
 
 
 def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signing, now: datetime) -> Certificate:
+    """Raises CertificateStatusConflict where somebody else was quicker."""
+    tenant_id = plan.reservation.tenant_id
+    repository.lock_tenant(session, tenant_id)
+    newest = repository.newest_server(session, tenant_id, SERVER_PROFILE)
+    if newest is None or newest.serial.hex() != plan.succeeds:
+        raise CertificateStatusConflict("The server certificate has a successor already.", place="serial")
     row = sign_server(session, plan.reservation, actor=actor, signing=signing, now=now, present_from=plan.present_from)
     audit.append(
         session,

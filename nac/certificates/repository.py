@@ -30,11 +30,15 @@ def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, status: str, after_serial: bytes, limit: int
+    session: Session, tenant_id: TenantId, *, status: str, profile: str, name: str, after_serial: bytes, limit: int
 ) -> Sequence[Certificate]:
     query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial > after_serial)
     if status:
         query = query.where(Certificate.status == status)
+    if profile:
+        query = query.where(Certificate.profile == profile)
+    if name:
+        query = query.where(Certificate.common_name.startswith(name, autoescape=True))
     return session.scalars(query.order_by(Certificate.serial).limit(limit)).all()
 
 
@@ -58,10 +62,9 @@ def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthorit
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    query = select(CertificateAuthority).where(
-        CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == authority_id
-    )
-    return session.scalar(query)
+    """Without a query where the session has read it before."""
+    authority = session.get(CertificateAuthority, authority_id)
+    return authority if authority is not None and authority.tenant_id == tenant_id else None
 
 
 def lock_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent | None:

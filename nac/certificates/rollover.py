@@ -4,7 +4,8 @@ In two steps, so that the edge may commit in between: `plan_rollover` records wh
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from uuid import UUID
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -12,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
+from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.hierarchy import (
     AuthorityReservation,
     OwnKind,
@@ -21,12 +23,15 @@ from nac.certificates.hierarchy import (
     sign_root,
     unique_number,
 )
-from nac.certificates.issuing import SERVER_PROFILE, issue_server
+from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
+from nac.certificates.profiles import require_profile
 from nac.certificates.signing import Signing
 from nac.errors import Conflict, NotFound
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.names import sans_of
+
+_GAIN_LEAST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class RolloverPlan:
     issuing: AuthorityReservation
     # None where the root stays.
     root: AuthorityReservation | None
+    # The issuing authority that signed when this was planned, if any.
+    succeeds: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,10 @@ def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of
     if not of_root:
         # Before a key is made for nothing.
         signing.authority_key(root)
-    return RolloverPlan(tenant_id, reserve("issuing"), reserve("root") if of_root else None)
+    present = repository.active_issuing(session, tenant_id)
+    return RolloverPlan(
+        tenant_id, reserve("issuing"), reserve("root") if of_root else None, present.id if present else None
+    )
 
 
 def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Signing, now: datetime) -> Rollover:
@@ -71,9 +81,12 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
 
     A new root is certified by the old one where that one's key is here, and a server certificate is issued below it:
     the cell then shows a chain that ends at either root. Devices that trust only the old one must be given the new one
-    before the old one ends.
+    before the old one ends. Raises CertificateStatusConflict where somebody else was quicker.
     """
     repository.lock_tenant(session, plan.tenant_id)
+    present = repository.active_issuing(session, plan.tenant_id)
+    if (present.id if present else None) != plan.succeeds:
+        raise CertificateStatusConflict("The issuing authority has a successor already.", place="authority")
     retiring = [
         authority
         for authority in repository.own_authorities(session, plan.tenant_id, status="active")
@@ -82,7 +95,7 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
     root = old_root = _require_root(session, plan.tenant_id)
     if plan.root is not None:
         root = sign_root(session, plan.root, actor=actor, now=now)
-        if old_root.key_sealed is not None:
+        if old_root.key_sealed is not None and old_root.not_after > now:
             cross_sign(session, actor=actor, tenant_id=plan.tenant_id, new=root, old=old_root, signing=signing, now=now)
     issuing = sign_issuing(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
     for authority in retiring:
@@ -128,3 +141,16 @@ def _succeed_server(
         return None
     names = [item.value for item in sans_of(x509.load_der_x509_certificate(present.certificate_der))]
     return issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+
+
+def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
+    """Whether the issuing authority ends so soon that certificates of clients are cut short by it.
+
+    Not where a successor would end as soon, with the root.
+    """
+    issuing = repository.active_issuing(session, tenant_id)
+    root = repository.newest_root(session, tenant_id)
+    if issuing is None or root is None or root.not_after <= issuing.not_after + _GAIN_LEAST:
+        return False
+    longest = max(require_profile(session, tenant_id, name).validity for name in CLIENT_PROFILES)
+    return issuing.not_after - now < longest

@@ -53,11 +53,15 @@ class Signing:
         chosen = store or self.key_store
         if chosen == "sealed":
             key = generate_key(kind)
-            return AuthorityKey(key, chosen, self.sealer.seal(key_pem(key), _context(authority_id)))
+            return AuthorityKey(key, chosen, self.seal_authority_key(key, authority_id=authority_id))
         with refusals():
             key = self._require_token().generate(kind, key_id=authority_id.bytes, label=f"admit {authority_id}")
         address = _URI + f"id={quote_from_bytes(authority_id.bytes, safe='')};type=private".encode()
         return AuthorityKey(key, chosen, self.sealer.seal(address, _context(authority_id)))
+
+    def seal_authority_key(self, key: PrivateKey, *, authority_id: UUID) -> bytes:
+        """For the authority's row."""
+        return self.sealer.seal(key_pem(key), _context(authority_id))
 
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
         """Raises AuthorityKeyAway where the key is not kept here, KeyStoreRefused or KeyStoreUnavailable."""

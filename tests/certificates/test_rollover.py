@@ -111,9 +111,45 @@ def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engi
         rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
     with (
         session_scope(scope, engine=app_engine) as session,
-        pytest.raises(CertificateStatusConflict, match="signed already"),
+        pytest.raises(CertificateStatusConflict, match="has a successor already"),
     ):
         rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+
+
+def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> None:
+    now = alpha.authorities.server.not_after - 10 * _DAY
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        first, second = (renewal.plan_renewal(session, tenant_id=alpha.tenant_id, now=now) for _ in range(2))
+        assert first is not None
+        assert second is not None
+        renewal.carry_out(session, first, actor=ACTOR, signing=SIGNING, now=now)
+        with pytest.raises(CertificateStatusConflict, match="has a successor already"):
+            renewal.carry_out(session, second, actor=ACTOR, signing=SIGNING, now=now)
+        plans = [rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING) for _ in range(2)]
+        rollover.carry_out(session, plans[0], actor=ACTOR, signing=SIGNING, now=alpha.now)
+        with pytest.raises(CertificateStatusConflict, match="has a successor already"):
+            rollover.carry_out(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
+
+
+def test_root_that_has_ended_is_succeeded_without_its_help(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
+        then = alpha.authorities.root.not_after + _DAY
+        done = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=then)
+    assert done.root.cross_der is None
+    assert done.root.not_after > then
+
+
+def test_worker_rolls_over_before_certificates_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
+    end = alpha.authorities.issuing.not_after
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        due = lambda now: rollover.is_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
+        # The longest of the clients' profiles is a RadSec NAS's.
+        assert (due(end - 820 * _DAY), due(end - 819 * _DAY)) == (False, True)
+        # A successor would end with the root, as soon.
+        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(not_after=end))
+        session.expire_all()
+        assert not due(end - _DAY)
 
 
 def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine: Engine, alpha: Certified) -> None:
