@@ -55,6 +55,12 @@ class Settings:
     public_requests_per_second: int
     # Addresses and networks, comma-separated, whose X-Forwarded-For is believed.
     trusted_proxies: str
+    # Where keys of new authorities are made, unless their tenant says otherwise.
+    authority_key_store: Literal["sealed", "pkcs11"]
+    # All three, or none where no authority's key is in a token.
+    pkcs11_module: Path | None
+    pkcs11_token: str
+    pkcs11_pin_file: Path | None
     # Whether `up` shows the demo.
     demo: bool
 
@@ -168,6 +174,9 @@ class _Reader:
             self._refuse(name, f"is {value!r} but must be addresses or networks (10.0.0.0/8), comma-separated")
             return default
 
+    def file(self, name: str) -> Path | None:
+        return None if self._raw(name) is None else self.folder(name, Path("/nonexistent"))
+
     def address(self, name: str, default: str) -> str:
         value = self._raw(name)
         if value is None:
@@ -230,12 +239,25 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
         trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
         source_reach=reader.reach("SOURCE_NETWORKS"),
+        authority_key_store=cast(
+            Literal["sealed", "pkcs11"],
+            reader.text("AUTHORITY_KEY_STORE", "sealed", "sealed|pkcs11", "'sealed' or 'pkcs11'"),
+        ),
+        pkcs11_module=reader.file("PKCS11_MODULE"),
+        pkcs11_token=reader.text("PKCS11_TOKEN", "", r"[ -~]{1,32}", "the label of a token, 1 to 32 characters"),
+        pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     if settings.verifier_port > 65535:
         reader.mistakes.append(
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
+        )
+    token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
+    if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
+        reader.mistakes.append(
+            f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE go together,"
+            f" and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' needs them"
         )
     if reader.mistakes:
         raise SettingsError(reader.mistakes)

@@ -73,3 +73,17 @@ def test_slots_that_do_not_fit_above_the_first_port_are_refused():
     load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65470"})
     with pytest.raises(SettingsError, match="ports up to 65537"):
         load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65472"})
+
+
+def test_place_of_authorities_keys_needs_all_of_its_settings():
+    token = {
+        "ADMIT_PKCS11_MODULE": "/usr/lib/softhsm/libsofthsm2.so",
+        "ADMIT_PKCS11_TOKEN": "admit",
+        "ADMIT_PKCS11_PIN_FILE": "/etc/admit/pin",
+    }
+    whole = token | {"ADMIT_VAR_DIR": "/x", "ADMIT_AUTHORITY_KEY_STORE": "pkcs11"}
+    assert load_settings(whole).pkcs11_module == Path("/usr/lib/softhsm/libsofthsm2.so")
+    assert load_settings({"ADMIT_VAR_DIR": "/x"}).pkcs11_module is None
+    for missing in token:
+        with pytest.raises(SettingsError, match="go together"):
+            load_settings({name: value for name, value in whole.items() if name != missing})

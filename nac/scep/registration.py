@@ -19,7 +19,6 @@ from nac.models import Certificate
 from nac.scep import repository
 from pki.cms import certificates_only
 from pki.keys import generate_key, key_pem, load_key
-from pki.profiles import PROFILES
 from pki.scep import Responder
 
 PROFILE = "scep-ra"
@@ -52,7 +51,7 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
 
 def _make(session: Session, tenant_id: TenantId, signing: Signing, now: datetime) -> Certificate:
     reservation = reserve(session, tenant_id=tenant_id, profile=PROFILE, common_name=_COMMON_NAME, now=now)
-    key = generate_key(PROFILES[PROFILE].key)
+    key = generate_key(reservation.rules.key)
     row = sign(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
     session.flush()

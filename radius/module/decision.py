@@ -295,6 +295,8 @@ _SAN_VALUES = (
     ("certificate.issuer", "TLS-Client-Cert-Issuer"),
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
+# Beginning of the profiles of certificates to log in with.
+CLIENT_PROFILES = "eap-client-"
 
 
 def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotRecord, facts: Facts) -> str:
@@ -311,6 +313,9 @@ def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotReco
             return "certificate-unknown"
         if record.status != "valid":
             return f"certificate-{record.status}"
+        if not record.profile.startswith(CLIENT_PROFILES):
+            # A RadSec client's has the same usage as a device's.
+            return "wrong-key-usage"
         facts["certificate.profile"] = (record.profile,)
     for name, attribute in _SAN_VALUES:
         if attribute in certificate:
