@@ -24,7 +24,7 @@ from pki.scep import Responder
 PROFILE = "scep-ra"
 _COMMON_NAME = "SCEP registration authority"
 _ACTOR = "scep"
-# Devices fetch it anew whenever they enrol; some remember it for days.
+# Devices fetch it anew whenever they enrol; some remember it for days. Of a short life it is the last third.
 _RENEWED_BEFORE = timedelta(days=30)
 
 
@@ -45,7 +45,8 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
         return False
     newest = rows[0]
     # One that ends with its issuer is not made longer by making it again.
-    lasts = newest.not_after - now > _RENEWED_BEFORE or newest.not_after >= issuing.not_after
+    before = min(_RENEWED_BEFORE, (newest.not_after - newest.not_before) / 3)
+    lasts = newest.not_after - now > before or newest.not_after >= issuing.not_after
     return newest.authority_id == issuing.id and lasts
 
 
