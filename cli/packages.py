@@ -45,6 +45,7 @@ NEEDED_BY_TESTS = (
     Package("libstrongswan-standard-plugins", "its cryptography"),
     Package("curl", "a client of EST, for tests"),
     Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
+    Package("scep", "a SCEP client that knows SHA-1 alone"),
     Package("gnutls-bin", "asks for the status of certificates, for tests"),
     Package("softhsm2", "a PKCS#11 token in software, for tests of key stores"),
 )

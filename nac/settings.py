@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
+from nac.identities.reach import USUAL, Reach
+
 PREFIX = "ADMIT_"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -38,6 +40,8 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
+    # Where identity sources may be, and whoever else a tenant names.
+    source_reach: Reach
     # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
@@ -183,6 +187,14 @@ class _Reader:
             self._refuse(name, f"is {value!r} but must be an IPv4 or IPv6 address")
             return default
 
+    def reach(self, name: str) -> Reach:
+        value = self._raw(name)
+        try:
+            return Reach.parse(value or "")
+        except ValueError as exc:
+            self._refuse(name, f"must be networks such as '10.1.0.0/16 !10.1.9.0/24' ({exc})")
+            return USUAL
+
 
 def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
     """Settings from `environment` (the process's own by default).
@@ -226,6 +238,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
         trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
+        source_reach=reader.reach("SOURCE_NETWORKS"),
         authority_key_store=cast(
             Literal["sealed", "pkcs11"],
             reader.text("AUTHORITY_KEY_STORE", "sealed", "sealed|pkcs11", "'sealed' or 'pkcs11'"),

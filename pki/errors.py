@@ -53,3 +53,19 @@ class TokenUnavailable(PkiError):
 
 class DerDamaged(PkiError):
     """These bytes are not the DER they should be."""
+
+
+class CmsDamaged(PkiError):
+    """These bytes are not the Cryptographic Message Syntax that they should be."""
+
+
+class AlgorithmRefused(PkiError):
+    """A message uses an algorithm that is too weak or not known."""
+
+
+class SignatureRefused(PkiError):
+    """A message's signature does not hold."""
+
+
+class EnvelopeRefused(PkiError):
+    """An envelope cannot be opened; the same for every reason, so that nothing can be learned from it."""

@@ -85,12 +85,15 @@ def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
     return _require_kind(key)
 
 
-def load_key(data: bytes) -> PrivateKey:
-    """An unencrypted private key from DER or PEM."""
+def load_key(data: bytes, *, made_here: bool = False) -> PrivateKey:
+    """An unencrypted private key from DER or PEM.
+
+    `made_here`: by `generate_key`, and sealed since. Whether RSA's primes are such is then not tried again, which would
+    take 70 ms.
+    """
+    load = load_pem_private_key if data.startswith(b"-----BEGIN") else load_der_private_key
     try:
-        key: PrivateKeyTypes = (
-            load_pem_private_key(data, None) if data.startswith(b"-----BEGIN") else load_der_private_key(data, None)
-        )
+        key: PrivateKeyTypes = load(data, None, unsafe_skip_rsa_key_validation=made_here)
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise KeyNotAllowed("The private key is not readable as unencrypted PKCS#8 in DER or PEM.") from exc
     return _require_kind(key)

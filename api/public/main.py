@@ -4,21 +4,22 @@ from fastapi import FastAPI
 
 from api import links
 from api.application import make_application
-from api.public import authorities, crl
+from api.public import authorities, crl, scep
 from api.public.limits import RateLimit
 from api.public.ocsp import OcspEndpoint
 from nac.certificates.responder import Responder
 from nac.certificates.signing import Signing
+from nac.enrolment.limiter import GuessLimiter
 from nac.settings import Settings, load_settings
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
-    app = make_application(
-        settings, authorities.router, crl.router, title="Admit, public", name="admit-public", described=False
-    )
-    signing = Signing.from_settings(settings)
+    routers = (authorities.router, crl.router, scep.router)
+    app = make_application(settings, *routers, title="Admit, public", name="admit-public", described=False)
+    app.state.signing = signing = Signing.from_settings(settings)
+    app.state.guess_limiter = GuessLimiter()
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder))

@@ -14,6 +14,7 @@ from cli.demo.enrolment import est_access
 from cli.demo.evidence import PATIENCE_SECONDS, Evidence, gather
 from cli.demo.files import Writer, read
 from cli.demo.rows import all_checks
+from cli.demo.scep import scep_of
 from cli.demo.seed import GUEST_USER, STAFF_USER, DemoTenant, seed
 from cli.demo.tools import ToolFailed
 from cli.domain import Domain
@@ -77,7 +78,9 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
     tried = [check for check in checks if with_long or not check.takes_long]
     board = Board(
         rows=run_checks(domain, tried),
-        tenants=tuple(describe(tenant) | enrolment(domain, tenant) for tenant in demo.tenants),
+        tenants=tuple(
+            describe(tenant) | enrolment(domain, tenant) | scep_of(domain, tenant.slug) for tenant in demo.tenants
+        ),
         database_url=domain.settings.database_owner_url,
         at=utc_now().isoformat(timespec="seconds"),
         left_out=tuple(f"{check.tenant}, {check.name}: {check.sent}" for check in checks if check not in tried),

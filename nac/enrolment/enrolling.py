@@ -1,8 +1,8 @@
 """From a signing request to a certificate: with a secret that was redeemed, or with the certificate that it renews."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import cast
+from typing import Protocol, cast
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -60,7 +60,17 @@ def enrol(
     return issued
 
 
-def agreed_names(secret: EnrolmentSecret, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
+class Bound(Protocol):
+    """Names that a certificate may be for: an enrolment secret's, say."""
+
+    @property
+    def common_name(self) -> str | None: ...
+
+    @property
+    def sans(self) -> Sequence[str]: ...
+
+
+def agreed_names(secret: Bound, request: SigningRequest | None) -> tuple[str, tuple[San, ...]]:
     """The names that the certificate gets: those that the secret is bound to, and of the request only if to none."""
     bound = tuple(map(parse_san, secret.sans))
     proposed = request.common_name if request else ""

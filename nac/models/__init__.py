@@ -25,6 +25,7 @@ from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.replica_change import ReplicaChange
+from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import RadiusSession
 from nac.models.site import Site
 from nac.models.tenant import PurgedTenant, Tenant
@@ -62,6 +63,8 @@ __all__ = [
     "ReplicaChange",
     "RevocationList",
     "RevocationWork",
+    "ScepTransaction",
+    "ScepWebhook",
     "Site",
     "Slot",
     "Tenant",

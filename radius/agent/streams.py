@@ -210,10 +210,13 @@ def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
 
 
 def write_sightings(cursor: psycopg.Cursor, seen: SightingBatch) -> None:
-    if copy_rows(cursor, sightings.SIGHTINGS_COPY, seen.sighting_lines()):
-        cursor.execute(sightings.SIGHTINGS_MERGE)
+    if not copy_rows(cursor, sightings.SIGHTINGS_COPY, seen.sighting_lines()):
+        return
+    seen.leave_room(cursor)
+    given = {"full": list(seen.full)}
+    cursor.execute(sightings.SIGHTINGS_MERGE, given)
     if copy_rows(cursor, sightings.EVIDENCE_COPY, seen.evidence_lines()):
-        cursor.execute(sightings.EVIDENCE_MERGE)
+        cursor.execute(sightings.EVIDENCE_MERGE, given)
 
 
 def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:

@@ -31,7 +31,7 @@ LOGS = {
 NOT_FOR_CELLS = {
     *("authority_intents", "certificate_settings", "expiry_warnings"),
     *("ocsp_signers", "revocation_lists", "revocation_work"),
-    "enrolment_secrets",
+    *("enrolment_secrets", "scep_transactions", "scep_webhooks"),
 }
 
 

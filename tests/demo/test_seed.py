@@ -12,12 +12,14 @@ from sqlalchemy import func, select
 from cli.demo.board import describe, enrolment
 from cli.demo.reset import remove_tenants
 from cli.demo.rows import all_checks
+from cli.demo.scep import scep_of
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.domain import Domain
 from cli.enrolment_certificate import ensure_certificate
 from cli.fail import Refused
 from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.enrolment.service import redeem
 from nac.models import AuditEntry
 from nac.msps import service as msps
 from nac.policies import service as policies
@@ -187,6 +189,17 @@ def test_every_field_of_the_json_is_there_and_every_file_exists(domain: Domain) 
         files = {name: value for name, value in told.items() if name.endswith(("_pem", "_cert", "_key", "_conf"))}
         assert all(Path(path).is_file() for path in files.values()), files
         assert b"-----BEGIN CERTIFICATE-----" in Path(files["client_cert"]).read_bytes()
+
+
+def test_each_run_tells_a_challenge_that_nobody_has_used(domain: Domain) -> None:
+    seed(domain)
+    first, second = scep_of(domain, "alpha"), scep_of(domain, "alpha")
+    assert first["scep_url"] == second["scep_url"] == f"{domain.settings.public_url}/scep/alpha"
+    assert first["scep_challenge"] != second["scep_challenge"]
+    for told in (first, second):
+        name, secret = told["scep_challenge"].split("-")
+        with domain.tenant("alpha") as (session, tenant_id):
+            redeem(session, tenant_id=tenant_id, kind="scep", name=name, secret=secret, now=utc_now())
 
 
 def test_est_secret_is_another_one_each_time_and_its_server_is_known_by_a_file(domain: Domain) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
@@ -19,6 +20,14 @@ from tests.factories.tenancy import ACTOR
 MASTER_KEY = bytes(range(32))
 SEALER = Sealer(RawKey(MASTER_KEY))
 SIGNING = Signing(SEALER, "http://status.admit.example")
+
+
+def write_master_key(folder: Path) -> Path:
+    """The file with which a process opens what SEALER sealed."""
+    path = folder / "master.key"
+    path.touch(mode=0o600)
+    path.write_text(MASTER_KEY.hex())
+    return path
 
 
 @dataclass(frozen=True)

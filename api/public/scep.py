@@ -1,0 +1,76 @@
+"""SCEP (RFC 8894): devices ask for certificates with one-time challenges, and renew them by themselves."""
+
+import base64
+import binascii
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from starlette.background import BackgroundTask
+
+from api.bodies import bounded_body
+from api.public.scep_desk import Desk
+from nac.db import PlatformScope, session_scope
+from nac.scep import service
+from nac.scep.errors import ScepMessageDamaged
+from pki.cms import BYTES_MOST
+from pki.scep import CAPABILITIES
+
+router = APIRouter(tags=["scep"])
+
+_MESSAGE = "application/x-pki-message"
+_AUTHORITIES = "application/x-x509-ca-ra-cert"
+# What old clients put behind the address that they are given.
+_PATHS = ("/scep/{slug}", "/scep/{slug}/pkiclient.exe")
+_UNCACHED = {"Cache-Control": "no-store"}
+
+
+def desk(request: Request, slug: str) -> Desk:
+    """404 for a tenant that is not here or not active."""
+    with session_scope(PlatformScope()) as session:
+        return Desk(service.require_tenant(session, slug=slug), slug, request)
+
+
+TenantDesk = Annotated[Desk, Depends(desk)]
+Body = Annotated[bytes, Depends(bounded_body(BYTES_MOST))]
+
+
+@router.get(_PATHS[0])
+@router.get(_PATHS[1])
+def ask(tenant: TenantDesk, operation: str = "", message: str = "") -> Response:
+    match operation:
+        case "GetCACaps":
+            return Response("\n".join(CAPABILITIES) + "\n", media_type="text/plain", headers=_UNCACHED)
+        case "GetCACert":
+            return Response(tenant.authorities(), media_type=_AUTHORITIES, headers=_UNCACHED)
+        case "PKIOperation":
+            return _answer(tenant, _decoded(message))
+        case _:
+            raise ScepMessageDamaged(
+                f"There is no operation {operation[:40]!r} here.",
+                place="operation",
+                remedy="Use GetCACaps, GetCACert or PKIOperation.",
+            )
+
+
+@router.post(_PATHS[0])
+@router.post(_PATHS[1])
+def submit(tenant: TenantDesk, body: Body, operation: str = "PKIOperation") -> Response:
+    if operation != "PKIOperation":
+        raise ScepMessageDamaged("Only PKIOperation is posted.", place="operation")
+    return _answer(tenant, body)
+
+
+def _answer(tenant: Desk, message: bytes) -> Response:
+    answer = tenant.pki_operation(message)
+    background = BackgroundTask(answer.afterwards) if answer.afterwards else None
+    return Response(answer.message, media_type=_MESSAGE, headers=_UNCACHED, background=background)
+
+
+def _decoded(message: str) -> bytes:
+    """RFC 8894 4.1; a plus sign that the client did not escape arrives as a blank."""
+    if len(message) > 4 * BYTES_MOST // 3 + 4:
+        raise ScepMessageDamaged("The message is too long.", place="message", remedy="Use POST.")
+    try:
+        return base64.b64decode("".join(message.replace(" ", "+").split()), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise ScepMessageDamaged("The message is not base64.", place="message") from exc

@@ -1,0 +1,208 @@
+"""One PKIOperation of SCEP from message to answer: what is asked in which transaction, and whom else it takes."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from http import HTTPStatus
+
+from cryptography import x509
+from fastapi import Request
+
+from api.redeeming import redeeming, source
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.enrolment.enrolling import note_refusal
+from nac.enrolment.errors import RenewalRefused, SecretRefused
+from nac.enrolment.limiter import GuessLimiter
+from nac.errors import AdmitError
+from nac.ids import TenantId
+from nac.scep import registration, service, webhook, webhooks
+from nac.scep.errors import ScepRefused
+from nac.scep.service import Addressed, Opened
+from nac.scep.webhook import Denial, Enrolment, Webhook, WebhookUnavailable
+from nac.settings import Settings
+from pki import scep
+
+_log = logging.getLogger("admit.scep")
+# What a device may be told of a challenge, whoever judged it.
+_CHALLENGE_REFUSED = "The challenge is not accepted; ask your administrator for a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    # CertRep.
+    message: bytes
+    # To be done once the answer has left; None for nothing.
+    afterwards: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    certificate: x509.Certificate
+    afterwards: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Of one tenant, for one request."""
+
+    tenant_id: TenantId
+    slug: str
+    request: Request
+
+    @property
+    def signing(self) -> Signing:
+        signing: Signing = self.request.app.state.signing
+        return signing
+
+    @property
+    def source(self) -> str:
+        """Where the request came from."""
+        return source(self.request)
+
+    def authorities(self) -> bytes:
+        """What GetCACert hands out (RFC 8894 4.2.1.2)."""
+        with session_scope(TenantScope(self.tenant_id)) as session:
+            current, *_ = registration.ensure(session, tenant_id=self.tenant_id, signing=self.signing, now=utc_now())
+            return registration.authorities(session, current)
+
+    def pki_operation(self, data: bytes) -> Answer:
+        """Raises ScepMessageDamaged, TooManyGuesses, or an error of 500 and above: all else is a CertRep."""
+        message = service.read_message(data)
+        now = utc_now()
+        with session_scope(TenantScope(self.tenant_id)) as session:
+            rows = registration.ensure(session, tenant_id=self.tenant_id, signing=self.signing, now=now)
+        responders = [registration.responder(row, self.signing) for row in rows]
+        answering = responders[0]
+        try:
+            addressed = service.address(message, responders)
+            answering = addressed.responder
+            given = self._serve(addressed, now)
+        except ScepRefused as exc:
+            return Answer(self._refuse(message, exc, answering))
+        return Answer(scep.success(message, given.certificate, answering, addressed.envelope.cipher), given.afterwards)
+
+    def _refuse(self, message: scep.Request, refused: ScepRefused, responder: scep.Responder) -> bytes:
+        _log.warning(
+            "tenant %s, transaction %s: %s of %s refused: %s: %s",
+            self.slug,
+            message.transaction_id,
+            message.message_type,
+            self.source,
+            refused.fail_info,
+            refused.detail,
+        )
+        return scep.failure(message, refused.fail_info, refused.detail, responder)
+
+    def _serve(self, addressed: Addressed, now: datetime) -> _Given:
+        """Raises ScepRefused."""
+        try:
+            match addressed.message.message_type:
+                case "PKCSReq":
+                    return self._enrol(service.open_message(addressed), now)
+                case "RenewalReq":
+                    return _Given(self._renew(service.open_message(addressed), now))
+                case "CertPoll":
+                    with session_scope(TenantScope(self.tenant_id)) as session:
+                        return _Given(service.poll(session, tenant_id=self.tenant_id, message=addressed.message))
+                case "GetCert" | "GetCRL" as asked:
+                    raise ScepRefused(
+                        "badRequest", f"{asked} is not answered here: certificates name their list and responder."
+                    )
+        except WebhookUnavailable as exc:
+            _log.warning("tenant %s: %s", self.slug, exc)
+            raise ScepRefused("badRequest", "The challenge cannot be checked now; try again later.") from exc
+        except AdmitError as exc:
+            # Too many guesses are an answer of HTTP's, and what is our own fault is no refusal.
+            if isinstance(exc, ScepRefused) or exc.status >= HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            raise ScepRefused("badRequest", str(exc)) from exc
+
+    def _renew(self, opened: Opened, now: datetime) -> x509.Certificate:
+        try:
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                old = service.renewable(session, tenant_id=self.tenant_id, opened=opened, now=now)
+                return service.issued_before(
+                    session, tenant_id=self.tenant_id, opened=opened, renews_id=old.id
+                ) or service.renew_certificate(
+                    session, actor=self._actor, opened=opened, old=old, signing=self.signing, now=now
+                )
+        except RenewalRefused as refused:
+            shown = opened.message.signer
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                note_refusal(session, actor=self._actor, tenant_id=self.tenant_id, shown=shown, refused=refused)
+            raise
+
+    @property
+    def _actor(self) -> str:
+        return f"scep:{self.source}"
+
+    def _enrol(self, opened: Opened, now: datetime) -> _Given:
+        with session_scope(TenantScope(self.tenant_id)) as session:
+            before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
+            settings: Settings = self.request.app.state.settings
+            asked = webhooks.get(
+                session, tenant_id=self.tenant_id, sealer=self.signing.sealer, reach=settings.source_reach
+            )
+        if before is not None:
+            return _Given(before)
+        if opened.challenge and asked is not None and not service.is_ours(opened.challenge):
+            return self._enrol_by_webhook(opened, asked, now)
+        return _Given(self._enrol_by_secret(opened, now))
+
+    def _enrol_by_secret(self, opened: Opened, now: datetime) -> x509.Certificate:
+        name, secret = service.name_and_secret(opened.challenge)
+        try:
+            with redeeming(self.request, tenant_id=self.tenant_id, kind="scep", name=name, secret=secret) as (
+                session,
+                redeemed,
+            ):
+                return service.enrol_with_secret(
+                    session, actor=self._actor, opened=opened, secret=redeemed, signing=self.signing, now=now
+                )
+        except SecretRefused as refused:
+            # Of two of the same request at once, the second finds its challenge used by the first.
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
+            if before is None:
+                raise ScepRefused("badRequest", _CHALLENGE_REFUSED) from refused
+            return before
+
+    def _enrol_by_webhook(self, opened: Opened, asked: Webhook, now: datetime) -> _Given:
+        """No transaction is open while it is asked."""
+        enrolment = Enrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
+        guesses: GuessLimiter = self.request.app.state.guess_limiter
+        guesses.require(self.tenant_id, self.source)
+        said = webhook.ask(asked, enrolment, opened.challenge, opened.signing_request)
+        if isinstance(said, Denial):
+            guesses.note(self.tenant_id, self.source)
+            raise ScepRefused("badRequest", said.reason or _CHALLENGE_REFUSED)
+        try:
+            with session_scope(TenantScope(self.tenant_id)) as session:
+                certificate = service.issued_before(
+                    session, tenant_id=self.tenant_id, opened=opened
+                ) or service.enrol_with_permit(
+                    session,
+                    actor=self._actor,
+                    tenant_id=self.tenant_id,
+                    opened=opened,
+                    permit=said,
+                    profile=asked.settings.profile,
+                    signing=self.signing,
+                    now=now,
+                )
+        except AdmitError as exc:
+            self._tell(partial(webhook.tell_failed, asked, enrolment, code=exc.code, detail=exc.detail))
+            raise
+        told = partial(webhook.tell_issued, asked, enrolment, certificate)
+        return _Given(certificate, partial(self._tell, told))
+
+    def _tell(self, tell: Callable[[], None]) -> None:
+        """What became of it is told as well as can be: the certificate is out."""
+        try:
+            tell()
+        except WebhookUnavailable as exc:
+            _log.warning("tenant %s: the webhook was not told how an enrolment ended: %s", self.slug, exc)

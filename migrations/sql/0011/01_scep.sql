@@ -1,0 +1,43 @@
+-- Which certificate a transaction led to: a request that is sent again gets the same one.
+CREATE TABLE scep_transactions (
+    id uuid CONSTRAINT pk_scep_transactions PRIMARY KEY DEFAULT gen_random_uuid(),
+    tenant_id uuid NOT NULL CONSTRAINT fk_scep_transactions_tenant_id REFERENCES tenants ON DELETE CASCADE,
+    transaction_id text NOT NULL
+        CONSTRAINT ck_scep_transactions_transaction_id CHECK (length(transaction_id) BETWEEN 1 AND 255),
+    certificate_id uuid NOT NULL,
+    -- The certificate that signed the request; NULL for a first one, with a challenge.
+    renews_id uuid,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT uq_scep_transactions_tenant_id_certificate_id UNIQUE (tenant_id, certificate_id),
+    CONSTRAINT fk_scep_transactions_tenant_id_certificate_id FOREIGN KEY (tenant_id, certificate_id)
+        REFERENCES certificates (tenant_id, id) ON DELETE CASCADE,
+    CONSTRAINT fk_scep_transactions_tenant_id_renews_id FOREIGN KEY (tenant_id, renews_id)
+        REFERENCES certificates (tenant_id, id) ON DELETE CASCADE
+);
+CREATE INDEX ix_scep_transactions_tenant_id_transaction_id ON scep_transactions (tenant_id, transaction_id);
+
+-- Who is asked whether a challenge is good that is none of ours. One for each tenant.
+CREATE TABLE scep_webhooks (
+    tenant_id uuid CONSTRAINT pk_scep_webhooks PRIMARY KEY
+        CONSTRAINT fk_scep_webhooks_tenant_id REFERENCES tenants ON DELETE CASCADE,
+    settings jsonb NOT NULL,
+    secret_sealed bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+
+DO $$
+DECLARE
+    owned name;
+BEGIN
+    FOREACH owned IN ARRAY ARRAY['scep_transactions', 'scep_webhooks']::name[] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
+        EXECUTE format(
+            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
+            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
+            owned
+        );
+    END LOOP;
+END
+$$;
+GRANT SELECT, INSERT, UPDATE, DELETE ON scep_transactions, scep_webhooks TO admit_app, admit_worker;

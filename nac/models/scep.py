@@ -1,0 +1,42 @@
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.ids import TenantId
+
+
+class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
+    """Which certificate a transaction led to."""
+
+    __tablename__ = "scep_transactions"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "certificate_id"),
+        ForeignKeyConstraint(
+            ["tenant_id", "certificate_id"], ["certificates.tenant_id", "certificates.id"], ondelete="CASCADE"
+        ),
+        ForeignKeyConstraint(
+            ["tenant_id", "renews_id"], ["certificates.tenant_id", "certificates.id"], ondelete="CASCADE"
+        ),
+        Index("ix_scep_transactions_tenant_id_transaction_id", "tenant_id", "transaction_id"),
+    )
+
+    # As the device made it up.
+    transaction_id: Mapped[str]
+    certificate_id: Mapped[UUID]
+    # The certificate that signed the request; None for a first one, with a challenge.
+    renews_id: Mapped[UUID | None]
+
+
+class ScepWebhook(CreatedAt, UpdatedAt, Base):
+    """Who is asked whether a challenge is good that is none of ours."""
+
+    __tablename__ = "scep_webhooks"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    # As nac.scep.settings reads it.
+    settings: Mapped[dict[str, Any]]
+    # Signs what is sent there.
+    secret_sealed: Mapped[bytes]

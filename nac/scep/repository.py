@@ -1,0 +1,51 @@
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import Certificate, ScepTransaction, ScepWebhook
+
+
+def find_certificate(
+    session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes, renews_id: UUID | None
+) -> Certificate | None:
+    """What the same request led to when it came before."""
+    query = _of_transaction(tenant_id, transaction_id, public_key_sha256)
+    return session.scalar(query.where(ScepTransaction.renews_id.is_not_distinct_from(renews_id)).limit(1))
+
+
+def newest_certificate(
+    session: Session, tenant_id: TenantId, *, transaction_id: str, public_key_sha256: bytes
+) -> Certificate | None:
+    """The last one of a transaction, first or renewal."""
+    return session.scalar(_of_transaction(tenant_id, transaction_id, public_key_sha256).limit(1))
+
+
+def _of_transaction(tenant_id: TenantId, transaction_id: str, public_key_sha256: bytes) -> Select[Certificate]:
+    query = select(Certificate).join(ScepTransaction, ScepTransaction.certificate_id == Certificate.id)
+    return query.where(
+        ScepTransaction.tenant_id == tenant_id,
+        ScepTransaction.transaction_id == transaction_id,
+        Certificate.tenant_id == tenant_id,
+        Certificate.public_key_sha256 == public_key_sha256,
+    ).order_by(ScepTransaction.created_at.desc())
+
+
+def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
+    """Valid ones whose key is here, the newest first."""
+    query = select(Certificate).where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == profile,
+        Certificate.status == "valid",
+        Certificate.key_sealed.is_not(None),
+        Certificate.not_after > now,
+    )
+    return session.scalars(query.order_by(Certificate.not_before.desc(), Certificate.serial)).all()
+
+
+def get_webhook(session: Session, tenant_id: TenantId, *, lock: bool = False) -> ScepWebhook | None:
+    query = select(ScepWebhook).where(ScepWebhook.tenant_id == tenant_id)
+    return session.scalar(query.with_for_update() if lock else query)

@@ -1,0 +1,99 @@
+"""A tenant's SCEP webhook: set, shown, removed."""
+
+import secrets
+from datetime import datetime
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.identities.reach import Reach
+from nac.ids import TenantId
+from nac.models import ScepWebhook
+from nac.scep import repository
+from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
+from nac.scep.settings import WebhookRefused, WebhookSettings, check
+from nac.scep.webhook import Webhook
+from nac.secrets import Sealer
+
+_SECRET_BYTES = 32
+
+
+def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) -> Webhook | None:
+    """With its secret opened."""
+    row = repository.get_webhook(session, tenant_id)
+    if row is None:
+        return None
+    return Webhook(settings_of(row), reach, sealer.open(row.secret_sealed, _context(tenant_id)))
+
+
+def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:
+    """As it is stored, its secret sealed."""
+    return repository.get_webhook(session, tenant_id)
+
+
+def settings_of(row: ScepWebhook) -> WebhookSettings:
+    return msgspec.convert(row.settings, WebhookSettings)
+
+
+def require(session: Session, *, tenant_id: TenantId) -> ScepWebhook:
+    row = find(session, tenant_id=tenant_id)
+    if row is None:
+        raise ScepWebhookNotFound(
+            "The tenant has no SCEP webhook.", place="webhook", remedy="Set one: ./admit scep webhook --url ..."
+        )
+    return row
+
+
+def set_webhook(
+    session: Session, *, actor: str, tenant_id: TenantId, settings: WebhookSettings, sealer: Sealer, now: datetime
+) -> str:
+    """Set or changed; its secret, which is shown this once, is a new one each time. Raises InvalidScepWebhook."""
+    try:
+        check(settings)
+    except WebhookRefused as exc:
+        raise InvalidScepWebhook(str(exc), place="webhook", remedy="docs/scep.md says what each field takes.") from exc
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    document = msgspec.to_builtins(settings)
+    sealed = sealer.seal(secret.encode(), _context(tenant_id))
+    row = repository.get_webhook(session, tenant_id, lock=True)
+    before = None if row is None else row.settings
+    if row is None:
+        session.add(ScepWebhook(tenant_id=tenant_id, settings=document, secret_sealed=sealed))
+    else:
+        row.settings, row.secret_sealed, row.updated_at = document, sealed, now
+    session.flush()
+    _audit(session, actor, tenant_id, "set", before=before, after=document)
+    return secret
+
+
+def remove_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:
+    """Challenges that are not made here are refused from now on."""
+    row = require(session, tenant_id=tenant_id)
+    session.delete(row)
+    session.flush()
+    _audit(session, actor, tenant_id, "remove", before=row.settings, after=None)
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    tenant_id: TenantId,
+    verb: str,
+    *,
+    before: dict[str, object] | None,
+    after: dict[str, object] | None,
+) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"scep-webhook.{verb}",
+        target="scep-webhook",
+        tenant_id=tenant_id,
+        before=before,
+        after=after,
+    )
+
+
+def _context(tenant_id: TenantId) -> str:
+    return f"scep-webhook:{tenant_id}"

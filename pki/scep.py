@@ -1,0 +1,165 @@
+"""Messages of SCEP (RFC 8894) as bytes: requests are read and proven, answers made. Knows no tenant and no table."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from asn1crypto import core
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import AttributeOID
+
+from pki import cms, der
+from pki.cms_envelopes import ContentCipher, seal_envelope
+from pki.errors import AlgorithmRefused, CmsDamaged
+
+MessageType = Literal["PKCSReq", "RenewalReq", "CertPoll", "GetCert", "GetCRL"]
+# RFC 8894 3.2.1.4.5
+FailInfo = Literal["badAlg", "badMessageCheck", "badRequest", "badTime", "badCertId"]
+
+_MESSAGE_TYPES: Mapping[str, MessageType] = {
+    "17": "RenewalReq",
+    "19": "PKCSReq",
+    "20": "CertPoll",
+    "21": "GetCert",
+    "22": "GetCRL",
+}
+_CERT_REP, _SUCCESS, _FAILURE = "3", "0", "2"
+_FAIL_INFOS: Mapping[FailInfo, str] = {
+    "badAlg": "0",
+    "badMessageCheck": "1",
+    "badRequest": "2",
+    "badTime": "3",
+    "badCertId": "4",
+}
+
+_VERISIGN = "2.16.840.1.113733.1.9"
+_MESSAGE_TYPE, _PKI_STATUS, _FAIL_INFO = f"{_VERISIGN}.2", f"{_VERISIGN}.3", f"{_VERISIGN}.4"
+_SENDER_NONCE, _RECIPIENT_NONCE, _TRANSACTION_ID = f"{_VERISIGN}.5", f"{_VERISIGN}.6", f"{_VERISIGN}.7"
+_FAIL_INFO_TEXT = "1.3.6.1.5.5.7.24.1"
+
+_TEXTS = (der.PRINTABLE_STRING, der.UTF8_STRING, der.IA5_STRING)
+_OCTETS = (0x04,)
+_TRANSACTION_ID_MOST = 255
+_NONCE_BYTES, _NONCE_BYTES_MOST = 16, 64
+_CHALLENGE_MOST = 2048
+# Text of a refusal that a device may show.
+_TEXT_MOST = 200
+
+# RFC 8894 3.5.2. SHA-384 is not of its list, and true; strongSwan 5.9.8 takes it for SCEPStandard and asks nothing
+# of a server without it.
+CAPABILITIES = ("AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-384", "SHA-512")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A pkiMessage as read; `require_proven` first, before anything in it is believed."""
+
+    message_type: MessageType
+    transaction_id: str
+    sender_nonce: bytes
+    signed: cms.SignedData
+
+    @property
+    def signer(self) -> x509.Certificate:
+        return self.signed.signer
+
+    @property
+    def envelope(self) -> bytes:
+        return self.signed.content
+
+    def require_proven(self) -> None:
+        """That the signer's key made the message. Raises AlgorithmRefused or SignatureRefused."""
+        cms.verify(self.signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Responder:
+    """The registration authority, which opens envelopes and signs answers (RFC 8894 2.1.2)."""
+
+    certificate: x509.Certificate
+    key: rsa.RSAPrivateKey
+
+
+def read_request(data: bytes) -> Request:
+    """Raises CmsDamaged where there is nothing that an answer could refer to."""
+    signed = cms.read_signed(data)
+    message_type = _MESSAGE_TYPES.get(_text(signed, _MESSAGE_TYPE))
+    if message_type is None:
+        raise CmsDamaged("The messageType is none of a request (RFC 8894 3.2.1.2).")
+    transaction_id = _text(signed, _TRANSACTION_ID)
+    if not 1 <= len(transaction_id) <= _TRANSACTION_ID_MOST:
+        raise CmsDamaged(f"The transactionID must have 1 to {_TRANSACTION_ID_MOST} characters.")
+    nonce = _value(signed, _SENDER_NONCE, _OCTETS)
+    if not 1 <= len(nonce) <= _NONCE_BYTES_MOST:
+        raise CmsDamaged("The senderNonce must have 16 bytes.")
+    return Request(message_type, transaction_id, nonce, signed)
+
+
+def _value(signed: cms.SignedData, oid: str, tags: tuple[int, ...]) -> bytes:
+    attribute = signed.attributes.get(oid)
+    if attribute is None or attribute.tag not in tags:
+        raise CmsDamaged(f"The signed attribute {oid} is missing (RFC 8894 3.2.1).")
+    return attribute.content
+
+
+def _text(signed: cms.SignedData, oid: str) -> str:
+    with cms.reading(f"attribute {oid} is no text"):
+        text = _value(signed, oid, _TEXTS).decode("ascii")
+        if not text.isprintable():
+            raise ValueError
+    return text
+
+
+def challenge_of(request: bytes) -> str:
+    """The challengePassword (RFC 2985 5.4.1) of a PKCS#10 request in DER, "" where there is none. Raises CmsDamaged."""
+    with cms.reading("the challengePassword"):
+        parsed = x509.load_der_x509_csr(request)
+        try:
+            attribute = parsed.attributes.get_attribute_for_oid(AttributeOID.CHALLENGE_PASSWORD)
+        except x509.AttributeNotFound:
+            return ""
+        if len(attribute.value) > _CHALLENGE_MOST:
+            raise ValueError
+        return attribute.value.decode()
+
+
+def success(request: Request, certificate: x509.Certificate, responder: Responder, cipher: ContentCipher) -> bytes:
+    """A CertRep with the certificate alone, encrypted to the request's signer (RFC 8894 3.3.2).
+
+    `cipher` is the request's, which its sender knows. Authorities are handed out by GetCACert: clients that take the
+    first certificate they find must find theirs.
+    """
+    envelope = seal_envelope(cms.certificates_only([certificate]), request.signer, cipher)
+    return _answer(request, responder, envelope, {_PKI_STATUS: core.PrintableString(_SUCCESS)})
+
+
+def failure(request: Request, fail_info: FailInfo, text: str, responder: Responder) -> bytes:
+    """A CertRep that refuses; `text` says why (RFC 8894 3.2.1.4.6)."""
+    attributes: dict[str, core.Asn1Value] = {
+        _PKI_STATUS: core.PrintableString(_FAILURE),
+        _FAIL_INFO: core.PrintableString(_FAIL_INFOS[fail_info]),
+        _FAIL_INFO_TEXT: core.UTF8String(text[:_TEXT_MOST]),
+    }
+    return _answer(request, responder, b"", attributes)
+
+
+def _answer(request: Request, responder: Responder, content: bytes, attributes: Mapping[str, core.Asn1Value]) -> bytes:
+    try:
+        digest = request.signed.digest_name
+    except AlgorithmRefused:
+        digest = "sha256"
+    common: dict[str, core.Asn1Value] = {
+        _MESSAGE_TYPE: core.PrintableString(_CERT_REP),
+        _TRANSACTION_ID: core.PrintableString(request.transaction_id),
+        _SENDER_NONCE: core.OctetString(secrets.token_bytes(_NONCE_BYTES)),
+        _RECIPIENT_NONCE: core.OctetString(request.sender_nonce),
+    }
+    return cms.sign(
+        content,
+        attributes=common | dict(attributes),
+        certificate=responder.certificate,
+        key=responder.key,
+        digest=digest,
+    )

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Admit
+
+
+def test_what_is_entered_in_an_mdm_is_shown(alpha: Admit) -> None:
+    shown = alpha.json("scep", "show", "-t", "alpha")
+    assert shown["url"].endswith("/scep/alpha")
+    assert shown["webhook"] is None
+    # The registration authority is made once.
+    assert alpha.json("scep", "show", "-t", "alpha") == shown
+    listed = {row["serial"]: row["profile"] for row in alpha.json("cert", "list", "-t", "alpha")}
+    assert listed[shown["ra_serial"]] == "scep-ra"
+
+
+def test_webhook_is_set_shown_and_removed(alpha: Admit) -> None:
+    url = "https://intune.corp.example/scep"
+    made = alpha.json("scep", "webhook", "-t", "alpha", "--url", url, "--network", "10.1.0.0/16", "--timeout", "2")
+    assert (made["webhook"], made["networks"], made["timeout_seconds"]) == (url, ["10.1.0.0/16"], 2.0)
+    shown = alpha.json("scep", "webhook", "-t", "alpha")
+    assert shown == {name: value for name, value in made.items() if name != "secret"}
+    assert alpha.json("scep", "show", "-t", "alpha")["webhook"] == url
+    assert alpha.json("scep", "webhook", "-t", "alpha", "--remove") == {"webhook": None}
+    again = alpha.run("scep", "webhook", "-t", "alpha", "--remove")
+    assert again.exit_code == 1
+    assert "no SCEP webhook" in again.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--url", "http://intune.corp.example/"), "https://host"),
+        (("--url", "https://x.example/", "--network", "here", "--timeout", "60"), "timeout_seconds"),
+        (("--url", "https://x.example/", "--profile", "root"), "eap-client-device"),
+    ],
+)
+def test_webhook_that_cannot_be_is_refused(alpha: Admit, arguments: tuple[str, ...], told: str) -> None:
+    result = alpha.run("scep", "webhook", "-t", "alpha", *arguments)
+    assert result.exit_code == 1
+    assert told in result.output
+    assert "no SCEP webhook" in alpha.run("scep", "webhook", "-t", "alpha").output
+
+
+def test_certificate_of_the_webhooks_authority_is_read_from_a_file(alpha: Admit, tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("no certificate")
+    result = alpha.run("scep", "webhook", "-t", "alpha", "--url", "https://x.example/", "--ca-file", str(file))
+    assert result.exit_code == 1
+    assert "ca_certificate" in result.output

@@ -1,0 +1,225 @@
+"""CMS and SCEP messages as bytes: what is read, what is refused, and that nothing else comes out of the parsers."""
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+import pytest
+from asn1crypto import cms as asn1_cms
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.ciphers import algorithms
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pki import cms, scep
+from pki.cms_envelopes import AES_128, AES_256, open_envelope, read_envelope, recipient_of, seal_envelope
+from pki.errors import AlgorithmRefused, CmsDamaged, EnvelopeRefused, PkiError, SignatureRefused
+from tests.scep.client import CERT_POLL, Device, name_of, signing_request
+from tests.scep.mutations import mutations
+
+
+@cache
+def device() -> Device:
+    return Device("laptop")
+
+
+@cache
+def registration() -> tuple[x509.Certificate, rsa.RSAPrivateKey]:
+    key = Device()
+    return key.identity, key.key
+
+
+@cache
+def request() -> bytes:
+    """A good PKCSReq."""
+    certificate, _ = registration()
+    return device().message(signing_request(device().key, "laptop", "challenge"), certificate)
+
+
+def read_whole(data: bytes) -> bytes:
+    """As the server reads it, down to the certificate request's challenge."""
+    certificate, key = registration()
+    message = scep.read_request(data)
+    message.require_proven()
+    return open_as_server(message.envelope, certificate, key)
+
+
+def open_as_server(data: bytes, certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> bytes:
+    envelope = read_envelope(data)
+    recipient = recipient_of(envelope, certificate)
+    if recipient is None:
+        raise EnvelopeRefused("not for us")
+    content = open_envelope(envelope, recipient, key)
+    scep.challenge_of(content)
+    return content
+
+
+def test_request_is_read_as_it_was_made():
+    message = scep.read_request(request())
+    assert (message.message_type, message.transaction_id) == ("PKCSReq", device().transaction_id)
+    assert (message.sender_nonce, message.signer) == (device().nonce, device().identity)
+    assert scep.challenge_of(read_whole(request())) == "challenge"
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"x" * 16, b"x" * 1000])
+@pytest.mark.parametrize("cipher", [AES_128, AES_256])
+def test_envelope_gives_back_what_was_put_in(content: bytes, cipher):
+    certificate, key = registration()
+    envelope = read_envelope(seal_envelope(content, certificate, cipher))
+    recipient = recipient_of(envelope, certificate)
+    assert recipient is not None
+    assert (envelope.cipher, open_envelope(envelope, recipient, key)) == (cipher, content)
+
+
+def test_envelope_to_an_elliptic_key_is_impossible():
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name_of("x"), name_of("x"), key.public_key(), 1)
+    certificate = builder.not_valid_before(now).not_valid_after(now + timedelta(1)).sign(key, hashes.SHA256())
+    with pytest.raises(AlgorithmRefused):
+        seal_envelope(b"x", certificate, AES_128)
+
+
+def test_envelope_under_another_cipher_is_refused():
+    """3DES by another library's hand."""
+    certificate, _ = registration()
+    builder = pkcs7.PKCS7EnvelopeBuilder().set_data(b"x").add_recipient(certificate)
+    aes = builder.set_content_encryption_algorithm(algorithms.AES128).encrypt(Encoding.DER, [pkcs7.PKCS7Options.Binary])
+    assert read_envelope(aes).cipher == AES_128
+    with pytest.raises(AlgorithmRefused, match="AES-128-CBC or AES-256-CBC"):
+        read_envelope(with_cipher(aes, "tripledes_3key", bytes(8)))
+
+
+def with_cipher(envelope: bytes, name: str, iv: bytes) -> bytes:
+    info = asn1_cms.ContentInfo.load(envelope)
+    info["content"]["encrypted_content_info"]["content_encryption_algorithm"] = {"algorithm": name, "parameters": iv}
+    return info.dump(force=True)
+
+
+@pytest.mark.parametrize("digest", ["sha1", "md5"])
+def test_weak_digest_is_refused_though_the_signature_holds(digest: str):
+    algorithm = {"sha1": hashes.SHA1(), "md5": hashes.MD5()}[digest]  # noqa: S303 -- to be refused
+    info = asn1_cms.ContentInfo.load(request())
+    [signer] = info["content"]["signer_infos"]
+    signer["digest_algorithm"] = {"algorithm": digest}
+    hasher = hashes.Hash(algorithm)
+    hasher.update(info["content"]["encap_content_info"]["content"].native)
+    for attribute in signer["signed_attrs"]:
+        if attribute["type"].native == "message_digest":
+            attribute["values"] = [hasher.finalize()]
+    signed = b"\x31" + signer["signed_attrs"].dump(force=True)[1:]
+    signer["signature"] = device().key.sign(signed, padding.PKCS1v15(), algorithm)
+    message = scep.read_request(info.dump(force=True))
+    with pytest.raises(AlgorithmRefused, match="SHA-256"):
+        message.require_proven()
+    # The refusal is told with a digest that is none of those.
+    certificate, key = registration()
+    answer = scep.failure(message, "badAlg", "no", scep.Responder(certificate, key))
+    assert cms.read_signed(answer).digest_name == "sha256"
+
+
+def test_content_that_was_exchanged_is_noticed():
+    info = asn1_cms.ContentInfo.load(request())
+    info["content"]["encap_content_info"]["content"] = b"other"
+    with pytest.raises(SignatureRefused):
+        scep.read_request(info.dump(force=True)).require_proven()
+
+
+def test_signature_by_another_key_is_noticed():
+    impostor = Device(identity=device().identity)
+    certificate, _ = registration()
+    with pytest.raises(SignatureRefused):
+        scep.read_request(impostor.message(b"x", certificate)).require_proven()
+
+
+def test_message_without_its_attributes_is_refused():
+    bare = cms.sign(b"x", attributes={}, certificate=device().identity, key=device().key)
+    with pytest.raises(CmsDamaged, match=r"2\.16\.840\.1\.113733\.1\.9\.2"):
+        scep.read_request(bare)
+    certificate, _ = registration()
+    with pytest.raises(CmsDamaged, match="messageType"):
+        scep.read_request(device().message(b"x", certificate, kind="99"))
+
+
+def test_message_beyond_the_bound_is_not_parsed():
+    with pytest.raises(CmsDamaged, match="at most 65536"):
+        scep.read_request(b"\x30" * 65_537)
+    with pytest.raises(CmsDamaged, match="at most 65536"):
+        read_envelope(b"\x30" * 65_537)
+
+
+@pytest.mark.parametrize("nesting", [b"\x30\x80", b"\x24\x80", b"\xa0\x80", b"\x30\x82\xff\xff"])
+def test_deep_nesting_is_refused(nesting: bytes):
+    with pytest.raises(CmsDamaged):
+        scep.read_request(nesting * (60_000 // len(nesting)))
+
+
+def test_chunks_of_indefinite_length_are_read():
+    """As Bouncy Castle writes content (X.690 8.1.3.6)."""
+    info = asn1_cms.ContentInfo.load(request())
+    content = info["content"]["encap_content_info"]["content"].native
+    parts = [content[at : at + 500] for at in range(0, len(content), 500)]
+    chunks = b"".join(b"\x04\x82" + len(part).to_bytes(2) + part for part in parts)
+    plain = b"\x04\x82" + len(content).to_bytes(2) + content
+    wrapped = b"\xa0\x82" + len(plain).to_bytes(2) + plain
+    assert wrapped in request()
+    # Every enclosing element in indefinite length, too.
+    signed = request()
+    at = signed.index(wrapped)
+    octets = b"\xa0\x80\x24\x80" + chunks + b"\0\0\0\0"
+    data_type = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x01"
+    head = signed[: at - len(data_type)]
+    outer_type = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02"
+    inner = head[head.index(b"\x02\x01\x01") : head.rindex(b"\x30\x82")]
+    tail = signed[at + len(wrapped) :]
+    encapsulated = b"\x30\x80" + data_type + octets + b"\0\0"
+    whole = b"\x30\x80" + outer_type + b"\xa0\x80\x30\x80" + inner + encapsulated + tail + b"\0\0" * 3
+    assert scep.challenge_of(read_whole(whole)) == "challenge"
+
+
+@given(st.binary(max_size=400))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_are_refused_with_an_error_of_ours(data: bytes):
+    for read in (scep.read_request, read_envelope, scep.challenge_of):
+        with pytest.raises(PkiError):
+            read(data)
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_changed_message_is_refused_with_an_error_of_ours_or_still_proven(data: st.DataObject):
+    changed = data.draw(mutations(request()))
+    try:
+        content = read_whole(changed)
+    except PkiError:
+        return
+    # What is not under the signature may change and do no harm.
+    assert scep.challenge_of(content) == "challenge"
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_changed_envelope_is_refused_with_an_error_of_ours_or_opened(data: st.DataObject):
+    certificate, key = registration()
+    good = scep.read_request(request()).envelope
+    try:
+        open_as_server(data.draw(mutations(good)), certificate, key)
+    except PkiError:
+        return
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_changed_certificate_request_tells_its_challenge_or_is_refused(data: st.DataObject):
+    good = signing_request(device().key, "laptop", "challenge")
+    try:
+        scep.challenge_of(data.draw(mutations(good)))
+    except PkiError:
+        return
+
+
+def test_poll_is_a_request_like_others():
+    certificate, _ = registration()
+    assert scep.read_request(device().message(b"x", certificate, kind=CERT_POLL)).message_type == "CertPoll"

@@ -1,0 +1,141 @@
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import pkcs7
+from fastapi import FastAPI
+from sqlalchemy import Engine, func, select
+
+from api.public.main import create_app
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.enrolment import service as enrolment
+from nac.models import Certificate, EnrolmentSecret
+from nac.settings import Settings, load_settings
+from tests.api.served import served
+from tests.factories.certificates import Certified, certify, write_master_key
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.postgres import Database
+from tests.scep.client import Device, Reply, read_reply
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+
+
+@pytest.fixture
+def bravo(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+
+
+@pytest.fixture
+def settings(database: Database, tmp_path: Path) -> Settings:
+    variables = {
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
+        "ADMIT_VAR_DIR": "/nonexistent",
+        "ADMIT_DATABASE_URL": database.app_url,
+        "ADMIT_REDIS_URL": "unix:///nonexistent",
+        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
+        # Where the tests' webhook is.
+        "ADMIT_SOURCE_NETWORKS": "127.0.0.0/8 ::1",
+    }
+    return load_settings(variables)
+
+
+@pytest.fixture
+def app(settings: Settings) -> FastAPI:
+    return create_app(settings)
+
+
+@pytest.fixture
+def http(app: FastAPI) -> Iterator[httpx.Client]:
+    with served(app) as client:
+        yield client
+
+
+@dataclass
+class Server:
+    """The SCEP server of one tenant, as devices see it."""
+
+    http: httpx.Client
+    path: str
+
+    def authorities(self) -> list[x509.Certificate]:
+        reply = self.http.get(self.path, params={"operation": "GetCACert"})
+        assert reply.status_code == 200, reply.text
+        assert reply.headers["content-type"] == "application/x-x509-ca-ra-cert"
+        return pkcs7.load_der_pkcs7_certificates(reply.content)
+
+    def registration(self) -> x509.Certificate:
+        """The certificate that messages are encrypted to."""
+        [found] = [
+            certificate
+            for certificate in self.authorities()
+            if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        ]
+        return found
+
+    def ask(self, message: bytes) -> Reply:
+        reply = self.http.post(self.path, params={"operation": "PKIOperation"}, content=message)
+        assert reply.status_code == 200, reply.text
+        assert reply.headers["content-type"] == "application/x-pki-message"
+        return read_reply(reply.content)
+
+    def enrol(self, device: Device, challenge: str, **changes: Any) -> Reply:
+        return self.ask(device.enrol(self.registration(), challenge, **changes))
+
+    def obtain(self, device: Device, challenge: str, **changes: Any) -> x509.Certificate:
+        reply = self.enrol(device, challenge, **changes)
+        assert reply.status == "0", reply.text
+        return reply.certificate(device)
+
+
+@pytest.fixture
+def server(http: httpx.Client, alpha: Certified) -> Server:
+    return Server(http, "/scep/alpha")
+
+
+@pytest.fixture
+def other_server(http: httpx.Client, bravo: Certified) -> Server:
+    return Server(http, "/scep/bravo")
+
+
+def make_challenge(app_engine: Engine, certified: Certified, **changes: Any) -> str:
+    arguments: dict[str, Any] = {
+        "kind": "scep",
+        "profile": "eap-client-device",
+        "now": utc_now(),
+        "life": timedelta(hours=1),
+    }
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        made = enrolment.create_secret(session, actor=ACTOR, tenant_id=certified.tenant_id, **arguments | changes)
+    return made.token.reveal()
+
+
+@pytest.fixture
+def challenge(app_engine: Engine, alpha: Certified) -> str:
+    return make_challenge(app_engine, alpha)
+
+
+def issued(app_engine: Engine, certified: Certified) -> int:
+    """Client certificates of the tenant, signed or not."""
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        query = select(func.count()).where(Certificate.profile.like("eap-client-%")).select_from(Certificate)
+        return session.scalar(query) or 0
+
+
+def uses(app_engine: Engine, certified: Certified) -> list[int]:
+    """How often each challenge was used."""
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        return list(session.scalars(select(EnrolmentSecret.uses)))

@@ -1,0 +1,108 @@
+"""A device that enrolled by SCEP comes into the network: the server, the cell, radiusd and eapol_test are real."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import Engine
+
+from api.public.main import create_app
+from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.enrolment import service as enrolment
+from nac.settings import load_settings
+from pki.bundles import certificates_pem
+from pki.keys import key_pem
+from tests.agent.running import RunningTenant, running_cell, running_tenant
+from tests.api.served import served
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+from tests.scep.client import Device
+from tests.scep.conftest import Server
+
+
+@dataclass(frozen=True)
+class Office:
+    tenant: RunningTenant
+    scep: Server
+    folder: Path
+
+    def challenge(self) -> str:
+        with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:
+            made = enrolment.create_secret(
+                session,
+                actor=ACTOR,
+                tenant_id=self.tenant.id,
+                kind="scep",
+                profile="eap-client-device",
+                now=utc_now(),
+            )
+        return made.token.reveal()
+
+    def admits(self, device: Device) -> bool:
+        """What eapol_test says of the device with the certificate that it signs as."""
+        authorities = [
+            certificate for certificate in self.scep.authorities() if certificate.issuer == certificate.subject
+        ]
+        files = {
+            "ca": certificates_pem(authorities),
+            "cert": device.identity.public_bytes(Encoding.PEM),
+            "key": key_pem(device.key),
+        }
+        for name, content in files.items():
+            (self.folder / name).write_bytes(content)
+        supplicant = tls_supplicant(
+            identity=device.common_name,
+            trusted=self.folder / "ca",
+            certificate=self.folder / "cert",
+            key=self.folder / "key",
+            server_name="radius.alpha.admit.example",
+        )
+        (self.folder / "eapol.conf").write_text(network_block(supplicant))
+        server = self.tenant.server
+        done = subprocess.run(
+            [
+                *("eapol_test", "-c", str(self.folder / "eapol.conf"), "-a", server.host, "-p", str(server.auth_port)),
+                *("-s", server.secret, "-t", "10"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        return read_eapol_result(done.stdout, 0).success
+
+
+@pytest.fixture
+def office(database: Database, app_engine: Engine, tmp_path: Path) -> Iterator[Office]:
+    variables = {
+        "ADMIT_VAR_DIR": str(tmp_path),
+        "ADMIT_DATABASE_URL": database.app_url,
+        "ADMIT_REDIS_URL": "unix:///nonexistent",
+        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
+        "ADMIT_MASTER_KEY_FILE": str(tmp_path / "master.key"),
+    }
+    with running_cell(database, tmp_path) as cell:
+        tenant = running_tenant(cell, app_engine, "alpha")
+        with served(create_app(load_settings(variables))) as http:
+            yield Office(tenant, Server(http, "/scep/alpha"), tmp_path)
+
+
+def test_enrolled_and_renewed_certificates_are_admitted(office: Office):
+    first = Device("laptop")
+    assert not office.admits(first)
+    certificate = office.scep.obtain(first, office.challenge())
+    enrolled = Device("laptop", key=first.key, identity=certificate)
+    office.tenant.wait_live()
+    assert office.admits(enrolled)
+    successor = Device("laptop")
+    reply = office.scep.ask(enrolled.renew(office.scep.registration(), successor.key))
+    successor.identity = reply.certificate(enrolled)
+    office.tenant.wait_live()
+    assert office.admits(successor)
+    # The one from before is good until it ends or is revoked.
+    assert office.admits(enrolled)

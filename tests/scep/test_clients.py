@@ -1,0 +1,134 @@
+"""Clients that others wrote: strongSwan's pki, micromdm's scepclient, OpenSSL."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from fastapi import FastAPI
+
+from pki.names import common_name_of
+from tests.api.served import served_on_port
+from tests.factories.certificates import Certified
+from tests.scep.client import Device, rsa_key, signing_request
+from tests.scep.conftest import Server
+
+
+@pytest.fixture
+def url(app: FastAPI, alpha: Certified) -> Iterator[str]:
+    with served_on_port(app) as address:
+        yield f"{address}/scep/alpha"
+
+
+def run(*command: str | Path, folder: Path, succeeds: bool = True) -> subprocess.CompletedProcess[str]:
+    # strongSwan's plugins for tokens complain in the log where a machine has none.
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
+    return done
+
+
+def write_key(path: Path) -> None:
+    """In the traditional PEM form, which scepclient reads."""
+    path.write_bytes(rsa_key().private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+
+
+class StrongSwan:
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url = folder, url
+        run(
+            "pki", "--scepca", "--url", url, "--caout", "ca.pem", "--raout", "ra.pem", "--outform", "pem", folder=folder
+        )
+        # One file for each certificate, the first without a number.
+        self.authorities = sorted(folder.glob("ca*.pem"))
+
+    def scep(self, key: str, *options: str, succeeds: bool = True) -> tuple[bytes, str]:
+        trust = [part for path in self.authorities for part in ("--cacert", str(path))]
+        command = ["pki", "--scep", "--url", self.url, "--in", key, "--dn", "CN=swan", "--cacert-enc", "ra.pem"]
+        command += ["--cacert-sig", "ra.pem", *trust, *options]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=60, check=False)
+        assert (done.returncode == 0) == succeeds, done.stderr
+        return done.stdout, done.stderr.decode()
+
+
+@pytest.fixture
+def swan(tmp_path: Path, url: str) -> StrongSwan:
+    return StrongSwan(tmp_path, url)
+
+
+def test_strongswan_enrols_and_renews(swan: StrongSwan, tmp_path: Path, challenge: str, alpha: Certified):
+    write_key(tmp_path / "old.key")
+    first, _ = swan.scep("old.key", "--password", challenge)
+    certificate = x509.load_der_x509_certificate(first)
+    certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
+    (tmp_path / "old.crt").write_bytes(first)
+    write_key(tmp_path / "new.key")
+    second, _ = swan.scep("new.key", "--cert", "old.crt", "--key", "old.key")
+    renewed = x509.load_der_x509_certificate(second)
+    assert renewed.subject == certificate.subject
+    assert renewed.serial_number != certificate.serial_number
+
+
+@pytest.mark.parametrize("options", [("--cipher", "des3"), ("--digest", "sha1")])
+def test_strongswan_is_refused_weak_algorithms(
+    swan: StrongSwan, tmp_path: Path, challenge: str, options: tuple[str, ...]
+):
+    write_key(tmp_path / "a.key")
+    _, told = swan.scep("a.key", "--password", challenge, *options, succeeds=False)
+    assert "badAlg" in told or "algorithm" in told.lower(), told
+    swan.scep("a.key", "--password", challenge)
+
+
+def test_strongswan_is_refused_a_wrong_and_a_used_challenge(swan: StrongSwan, tmp_path: Path, challenge: str):
+    write_key(tmp_path / "a.key")
+    swan.scep("a.key", "--password", "guessed", succeeds=False)
+    swan.scep("a.key", "--password", challenge)
+    write_key(tmp_path / "b.key")
+    swan.scep("b.key", "--password", challenge, succeeds=False)
+
+
+def test_scepclient_is_told_why_its_digest_is_refused(tmp_path: Path, url: str, challenge: str):
+    """Debian's release of it signs with SHA-1, whatever the server says that it takes."""
+    write_key(tmp_path / "client.key")
+    with httpx.Client(trust_env=False) as client:
+        registration = Server(client, url).registration()
+    done = run(
+        *("scepclient", "-server-url", url, "-private-key", "client.key", "-certificate", "client.crt"),
+        *("-cn", "micro", "-challenge", challenge),
+        *("-ca-fingerprint", registration.fingerprint(hashes.SHA256()).hex()),
+        folder=tmp_path,
+        succeeds=False,
+    )
+    assert "badAlg" in done.stdout + done.stderr
+    assert not (tmp_path / "client.crt").exists()
+
+
+def test_envelope_by_openssl_is_opened_and_the_answer_read_by_openssl(server: Server, challenge: str, tmp_path: Path):
+    device = Device("ossl")
+    registration = server.registration()
+    authorities = [certificate for certificate in server.authorities() if certificate != registration]
+    files = {
+        "request.der": signing_request(device.key, "ossl", challenge),
+        "ra.pem": registration.public_bytes(Encoding.PEM),
+        "me.pem": device.identity.public_bytes(Encoding.PEM),
+        "me.key": device.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        "authorities.pem": b"".join(certificate.public_bytes(Encoding.PEM) for certificate in authorities),
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+
+    def openssl(command: str) -> None:
+        run("openssl", *command.split(), folder=tmp_path)
+
+    openssl("cms -encrypt -binary -aes-256-cbc -outform DER -in request.der -out envelope ra.pem")
+    message = device.signed((tmp_path / "envelope").read_bytes())
+    (tmp_path / "reply").write_bytes(server.http.post(server.path, content=message).content)
+    openssl("cms -verify -binary -inform DER -in reply -CAfile authorities.pem -purpose any -out inner")
+    openssl("cms -decrypt -binary -inform DER -in inner -recip me.pem -inkey me.key -out certificates")
+    openssl("pkcs7 -inform DER -in certificates -print_certs -out mine.pem")
+    certificate = x509.load_pem_x509_certificate((tmp_path / "mine.pem").read_bytes())
+    assert certificate.public_key() == device.key.public_key()
+    assert common_name_of(certificate.subject) == "ossl"

@@ -1,0 +1,173 @@
+"""From a message over HTTP to a certificate, or to a refusal that stores nothing."""
+
+import base64
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import Engine, select, update
+
+from nac.certificates import service as certificates
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.models import AuditEntry, Certificate
+from pki.cms_envelopes import AES_128, AES_256, read_envelope
+from pki.names import common_name_of, sans_of
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+from tests.scep.client import (
+    BAD_CERT_ID,
+    BAD_MESSAGE_CHECK,
+    BAD_REQUEST,
+    CERT_POLL,
+    Device,
+)
+from tests.scep.conftest import Server, issued, make_challenge, uses
+
+
+@pytest.mark.parametrize("cipher", [AES_128, AES_256])
+def test_device_with_a_challenge_gets_a_certificate(server: Server, challenge: str, alpha: Certified, cipher):
+    device = Device("laptop")
+    reply = server.enrol(device, challenge, cipher=cipher, sans=[x509.DNSName("laptop.corp.example")])
+    assert (reply.status, reply.transaction_id, reply.recipient_nonce) == ("0", device.transaction_id, device.nonce)
+    assert read_envelope(reply.content).cipher == cipher
+    certificate = reply.certificate(device)
+    certificate.verify_directly_issued_by(x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der))
+    assert certificate.public_key() == device.key.public_key()
+    assert common_name_of(certificate.subject) == "laptop"
+    assert [str(item) for item in sans_of(certificate)] == ["dns:laptop.corp.example"]
+
+
+def test_answers_are_signed_by_the_registration_authority_of_the_tenant(
+    server: Server, challenge: str, alpha: Certified
+):
+    reply = server.enrol(Device(), challenge)
+    assert reply.signer == server.registration()
+    assert isinstance(reply.signer.public_key(), rsa.RSAPublicKey)
+    known = {alpha.authorities.root.certificate_der, alpha.authorities.issuing.certificate_der}
+    handed_out = {certificate.public_bytes(Encoding.DER) for certificate in server.authorities()}
+    assert handed_out == known | {reply.signer.public_bytes(Encoding.DER)}
+
+
+def test_registration_authority_is_made_once_and_audited(server: Server, app_engine: Engine, alpha: Certified):
+    assert server.registration() == server.registration()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        rows = session.scalars(select(Certificate).where(Certificate.profile == "scep-ra")).all()
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "scep")).all()
+    assert [entry.target for entry in entries] == [row.serial.hex() for row in rows]
+    assert len(rows) == 1
+
+
+def age_registration(app_engine: Engine, certified: Certified, *, days_left: int, days_old: int) -> None:
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        ends, began = utc_now() + timedelta(days=days_left), utc_now() - timedelta(days=days_old)
+        query = update(Certificate).where(Certificate.profile == "scep-ra")
+        session.execute(query.values(not_after=ends, not_before=began))
+
+
+@pytest.mark.parametrize(("days_left", "days_old"), [(29, 700), (4, 10)])
+def test_registration_authority_is_renewed_in_time_and_the_old_one_still_answers(
+    server: Server, app_engine: Engine, alpha: Certified, challenge: str, days_left: int, days_old: int
+):
+    old = server.registration()
+    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
+    new = server.registration()
+    assert new != old
+    assert server.registration() == new
+    device = Device()
+    reply = server.ask(device.enrol(old, challenge))
+    assert (reply.status, reply.signer) == ("0", old)
+
+
+@pytest.mark.parametrize(("days_left", "days_old"), [(31, 700), (6, 9)])
+def test_registration_authority_is_not_renewed_before_its_time(
+    server: Server, app_engine: Engine, alpha: Certified, days_left: int, days_old: int
+):
+    first = server.registration()
+    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
+    assert server.registration() == first
+
+
+def test_revoked_registration_authority_answers_nobody(
+    server: Server, app_engine: Engine, alpha: Certified, challenge: str
+):
+    old = server.registration()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        serial = f"{old.serial_number:x}"
+        certificates.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    assert server.registration() != old
+    assert server.ask(Device().enrol(old, challenge)).fail_info == BAD_MESSAGE_CHECK
+
+
+def test_message_may_come_by_get_and_at_the_address_of_old_clients(server: Server, challenge: str):
+    message = base64.b64encode(Device().enrol(server.registration(), challenge)).decode()
+    query = f"operation=PKIOperation&message={message.replace('/', '%2F').replace('=', '%3D')}"
+    # A plus sign that was not escaped reads as a blank.
+    reply = server.http.get(f"{server.path}/pkiclient.exe?{query}")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-pki-message")
+
+
+def test_capabilities_are_what_is_done(server: Server):
+    reply = server.http.get(server.path, params={"operation": "GetCACaps"})
+    assert reply.headers["content-type"].startswith("text/plain")
+    assert {"AES", "POSTPKIOperation", "Renewal", "SCEPStandard", "SHA-256", "SHA-512"} <= set(reply.text.split())
+    assert not {"DES3", "SHA-1"} & set(reply.text.split())
+
+
+def test_same_transaction_again_gets_the_same_certificate(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
+    device = Device()
+    first = server.obtain(device, challenge)
+    assert server.obtain(device, challenge) == first
+    assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (1, [1])
+
+
+def test_same_transaction_of_a_revoked_certificate_gets_nothing(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
+    device = Device()
+    serial = f"{server.obtain(device, challenge).serial_number:x}"
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        certificates.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    assert server.enrol(device, challenge).fail_info == BAD_REQUEST
+
+
+def test_key_of_another_transaction_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    device = Device()
+    server.obtain(device, challenge)
+    second = make_challenge(app_engine, alpha)
+    reply = server.enrol(Device(key=device.key), second)
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+    assert "key" in reply.text
+    assert sorted(uses(app_engine, alpha)) == [0, 1]
+
+
+def test_same_transaction_id_with_another_key_is_another_transaction(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
+    device = Device()
+    first = server.obtain(device, challenge)
+    thief = Device(transaction_id=device.transaction_id)
+    assert server.enrol(thief, challenge).fail_info == BAD_REQUEST
+    second = server.obtain(thief, make_challenge(app_engine, alpha))
+    assert second.serial_number != first.serial_number
+
+
+def test_names_are_nobodys_key(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    """Two devices of the same name have two certificates."""
+    one = server.obtain(Device("kiosk"), challenge)
+    other = server.obtain(Device("kiosk"), make_challenge(app_engine, alpha))
+    assert one.serial_number != other.serial_number
+
+
+def test_poll_gives_the_certificate_to_the_holder_of_its_key(server: Server, challenge: str):
+    device = Device()
+    first = server.obtain(device, challenge)
+    registration = server.registration()
+    reply = server.ask(device.message(b"who", registration, kind=CERT_POLL))
+    assert reply.certificate(device) == first
+    stranger = Device(transaction_id=device.transaction_id)
+    assert server.ask(stranger.message(b"who", registration, kind=CERT_POLL)).fail_info == BAD_CERT_ID

@@ -1,0 +1,62 @@
+"""Whatever is sent: an answer of SCEP's or a refusal of HTTP's, and nothing stored."""
+
+import base64
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine
+
+from tests.factories.certificates import Certified
+from tests.scep.client import PKCS_REQ, RENEWAL_REQ, Device, read_reply, signing_request
+from tests.scep.conftest import Server, issued
+from tests.scep.mutations import mutations
+
+_FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def _judge(server: Server, message: bytes) -> None:
+    reply = server.http.post(server.path, content=message)
+    if reply.status_code == 200:
+        assert read_reply(reply.content).status == "2"
+    else:
+        assert reply.status_code in (400, 429)
+
+
+def test_changed_messages_are_refused(server: Server, app_engine: Engine, alpha: Certified):
+    good = Device().enrol(server.registration(), "a-challenge")
+
+    @_FEW
+    @given(st.data())
+    def changed(data: st.DataObject) -> None:
+        _judge(server, data.draw(mutations(good)))
+
+    changed()
+    assert issued(app_engine, alpha) == 0
+
+
+def test_changed_contents_in_sound_envelopes_are_refused(server: Server, app_engine: Engine, alpha: Certified):
+    """Anybody can sign and encrypt: what is inside is as strange as any bytes from the network."""
+    device, registration = Device(), server.registration()
+    good = signing_request(device.key, "laptop", "a-challenge")
+
+    @_FEW
+    @given(st.data(), st.sampled_from([PKCS_REQ, RENEWAL_REQ]))
+    def changed(data: st.DataObject, kind: str) -> None:
+        content = data.draw(st.one_of(mutations(good), st.binary(max_size=100)))
+        _judge(server, device.message(content, registration, kind=kind))
+
+    changed()
+    assert issued(app_engine, alpha) == 0
+
+
+def test_any_query_is_answered(server: Server):
+    @_FEW
+    @given(
+        st.sampled_from(["GetCACert", "PKIOperation", "GetCACaps", "x"]), st.binary(max_size=100), st.text(max_size=30)
+    )
+    def asked(operation: str, message: bytes, text: str) -> None:
+        for value in (base64.b64encode(message).decode(), text):
+            reply = server.http.get(server.path, params={"operation": operation, "message": value})
+            assert reply.status_code in (200, 400)
+
+    asked()

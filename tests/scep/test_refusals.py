@@ -1,0 +1,170 @@
+"""What is refused, with which failInfo, and that nothing is stored then."""
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from sqlalchemy import Engine, select
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.models import AuditEntry, Tenant
+from nac.tenants import service as tenants
+from pki.cms_envelopes import AES_128, read_envelope, seal_envelope
+from pki.names import common_name_of
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+from tests.scep.client import (
+    BAD_ALG,
+    BAD_MESSAGE_CHECK,
+    BAD_REQUEST,
+    GET_CERT,
+    GET_CRL,
+    Device,
+    rsa_key,
+    signing_request,
+)
+from tests.scep.conftest import Server, issued, make_challenge, uses
+
+
+def test_wrong_challenge_is_refused_and_nothing_is_stored(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
+    for wrong in ("", "guessed", challenge[:-1] + ("a" if challenge[-1] != "a" else "b")):
+        reply = server.enrol(Device(), wrong)
+        assert (reply.status, reply.fail_info, reply.content) == ("2", BAD_REQUEST, b"")
+        assert "challenge" in reply.text
+    assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (0, [0])
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        query = select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse")
+        entries = session.scalars(query.order_by(AuditEntry.id)).all()
+    public_id = challenge.split("-")[0]
+    assert [(entry.target, entry.after) for entry in entries] == [
+        ("-", {"why": "unknown"}),
+        ("-", {"why": "unknown"}),
+        (public_id, {"why": "wrong-secret"}),
+    ]
+
+
+def test_guessing_is_stopped(server: Server):
+    registration = server.registration()
+    device = Device()
+    for _ in range(10):
+        assert server.ask(device.enrol(registration, "guessed")).fail_info == BAD_REQUEST
+    reply = server.http.post(server.path, content=device.enrol(registration, "guessed"))
+    assert (reply.status_code, reply.json()["code"]) == (429, "too-many-guesses")
+
+
+def test_used_challenge_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    server.obtain(Device(), challenge)
+    reply = server.enrol(Device(), challenge)
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+    assert issued(app_engine, alpha) == 1
+
+
+def test_challenge_of_another_tenant_or_kind_is_refused(
+    server: Server, other_server: Server, challenge: str, app_engine: Engine, alpha: Certified
+):
+    assert other_server.enrol(Device(), challenge).fail_info == BAD_REQUEST
+    est = make_challenge(app_engine, alpha, kind="est")
+    assert server.enrol(Device(), est).fail_info == BAD_REQUEST
+    assert uses(app_engine, alpha) == [0, 0]
+
+
+def test_failed_issue_leaves_the_challenge_good(server: Server, app_engine: Engine, alpha: Certified):
+    challenge = make_challenge(app_engine, alpha, common_name="printer")
+    reply = server.enrol(Device("laptop"), challenge)
+    assert (reply.fail_info, uses(app_engine, alpha)) == (BAD_REQUEST, [0])
+    assert "'printer'" in reply.text
+    assert common_name_of(server.obtain(Device("printer"), challenge).subject) == "printer"
+
+
+def test_envelope_for_another_tenants_authority_is_refused(server: Server, other_server: Server, challenge: str):
+    reply = server.ask(Device().enrol(other_server.registration(), challenge))
+    assert (reply.status, reply.fail_info) == ("2", BAD_MESSAGE_CHECK)
+    assert "GetCACert" in reply.text
+
+
+def test_strangers_envelope_is_worth_nothing(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    """Who saw a request go by cannot have its challenge's certificate, nor learn what is in it."""
+    envelope = seal_envelope(signing_request(rsa_key(), "victim", challenge), server.registration(), AES_128)
+    assert server.ask(Device().signed(envelope)).fail_info == BAD_MESSAGE_CHECK
+    assert uses(app_engine, alpha) == [0]
+
+
+def test_what_is_wrong_inside_an_envelope_is_not_told(server: Server, challenge: str):
+    """Padding of RSA, padding of CBC, no request at all, a request with a broken signature: one answer (no oracle)."""
+    device, registration = Device(), server.registration()
+    request = signing_request(device.key, "laptop", challenge)
+    sound = seal_envelope(request, registration, AES_128)
+    parsed = read_envelope(sound)
+    key_at, text_at = sound.index(parsed.recipients[0].encrypted_key), sound.index(parsed.ciphertext)
+
+    def flipped(at: int) -> bytes:
+        return sound[:at] + bytes((sound[at] ^ 1,)) + sound[at + 1 :]
+
+    spoilt = {
+        "rsa": flipped(key_at + 100),
+        "cbc padding": flipped(text_at + len(parsed.ciphertext) - 17),
+        "no request": seal_envelope(b"hello", registration, AES_128),
+        "signature": seal_envelope(request[:-1] + bytes((request[-1] ^ 1,)), registration, AES_128),
+        "nothing": seal_envelope(b"", registration, AES_128),
+    }
+    answers = {
+        name: (reply.status, reply.fail_info, reply.text)
+        for name, reply in ((name, server.ask(device.signed(envelope))) for name, envelope in spoilt.items())
+    }
+    assert len(set(answers.values())) == 1, answers
+    assert answers["rsa"][:2] == ("2", BAD_MESSAGE_CHECK)
+
+
+def test_weak_or_unfit_key_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    weak = Device(key=rsa.generate_private_key(public_exponent=65537, key_size=1024))  # noqa: S505 -- to be refused
+    assert server.enrol(weak, challenge).fail_info == BAD_ALG
+    assert issued(app_engine, alpha) == 0
+
+
+def test_request_for_an_elliptic_key_signed_by_another_is_refused(server: Server, challenge: str):
+    device = Device()
+    other = signing_request(ec.generate_private_key(ec.SECP256R1()), "laptop", challenge)
+    assert server.ask(device.message(other, server.registration())).fail_info == BAD_MESSAGE_CHECK
+
+
+@pytest.mark.parametrize("kind", [GET_CERT, GET_CRL])
+def test_operations_that_are_not_offered_are_refused(server: Server, kind: str):
+    reply = server.ask(Device().message(b"which", server.registration(), kind=kind))
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+
+
+def test_message_that_was_changed_is_refused(server: Server, challenge: str):
+    message = Device().enrol(server.registration(), challenge)
+    spoilt = message[:-1] + bytes((message[-1] ^ 1,))
+    assert server.ask(spoilt).fail_info == BAD_MESSAGE_CHECK
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "body", "status"),
+    [
+        ("GET", "", b"", 400),
+        ("GET", "operation=GetNextCACert", b"", 400),
+        ("GET", "operation=PKIOperation&message=%00", b"", 400),
+        ("GET", "operation=PKIOperation&message=AAAA", b"", 400),
+        ("POST", "operation=PKIOperation", b"", 400),
+        ("POST", "operation=GetCACert", b"", 400),
+        ("POST", "operation=PKIOperation", b"x" * 65_537, 413),
+        ("PUT", "operation=PKIOperation", b"", 405),
+    ],
+)
+def test_what_is_no_message_is_a_problem(server: Server, method: str, query: str, body: bytes, status: int):
+    reply = server.http.request(method, f"{server.path}?{query}", content=body)
+    assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
+
+
+@pytest.mark.parametrize("slug", ["nobody", "%00", "alpha%2F..", "Ä"])
+def test_address_of_nobody_is_not_there(http: httpx.Client, alpha: Certified, slug: str):
+    assert http.get(f"/scep/{slug}?operation=GetCACert").status_code in (404, 422)
+
+
+def test_suspended_tenant_enrols_nobody(server: Server, app_engine: Engine, alpha: Certified):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+        assert session.scalar(select(Tenant.status).where(Tenant.id == alpha.tenant_id)) == "suspended"
+    assert server.http.get(server.path, params={"operation": "GetCACert"}).status_code == 404

@@ -1,0 +1,86 @@
+"""Renewals, signed with the certificate that they renew."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from sqlalchemy import Engine
+
+from nac.certificates import service as certificates
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from pki.names import sans_of
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+from tests.scep.client import BAD_REQUEST, Device, rsa_key
+from tests.scep.conftest import Server, issued
+
+
+def test_renewal_takes_the_names_and_a_new_key(server: Server, challenge: str, app_engine: Engine, alpha: Certified):
+    device = Device("laptop")
+    first = server.obtain(device, challenge, sans=[x509.DNSName("laptop.corp.example")])
+    renewing = Device("laptop", key=device.key, identity=first)
+    key = rsa_key()
+    message = renewing.renew(server.registration(), key)
+    second = server.ask(message).certificate(renewing)
+    assert second.public_key() == key.public_key()
+    assert (second.subject, sans_of(second)) == (first.subject, sans_of(first))
+    # Sent again, it is the same renewal.
+    assert server.ask(message).certificate(renewing) == second
+    assert issued(app_engine, alpha) == 2
+
+
+def test_renewal_for_another_name_is_refused(server: Server, challenge: str):
+    device = Device("laptop")
+    renewing = Device("laptop", key=device.key, identity=server.obtain(device, challenge))
+    reply = server.ask(renewing.renew(server.registration(), rsa_key(), "director"))
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+
+
+def _revoke(session, tenant_id, serial: str) -> None:
+    certificates.revoke(session, actor=ACTOR, tenant_id=tenant_id, serial=serial, now=utc_now())
+
+
+def _suspend(session, tenant_id, serial: str) -> None:
+    certificates.suspend(session, actor=ACTOR, tenant_id=tenant_id, serial=serial, now=utc_now())
+
+
+def _expire(session, tenant_id, serial: str) -> None:
+    row = certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial)
+    row.not_after = utc_now() - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("end", [_revoke, _suspend, _expire])
+def test_certificate_that_is_no_longer_good_renews_nothing(
+    server: Server, challenge: str, app_engine: Engine, alpha: Certified, end: Callable[..., None]
+):
+    device = Device("laptop")
+    first = server.obtain(device, challenge)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        end(session, alpha.tenant_id, f"{first.serial_number:x}")
+    renewing = Device("laptop", key=device.key, identity=first)
+    reply = server.ask(renewing.renew(server.registration(), rsa_key()))
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+    assert issued(app_engine, alpha) == 1
+
+
+def test_certificate_of_another_tenant_renews_nothing(
+    server: Server, other_server: Server, challenge: str, app_engine: Engine, bravo: Certified
+):
+    device = Device("laptop")
+    renewing = Device("laptop", key=device.key, identity=server.obtain(device, challenge))
+    reply = other_server.ask(renewing.renew(other_server.registration(), rsa_key()))
+    assert (reply.fail_info, issued(app_engine, bravo)) == (BAD_REQUEST, 0)
+
+
+def test_self_made_certificate_with_a_real_ones_serial_and_names_renews_nothing(server: Server, challenge: str):
+    first = server.obtain(Device("laptop"), challenge)
+    key = rsa_key()
+    builder = x509.CertificateBuilder(first.issuer, first.subject, key.public_key(), first.serial_number)
+    builder = builder.not_valid_before(first.not_valid_before_utc).not_valid_after(first.not_valid_after_utc)
+
+    forged = builder.sign(key, hashes.SHA256())
+    reply = server.ask(Device("laptop", key=key, identity=forged).renew(server.registration(), rsa_key()))
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)

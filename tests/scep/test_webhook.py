@@ -1,0 +1,312 @@
+"""Challenges that a tenant's own server judges."""
+
+import base64
+import hashlib
+import hmac
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from fastapi import FastAPI
+from sqlalchemy import Engine, select
+
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.identities.reach import USUAL
+from nac.models import AuditEntry, ScepWebhook
+from nac.scep import webhook, webhooks
+from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
+from nac.scep.settings import WebhookRefused, WebhookSettings, check, why_not
+from pki.names import common_name_of, sans_of
+from tests.factories.certificates import SEALER, Certified
+from tests.factories.tenancy import ACTOR
+from tests.scep.client import BAD_REQUEST, Device, Reply, signing_request
+from tests.scep.conftest import Server, issued
+from tests.scep.hook import Hook, saying
+
+CHALLENGE = "an Intune challenge: opaque, long, not ours"
+
+
+@dataclass
+class Setting:
+    app_engine: Engine
+    certified: Certified
+    port: int
+    hook: Hook
+
+    def save(self, **changes: Any) -> str:
+        fields: dict[str, Any] = {
+            "url": f"https://localhost:{self.port}/scep?tenant=alpha",
+            "networks": ("127.0.0.0/8", "::1/128"),
+            "ca_certificate": self.hook.ca_certificate,
+        }
+        with session_scope(TenantScope(self.certified.tenant_id), engine=self.app_engine) as session:
+            return webhooks.set_webhook(
+                session,
+                actor=ACTOR,
+                tenant_id=self.certified.tenant_id,
+                settings=WebhookSettings(**fields | changes),
+                sealer=SEALER,
+                now=utc_now(),
+            )
+
+
+@pytest.fixture
+def hook(tmp_path: Path) -> Hook:
+    return Hook(tmp_path)
+
+
+@pytest.fixture
+def setting(hook: Hook, app_engine: Engine, alpha: Certified) -> Iterator[Setting]:
+    with hook.listening() as port:
+        yield Setting(app_engine, alpha, port, hook)
+
+
+def ask(server: Server, device: Device | None = None, challenge: str = CHALLENGE, **changes: Any) -> Reply:
+    return server.enrol(device or Device("laptop"), challenge, **changes)
+
+
+def test_allowed_device_gets_a_certificate_and_the_webhook_is_told(setting: Setting, hook: Hook, server: Server):
+    secret = setting.save(profile="eap-client-user")
+    hook.say = saying(decision="allow", common_name="laptop", sans=["upn:ann@corp.example"], more="is ignored")
+    device = Device("laptop")
+    request = signing_request(device.key, "laptop", CHALLENGE)
+    reply = server.ask(device.message(request, server.registration()))
+    certificate = reply.certificate(device)
+    assert common_name_of(certificate.subject) == "laptop"
+    assert [str(item) for item in sans_of(certificate)] == ["upn:ann@corp.example"]
+    assert hook.told.wait(10)
+    asked, told = hook.asked
+    assert asked == {
+        "version": 1,
+        "event": "validate",
+        "tenant": "alpha",
+        "transaction_id": device.transaction_id,
+        "certificate_request": base64.b64encode(request).decode(),
+        "caller": {"product": "Admit", "protocol": "scep", "address": ""},
+        "challenge": CHALLENGE,
+        "common_name": "laptop",
+        "sans": [],
+    }
+    assert {name: told[name] for name in asked if name in told and name != "event"}.items() <= asked.items()
+    assert (told["event"], told["serial_number"]) == ("issued", f"{certificate.serial_number:x}")
+    assert told["thumbprint_sha256"] == certificate.fingerprint(hashes.SHA256()).hex()
+    assert told["thumbprint_sha1"] == certificate.fingerprint(hashes.SHA1()).hex()  # noqa: S303
+    assert told["not_after"].endswith("Z")
+    assert "challenge" not in told
+    for body, headers in hook.raw:
+        stamp, signature = headers["Admit-Signature"].removeprefix("t=").split(",v1=")
+        expected = hmac.new(secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+        assert signature == expected
+        assert abs(utc_now().timestamp() - int(stamp)) < 60
+
+
+def test_denied_device_gets_nothing_but_the_reason(
+    setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
+):
+    setting.save()
+    hook.say = saying(decision="deny", reason="The device is not compliant.")
+    reply = ask(server)
+    assert (reply.status, reply.fail_info, reply.text) == ("2", BAD_REQUEST, "The device is not compliant.")
+    assert issued(app_engine, alpha) == 0
+
+
+def test_allowed_names_are_the_only_ones(
+    setting: Setting, hook: Hook, server: Server, app_engine: Engine, alpha: Certified
+):
+    setting.save()
+    hook.say = saying(decision="allow", common_name="laptop", sans=["dns:laptop.corp.example"])
+    assert ask(server, Device("director")).fail_info == BAD_REQUEST
+    # It is told that what it allowed did not come to anything.
+    assert (hook.asked[-1]["event"], hook.asked[-1]["code"]) == ("failed", "name-refused")
+    assert ask(server, sans=[x509.DNSName("other.corp.example")]).fail_info == BAD_REQUEST
+    assert issued(app_engine, alpha) == 0
+
+
+def test_retransmission_asks_nobody_again(setting: Setting, hook: Hook, server: Server):
+    setting.save()
+    hook.say = saying(decision="allow", common_name="laptop")
+    device = Device("laptop")
+    first = ask(server, device).certificate(device)
+    assert hook.told.wait(10)
+    hook.say = saying(decision="deny")
+    assert ask(server, device).certificate(device) == first
+    assert len(hook.asked) == 2
+
+
+def _redirect(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    return 307, {"Location": "https://localhost/elsewhere"}, b""
+
+
+def _endless(asked: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    return 200, {}, b'{"decision":"allow","common_name":"laptop","x":"' + b"x" * 100_000 + b'"}'
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        saying(500, decision="allow", common_name="laptop"),
+        saying(201, decision="allow", common_name="laptop"),
+        saying(decision="perhaps", common_name="laptop"),
+        saying(common_name="laptop"),
+        saying(decision="allow"),
+        saying(decision="allow", sans=["laptop"]),
+        saying(decision="allow", common_name=7),
+        lambda asked: (200, {}, b"no json"),
+        lambda asked: (200, {}, b""),
+        lambda asked: (200, {}, b"[" * 50_000),
+        _redirect,
+        _endless,
+    ],
+)
+def test_answer_outside_the_contract_allows_nobody(
+    setting: Setting,
+    hook: Hook,
+    server: Server,
+    app_engine: Engine,
+    alpha: Certified,
+    say: Callable[[dict[str, Any]], tuple[int, dict[str, str], bytes]],
+):
+    setting.save()
+    hook.say = say
+    reply = ask(server)
+    assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+    assert "try again later" in reply.text
+    assert issued(app_engine, alpha) == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"networks": ("10.0.0.0/8",)},
+        # Another authority than its own.
+        {"ca_certificate": ""},
+        # A name that its certificate is not for.
+        {"url": "https://127.0.0.1:{port}/"},
+        {"url": "https://nowhere.invalid/"},
+        {"url": "https://localhost:1/"},
+    ],
+)
+def test_server_that_may_not_be_asked_is_not_told_the_challenge(
+    setting: Setting, hook: Hook, server: Server, changes: dict[str, Any]
+):
+    if "url" in changes:
+        changes = changes | {"url": changes["url"].format(port=setting.port)}
+    setting.save(**changes)
+    hook.say = saying(decision="allow", common_name="laptop")
+    assert "try again later" in ask(server).text
+    assert hook.asked == []
+
+
+def test_slow_server_is_waited_for_by_few(
+    setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webhook, "_places", webhook._Places(1))
+    setting.save()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slowly(members: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+        asked.set()
+        assert go_on.wait(4)
+        return saying(decision="allow", common_name="laptop")(members)
+
+    hook.say = slowly
+    first, second = Device("laptop"), Device("laptop")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask, server, first)
+        assert asked.wait(10)
+        assert "try again later" in ask(server, second).text
+        go_on.set()
+        assert waiting.result().certificate(first)
+    assert ask(server, second).certificate(second)
+
+
+def test_without_a_challenge_nobody_is_asked(setting: Setting, hook: Hook, server: Server):
+    setting.save()
+    hook.say = saying(decision="allow", common_name="laptop")
+    assert ask(server, challenge="").fail_info == BAD_REQUEST
+    assert hook.asked == []
+
+
+def test_one_time_challenges_go_on_and_are_never_sent_out(setting: Setting, hook: Hook, server: Server, challenge: str):
+    setting.save()
+    device = Device()
+    assert server.obtain(device, challenge).public_key() == device.key.public_key()
+    assert ask(server, challenge=challenge).fail_info == BAD_REQUEST
+    assert hook.asked == []
+
+
+def test_removed_webhook_is_not_asked(setting: Setting, hook: Hook, server: Server, app_engine: Engine):
+    setting.save()
+    tenant_id = setting.certified.tenant_id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        webhooks.remove_webhook(session, actor=ACTOR, tenant_id=tenant_id)
+    assert ask(server).fail_info == BAD_REQUEST
+    assert hook.asked == []
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session, pytest.raises(ScepWebhookNotFound):
+        webhooks.remove_webhook(session, actor=ACTOR, tenant_id=tenant_id)
+
+
+def test_secret_is_sealed_new_each_time_and_not_in_the_audit_log(setting: Setting, app_engine: Engine):
+    first, second = setting.save(), setting.save(timeout_seconds=2.0)
+    assert first != second
+    with session_scope(TenantScope(setting.certified.tenant_id), engine=app_engine) as session:
+        [row] = session.scalars(select(ScepWebhook))
+        query = select(AuditEntry).where(AuditEntry.action == "scep-webhook.set").order_by(AuditEntry.id)
+        entries = session.scalars(query).all()
+    assert second.encode() not in row.secret_sealed
+    assert [entry.after["timeout_seconds"] for entry in entries] == [5.0, 2.0]
+    assert not any(first in str(entry.after) or second in str(entry.after) for entry in entries)
+
+
+def test_every_mistake_in_the_settings_is_named(setting: Setting):
+    wrong = {
+        "url": "http://user@localhost/",
+        "profile": "root",
+        "timeout_seconds": 60.0,
+        "networks": ("10.0.0.1/8", "here"),
+        "ca_certificate": "none",
+    }
+    with pytest.raises(WebhookRefused) as refused:
+        check(WebhookSettings(**wrong))
+    assert [place for place, _ in refused.value.mistakes] == [
+        *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate"),
+    ]
+    with pytest.raises(InvalidScepWebhook):
+        setting.save(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("networks", "address", "permitted"),
+    [
+        ((), "93.184.216.34", True),
+        ((), "10.1.2.3", True),
+        ((), "127.0.0.1", False),
+        ((), "169.254.169.254", False),
+        ((), "::ffff:127.0.0.1", False),
+        ((), "::1", False),
+        (("10.1.0.0/16",), "10.1.2.3", True),
+        (("10.1.0.0/16",), "::ffff:10.1.2.3", True),
+        (("10.1.0.0/16",), "10.2.0.1", False),
+        (("10.1.0.0/16",), "93.184.216.34", False),
+        # A tenant does not widen what the platform allows.
+        (("127.0.0.0/8",), "127.0.0.1", False),
+    ],
+)
+def test_platform_and_tenant_both_must_permit_an_address(networks: tuple[str, ...], address: str, permitted: bool):
+    settings = WebhookSettings(url="https://hook.example", networks=networks)
+    assert (why_not(settings, address, USUAL) == "") == permitted
+
+
+def test_webhook_on_the_platforms_own_machine_is_not_asked(setting: Setting, hook: Hook, server: Server, app: FastAPI):
+    app.state.settings = replace(app.state.settings, source_reach=USUAL)
+    setting.save()
+    hook.say = saying(decision="allow", common_name="laptop")
+    assert "try again later" in ask(server).text
+    assert hook.asked == []
