@@ -19,13 +19,12 @@ from nac.models import Certificate
 from nac.scep import repository
 from pki.cms import certificates_only
 from pki.keys import generate_key, key_pem, load_key
-from pki.profiles import PROFILES
 from pki.scep import Responder
 
 PROFILE = "scep-ra"
 _COMMON_NAME = "SCEP registration authority"
 _ACTOR = "scep"
-# Devices fetch it anew whenever they enrol; some remember it for days.
+# Devices fetch it anew whenever they enrol; some remember it for days. Of a short life it is the last third.
 _RENEWED_BEFORE = timedelta(days=30)
 
 
@@ -46,13 +45,14 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
         return False
     newest = rows[0]
     # One that ends with its issuer is not made longer by making it again.
-    lasts = newest.not_after - now > _RENEWED_BEFORE or newest.not_after >= issuing.not_after
+    before = min(_RENEWED_BEFORE, (newest.not_after - newest.not_before) / 3)
+    lasts = newest.not_after - now > before or newest.not_after >= issuing.not_after
     return newest.authority_id == issuing.id and lasts
 
 
 def _make(session: Session, tenant_id: TenantId, signing: Signing, now: datetime) -> Certificate:
     reservation = reserve(session, tenant_id=tenant_id, profile=PROFILE, common_name=_COMMON_NAME, now=now)
-    key = generate_key(PROFILES[PROFILE].key)
+    key = generate_key(reservation.rules.key)
     row = sign(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
     session.flush()

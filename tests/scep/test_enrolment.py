@@ -19,6 +19,7 @@ from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.scep.client import (
     BAD_CERT_ID,
+    BAD_MESSAGE_CHECK,
     BAD_REQUEST,
     CERT_POLL,
     Device,
@@ -59,19 +60,45 @@ def test_registration_authority_is_made_once_and_audited(server: Server, app_eng
     assert len(rows) == 1
 
 
+def age_registration(app_engine: Engine, certified: Certified, *, days_left: int, days_old: int) -> None:
+    with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
+        ends, began = utc_now() + timedelta(days=days_left), utc_now() - timedelta(days=days_old)
+        query = update(Certificate).where(Certificate.profile == "scep-ra")
+        session.execute(query.values(not_after=ends, not_before=began))
+
+
+@pytest.mark.parametrize(("days_left", "days_old"), [(29, 700), (4, 10)])
 def test_registration_authority_is_renewed_in_time_and_the_old_one_still_answers(
-    server: Server, app_engine: Engine, alpha: Certified, challenge: str
+    server: Server, app_engine: Engine, alpha: Certified, challenge: str, days_left: int, days_old: int
 ):
     old = server.registration()
-    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        query = update(Certificate).where(Certificate.profile == "scep-ra")
-        session.execute(query.values(not_after=utc_now() + timedelta(days=29), not_before=utc_now() - timedelta(1)))
+    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
     new = server.registration()
     assert new != old
     assert server.registration() == new
     device = Device()
     reply = server.ask(device.enrol(old, challenge))
     assert (reply.status, reply.signer) == ("0", old)
+
+
+@pytest.mark.parametrize(("days_left", "days_old"), [(31, 700), (6, 9)])
+def test_registration_authority_is_not_renewed_before_its_time(
+    server: Server, app_engine: Engine, alpha: Certified, days_left: int, days_old: int
+):
+    first = server.registration()
+    age_registration(app_engine, alpha, days_left=days_left, days_old=days_old)
+    assert server.registration() == first
+
+
+def test_revoked_registration_authority_answers_nobody(
+    server: Server, app_engine: Engine, alpha: Certified, challenge: str
+):
+    old = server.registration()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        serial = f"{old.serial_number:x}"
+        certificates.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=utc_now())
+    assert server.registration() != old
+    assert server.ask(Device().enrol(old, challenge)).fail_info == BAD_MESSAGE_CHECK
 
 
 def test_message_may_come_by_get_and_at_the_address_of_old_clients(server: Server, challenge: str):
