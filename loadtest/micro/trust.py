@@ -1,6 +1,7 @@
 """What it costs to know whose key signed a certificate: `python -m loadtest.micro.trust`.
 
-Prints microseconds of CPU for the first sight of a certificate and for every other one, replica included, without radiusd.
+Prints microseconds of CPU for the first sight of a certificate and for every other one: with the replica, without
+radiusd.
 """
 
 import tempfile
