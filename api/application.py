@@ -1,7 +1,7 @@
 """What the applications of this package have in common: database, Redis, errors, probes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 
 from fastapi import APIRouter, FastAPI
 
@@ -19,7 +19,11 @@ def make_application(settings: Settings, *routers: APIRouter, title: str, name: 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         use_engine(engine)
-        yield
+        with ExitStack() as stack:
+            for start, stop in app.state.beside:
+                start()
+                stack.callback(stop)
+            yield
         use_engine(None)
         engine.dispose()
         client.close()
@@ -30,6 +34,9 @@ def make_application(settings: Settings, *routers: APIRouter, title: str, name: 
     app.state.settings = settings
     app.state.engine = engine
     app.state.redis = client
+    # What runs beside the requests: how each is started and stopped.
+    beside: list[tuple[Callable[[], None], Callable[[], None]]] = []
+    app.state.beside = beside
     install_error_handlers(app)
     for router in (health.router, *routers):
         app.include_router(router)

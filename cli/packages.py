@@ -29,6 +29,7 @@ NEEDED = (
     Package("hostapd", "a switch port with 802.1X, for tests", unit="hostapd.service"),
     Package("wpasupplicant", "the device at that port, for tests", unit="wpa_supplicant.service"),
     Package("iproute2", "the cable between them, for tests"),
+    Package("openssl", "asks for the status of certificates, for demo and tests"),
     Package("postgresql-15", "the database; a private cluster, never the system's"),
     Package("redis-server", "broker of the worker's jobs", unit="redis-server.service"),
     Package("libjemalloc2", "the memory allocator that radiusd is run with"),
@@ -39,6 +40,8 @@ NEEDED_BY_TESTS = (
     *NEEDED,
     Package("slapd", "a directory server, for tests of identity sources", unit="slapd.service"),
     Package("ldap-utils", "fills it"),
+    Package("gnutls-bin", "asks for the status of certificates, for tests"),
+    Package("softhsm2", "a PKCS#11 token in software, for tests of key stores"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

@@ -69,7 +69,10 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         ),
         Program(
             "public",
-            (*python, "uvicorn", "api.public.main:create_app", *served, f"--port={settings.public_port}"),
+            (
+                *(*python, "uvicorn", "api.public.main:create_app", *served, f"--port={settings.public_port}"),
+                f"--forwarded-allow-ips={settings.trusted_proxies}",
+            ),
             CHECKOUT,
             layout.account,
             priority=40,

@@ -44,6 +44,16 @@ class Settings:
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
     public_url: str
+    # Of one address to `public_port`; 0 for no limit.
+    public_requests_per_second: int
+    # Addresses and networks, comma-separated, whose X-Forwarded-For is believed.
+    trusted_proxies: str
+    # Where keys of new authorities are made, unless their tenant says otherwise.
+    authority_key_store: Literal["sealed", "pkcs11"]
+    # All three, or none where no authority's key is in a token.
+    pkcs11_module: Path | None
+    pkcs11_token: str
+    pkcs11_pin_file: Path | None
     # Whether `up` shows the demo.
     demo: bool
 
@@ -139,6 +149,20 @@ class _Reader:
             return default
         return Path(value)
 
+    def networks(self, name: str, default: str) -> str:
+        """Addresses and networks, as they are written."""
+        value = self._raw(name)
+        if value is None:
+            return default
+        try:
+            return ",".join(str(ipaddress.ip_network(part.strip())) for part in value.split(","))
+        except ValueError:
+            self._refuse(name, f"is {value!r} but must be addresses or networks (10.0.0.0/8), comma-separated")
+            return default
+
+    def file(self, name: str) -> Path | None:
+        return None if self._raw(name) is None else self.folder(name, Path("/nonexistent"))
+
     def address(self, name: str, default: str) -> str:
         value = self._raw(name)
         if value is None:
@@ -194,12 +218,28 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         api_port=api_port,
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
+        # A whole site may be behind one address, and its devices come back at once after a power cut.
+        public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
+        trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
+        authority_key_store=cast(
+            Literal["sealed", "pkcs11"],
+            reader.text("AUTHORITY_KEY_STORE", "sealed", "sealed|pkcs11", "'sealed' or 'pkcs11'"),
+        ),
+        pkcs11_module=reader.file("PKCS11_MODULE"),
+        pkcs11_token=reader.text("PKCS11_TOKEN", "", r"[ -~]{1,32}", "the label of a token, 1 to 32 characters"),
+        pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     if settings.verifier_port > 65535:
         reader.mistakes.append(
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
+        )
+    token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
+    if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
+        reader.mistakes.append(
+            f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE go together,"
+            f" and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' needs them"
         )
     if reader.mistakes:
         raise SettingsError(reader.mistakes)

@@ -43,6 +43,14 @@ class BundleNotAllowed(PkiError):
     """A PKCS#12 file cannot be made from these parts."""
 
 
+class TokenRefused(PkiError):
+    """A PKCS#11 token, its module or its PIN cannot be used as it is configured."""
+
+
+class TokenUnavailable(PkiError):
+    """A PKCS#11 token is away or out of order; it may come back."""
+
+
 class DerDamaged(PkiError):
     """These bytes are not the DER they should be."""
 

@@ -128,6 +128,28 @@ def _add_locations(
     return builder.add_extension(x509.AuthorityInformationAccess(descriptions), critical=False)
 
 
+def locations_of(certificate: x509.Certificate) -> Locations | None:
+    """What a certificate tells of its issuer's locations, "" where one is missing; None where it tells nothing."""
+    found: dict[str, str] = {}
+    for extension in certificate.extensions:
+        match extension.value:
+            case x509.AuthorityInformationAccess() as access:
+                found |= {item.access_method.dotted_string: _uri([item.access_location]) for item in access}
+            case x509.CRLDistributionPoints() as points:
+                found["crl"] = _uri(name for point in points for name in point.full_name or ())
+            case _:
+                continue
+    if not found:
+        return None
+    methods = AuthorityInformationAccessOID.CA_ISSUERS, AuthorityInformationAccessOID.OCSP
+    issuer, ocsp = (found.get(method.dotted_string, "") for method in methods)
+    return Locations(certificate=issuer, ocsp=ocsp, crl=found.get("crl", ""))
+
+
+def _uri(names: Iterable[x509.GeneralName]) -> str:
+    return next((name.value for name in names if isinstance(name, x509.UniformResourceIdentifier)), "")
+
+
 def issue_root(
     profile: Profile, *, key: PrivateKey, subject: x509.Name, now: datetime, serial: int
 ) -> x509.Certificate:

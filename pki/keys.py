@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -28,6 +29,7 @@ KEY_KINDS = (*_CURVES, *_RSA_BITS)
 _RSA_LEAST_BITS = 2048
 # Larger ones cost the server milliseconds for each handshake: a client could choose how much work it makes.
 _RSA_MOST_BITS = 4096
+_KEY_FILE_BYTES_MOST = 32 * 1024
 _CURVES_ACCEPTED = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 
 
@@ -67,6 +69,21 @@ def key_pem(key: PrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
+def encrypted_key_pem(key: PrivateKey, passphrase: str) -> bytes:
+    """PKCS#8 under a passphrase (RFC 8018 PBES2)."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase.encode()))
+
+
+def load_encrypted_key(data: bytes, passphrase: str) -> PrivateKey:
+    if len(data) > _KEY_FILE_BYTES_MOST:
+        raise KeyNotAllowed(f"The file has {len(data)} bytes; a key has at most {_KEY_FILE_BYTES_MOST}.")
+    try:
+        key = load_pem_private_key(data, passphrase.encode())
+    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
+        raise KeyNotAllowed("The passphrase is wrong, or the file is no encrypted PKCS#8 key in PEM.") from exc
+    return _require_kind(key)
+
+
 def load_key(data: bytes) -> PrivateKey:
     """An unencrypted private key from DER or PEM."""
     try:
@@ -75,6 +92,10 @@ def load_key(data: bytes) -> PrivateKey:
         )
     except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
         raise KeyNotAllowed("The private key is not readable as unencrypted PKCS#8 in DER or PEM.") from exc
+    return _require_kind(key)
+
+
+def _require_kind(key: PrivateKeyTypes) -> PrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise KeyNotAllowed("The private key must be ECDSA or RSA.")
     require_acceptable(key.public_key())

@@ -220,6 +220,8 @@ class OcspSigner:
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
+    # No answer may be relied on beyond it.
+    certificate_ends: datetime = field(init=False)
     # What stands in every answer of this signer.
     _responder_id: bytes = field(init=False, repr=False)
     _certificates: bytes = field(init=False, repr=False)
@@ -227,6 +229,7 @@ class OcspSigner:
     def __post_init__(self) -> None:
         if not same_public_key(self.certificate.public_key(), self.key.public_key()):
             raise ValueError("the key does not belong to the signer's certificate")
+        object.__setattr__(self, "certificate_ends", self.certificate.not_valid_after_utc)
         # byKey (RFC 6960 4.2.2.3): a SHA-1 that identifies, and protects nothing.
         digest = hashlib.sha1(key_bits(self.key.public_key()), usedforsecurity=False).digest()
         object.__setattr__(self, "_responder_id", der.explicit(2, der.encode(der.OCTET_STRING, digest)))

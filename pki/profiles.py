@@ -1,15 +1,18 @@
 """Certificate profiles: a written form (JSON-like) is checked as a whole and becomes a `Profile`, which issuing obeys.
 
-Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names`, `required_names` and `ocsp_no_check`
-may be left out:
+Written form of one profile; `backdate_minutes`, `path_length`, `allowed_names`, `required_names`, `ocsp_no_check` and
+what limits a tenant's own choice (`validity_days_most`, `keys`) may be left out:
 
     {"authority": false, "key": "ecdsa-p256", "validity_days": 365, "backdate_minutes": 60,
      "key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"],
-     "allowed_names": ["dns", "uri"], "required_names": []}
+     "allowed_names": ["dns", "uri"], "required_names": [],
+     "validity_days_most": 1826, "keys": ["ecdsa-p256", "rsa-2048"]}
+
+A tenant's choice is written as {"validity_days": 90, "key": "rsa-2048"}, either or both, and goes through `adjust`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -53,6 +56,9 @@ class Profile:
     required_names: frozenset[SanKind]
     # Nobody asks for the status of a certificate that signs statuses (RFC 6960 4.2.2.2.1).
     ocsp_no_check: bool
+    # What a tenant may choose.
+    validity_most: timedelta
+    keys: frozenset[KeyKind]
 
 
 class _Reader:
@@ -122,22 +128,39 @@ def parse_profiles(written: Mapping[str, Mapping[str, Any]]) -> dict[str, Profil
 
 def _parse(name: str, written: Mapping[str, Any], mistakes: list[str]) -> Profile:
     reader = _Reader(name, written, mistakes)
+    key = cast(KeyKind, reader.choice("key", KEY_KINDS, default="ecdsa-p256"))
+    days = reader.required_number("validity_days", 1, _DAYS_MOST)
     profile = Profile(
         name=name,
         authority=reader.flag("authority"),
         path_length=reader.optional_number("path_length", 0, 5),
-        key=cast(KeyKind, reader.choice("key", KEY_KINDS, default="ecdsa-p256")),
-        validity=timedelta(days=reader.required_number("validity_days", 1, _DAYS_MOST)),
+        key=key,
+        validity=timedelta(days=days),
         backdate=timedelta(minutes=reader.number("backdate_minutes", 0, _BACKDATE_MINUTES_MOST, default=60)),
         key_usage=frozenset(reader.choices("key_usage", KEY_USAGES)),
         extended_key_usage=reader.choices("extended_key_usage", tuple(EXTENDED_KEY_USAGES)),
         allowed_names=cast(frozenset[SanKind], frozenset(reader.choices("allowed_names", SAN_KINDS))),
         required_names=cast(frozenset[SanKind], frozenset(reader.choices("required_names", SAN_KINDS))),
         ocsp_no_check=reader.flag("ocsp_no_check"),
+        validity_most=timedelta(days=reader.number("validity_days_most", 1, _DAYS_MOST, default=days)),
+        keys=cast(frozenset[KeyKind], frozenset(reader.choices("keys", KEY_KINDS))) | {key},
     )
     _check_together(profile, reader)
     reader.finish()
     return profile
+
+
+def adjust(profile: Profile, written: Mapping[str, Any]) -> Profile:
+    """The profile with a tenant's own choice. Raises ProfileErrors with every mistake."""
+    mistakes: list[str] = []
+    reader = _Reader(profile.name, written, mistakes)
+    days = reader.number("validity_days", 1, profile.validity_most.days, default=profile.validity.days)
+    kinds = tuple(kind for kind in KEY_KINDS if kind in profile.keys)
+    key = cast(KeyKind, reader.choice("key", kinds, default=profile.key))
+    reader.finish()
+    if mistakes:
+        raise ProfileErrors(mistakes)
+    return replace(profile, validity=timedelta(days=days), key=key)
 
 
 def _check_together(profile: Profile, reader: _Reader) -> None:
@@ -152,6 +175,8 @@ def _check_together(profile: Profile, reader: _Reader) -> None:
         reader.refuse("extended_key_usage", "without one the certificate would be good for everything")
     if profile.ocsp_no_check and profile.extended_key_usage != ("ocsp-signing",):
         reader.refuse("ocsp_no_check", "is for signers of OCSP answers alone (RFC 6960 4.2.2.2.1)")
+    if profile.validity > profile.validity_most:
+        reader.refuse("validity_days_most", f"must be at least the {profile.validity.days} days of validity_days")
     if not profile.key_usage:
         reader.refuse("key_usage", "at least one is needed")
     if missing := profile.required_names - profile.allowed_names:
@@ -160,12 +185,15 @@ def _check_together(profile: Profile, reader: _Reader) -> None:
 
 # Windows, Android and Apple ask of a RADIUS server's certificate: serverAuth, a DNS name as alternative name, (Apple)
 # a life of at most 825 days.
+_ANY_KEY = list(KEY_KINDS)
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     "root": {
         "authority": True,
         "key": "ecdsa-p256",
         "validity_days": 7305,
         "key_usage": ["key-cert-sign", "crl-sign"],
+        "validity_days_most": 10957,
+        "keys": _ANY_KEY,
     },
     "issuing": {
         "authority": True,
@@ -173,6 +201,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "key": "ecdsa-p256",
         "validity_days": 3652,
         "key_usage": ["digital-signature", "key-cert-sign", "crl-sign"],
+        "validity_days_most": 5478,
+        "keys": _ANY_KEY,
     },
     "eap-server": {
         "key": "ecdsa-p256",
@@ -181,6 +211,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "extended_key_usage": ["server-auth"],
         "allowed_names": ["dns"],
         "required_names": ["dns"],
+        "validity_days_most": 824,
+        "keys": _ANY_KEY,
     },
     "eap-client-user": {
         "key": "ecdsa-p256",
@@ -188,6 +220,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "key_usage": ["digital-signature"],
         "extended_key_usage": ["client-auth"],
         "allowed_names": ["email", "upn", "uri"],
+        "validity_days_most": 1826,
+        "keys": _ANY_KEY,
     },
     "eap-client-device": {
         "key": "ecdsa-p256",
@@ -195,6 +229,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "key_usage": ["digital-signature"],
         "extended_key_usage": ["client-auth"],
         "allowed_names": ["dns", "uri"],
+        "validity_days_most": 1826,
+        "keys": _ANY_KEY,
     },
     # RFC 6614 2.3: the client finds the server's name among the alternative ones.
     "radsec-server": {
@@ -204,6 +240,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "extended_key_usage": ["server-auth"],
         "allowed_names": ["dns"],
         "required_names": ["dns"],
+        "validity_days_most": 824,
+        "keys": _ANY_KEY,
     },
     "radsec-nas": {
         "key": "ecdsa-p256",
@@ -211,6 +249,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "key_usage": ["digital-signature"],
         "extended_key_usage": ["client-auth"],
         "allowed_names": ["dns", "uri"],
+        "validity_days_most": 1826,
+        "keys": _ANY_KEY,
     },
     # It cannot be revoked, so it is short-lived.
     "ocsp-signer": {
@@ -219,6 +259,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "key_usage": ["digital-signature"],
         "extended_key_usage": ["ocsp-signing"],
         "ocsp_no_check": True,
+        "validity_days_most": 90,
+        "keys": _ANY_KEY,
     },
     # RFC 8894 3.1: clients encrypt their requests for this key, which RSA alone can do.
     "scep-ra": {
@@ -226,6 +268,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "validity_days": 820,
         "key_usage": ["digital-signature", "key-encipherment"],
         "extended_key_usage": ["registration-authority"],
+        "validity_days_most": 1826,
+        "keys": ["rsa-2048", "rsa-3072"],
     },
 }
 PROFILES = parse_profiles(BUILT_IN)

@@ -61,6 +61,9 @@ def test_every_mistake_is_reported_at_once():
         ("REDIS_URL", "unix:///run/redis.sock", "tcp://x"),
         ("JOURNAL_MAX_BYTES", "1048576", "1048575"),
         ("CELL_MEMORY_BYTES", "0", "-1"),
+        ("PUBLIC_REQUESTS_PER_SECOND", "0", "-1"),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, 2001:db8::1", "10.0.0.1/8"),
+        ("TRUSTED_PROXIES", "127.0.0.1", "localhost"),
     ],
 )
 def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: str, bad: str):
@@ -73,3 +76,17 @@ def test_slots_that_do_not_fit_above_the_first_port_are_refused():
     load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65470"})
     with pytest.raises(SettingsError, match="ports up to 65537"):
         load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_CELL_FIRST_PORT": "65472"})
+
+
+def test_place_of_authorities_keys_needs_all_of_its_settings():
+    token = {
+        "ADMIT_PKCS11_MODULE": "/usr/lib/softhsm/libsofthsm2.so",
+        "ADMIT_PKCS11_TOKEN": "admit",
+        "ADMIT_PKCS11_PIN_FILE": "/etc/admit/pin",
+    }
+    whole = token | {"ADMIT_VAR_DIR": "/x", "ADMIT_AUTHORITY_KEY_STORE": "pkcs11"}
+    assert load_settings(whole).pkcs11_module == Path("/usr/lib/softhsm/libsofthsm2.so")
+    assert load_settings({"ADMIT_VAR_DIR": "/x"}).pkcs11_module is None
+    for missing in token:
+        with pytest.raises(SettingsError, match="go together"):
+            load_settings({name: value for name, value in whole.items() if name != missing})

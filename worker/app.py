@@ -23,11 +23,14 @@ JOBS = (
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
+    "worker.jobs.succession",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
 AT_START = (
     "worker.heartbeat",
+    "certificates.renew",
+    "certificates.warn",
     "endpoints.expire",
     "logs.ensure_partitions",
     "replica.prune_changes",
@@ -65,6 +68,8 @@ def make_app(settings: Settings) -> Celery:
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
             },
+            "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
+            "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
             "certificates.publish": {
                 "task": "certificates.publish",
                 "schedule": PUBLISH_INTERVAL_SECONDS,

@@ -3,11 +3,22 @@
 from fastapi import FastAPI
 
 from api.application import make_application
-from api.public import authorities
+from api.public import authorities, crl
+from api.public.limits import RateLimit
+from api.public.ocsp import OcspEndpoint
+from nac.certificates.responder import Responder
+from nac.certificates.signing import Signing
 from nac.settings import Settings, load_settings
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Settings come from the environment where none are given. Raises SettingsError."""
+    """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
-    return make_application(settings, authorities.router, title="Admit, public", name="admit-public", described=False)
+    app = make_application(
+        settings, authorities.router, crl.router, title="Admit, public", name="admit-public", described=False
+    )
+    responder = Responder(app.state.engine, Signing.from_settings(settings).sealer)
+    app.state.beside.append((responder.start, responder.stop))
+    app.mount("/ocsp", OcspEndpoint(responder))
+    app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
+    return app

@@ -1,6 +1,8 @@
 """`./admit ca`."""
 
+import os
 from pathlib import Path
+from typing import cast
 
 import click
 from cryptography import x509
@@ -12,9 +14,11 @@ from cli.commands import _ca_trust
 from cli.commands._ca_rows import authority_row, status_rows
 from cli.domain import Domain
 from cli.fail import Refused
+from cli.handout import read_password
 from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.certificates import external
+from nac.certificates import external, offline, profiles, rollover
 from nac.certificates import service as certificates
+from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import CertificateAuthority
 
@@ -37,6 +41,7 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
         "key_id": authority.key_id.hex(),
         "sha256": certificate.fingerprint(hashes.SHA256()).hex(":"),
         "signs_here": authority.key_sealed is not None,
+        "key_store": authority.key_store,
         "issuer": str(authority.issuer_id or ""),
         **status_rows(source),
     }
@@ -88,3 +93,103 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
         show_one(shown | {"pem": pem}, as_json=True)
     else:
         click.echo(pem, nl=False)
+
+
+@command.command("rollover")
+@tenant_option
+@click.option("--root", "of_root", is_flag=True, help="A new root as well.")
+@json_option
+def rollover_(tenant: str, of_root: bool, as_json: bool) -> None:
+    """Make a new issuing authority that signs from now on; the old one retires.
+
+    Devices with certificates of the old one are admitted as before. With --root, the cell shows a chain that ends at
+    the old root and at the new one: give devices the new root before the old one ends.
+    """
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=domain.signing, of_root=of_root)
+    with domain.change(tenant) as (session, _):
+        done = rollover.carry_out(session, plan, actor=domain.actor, signing=domain.signing, now=utc_now())
+        row = {
+            **_full_row(session, tenant_id, done.issuing),
+            "root": str(done.root.id),
+            "root_is_new": of_root,
+            "retired": [str(authority.id) for authority in done.retired],
+            "server_certificate": done.server.serial.hex() if done.server else "",
+        }
+    show_one(row, as_json=as_json)
+
+
+@command.command("key-store")
+@click.argument("store", type=click.Choice(["sealed", "pkcs11", "platform"]))
+@tenant_option
+@json_option
+def key_store(store: str, tenant: str, as_json: bool) -> None:
+    """Make keys of new authorities in STORE: sealed in the database, in a PKCS#11 token, or as the platform says.
+
+    Keys that exist stay where they are: ./admit ca rollover makes new ones.
+    """
+    chosen = cast(profiles.KeyStoreChoice, "" if store == "platform" else store)
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        profiles.set_key_store(session, actor=domain.actor, tenant_id=tenant_id, store=chosen)
+    show_one({"tenant": tenant, "key_store": store}, as_json=as_json)
+
+
+_passphrase_option = click.option(
+    "--passphrase-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="Its first line, of at least 16 characters, guards the key outside.",
+)
+
+
+@command.command("export-root-key")
+@tenant_option
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@_passphrase_option
+@click.option("--forget", is_flag=True, help="Keep no copy here: the root is offline from now on.")
+@json_option
+def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool, as_json: bool) -> None:
+    """Write the root's key into a file, under a passphrase."""
+    passphrase = read_password(passphrase_file)
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        root, pem = offline.export_root_key(
+            session, actor=domain.actor, tenant_id=tenant_id, passphrase=passphrase, signing=domain.signing
+        )
+        row = _full_row(session, tenant_id, root)
+    try:
+        with open(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as exc:
+        raise Refused(f"It cannot be written: {exc.strerror}.", place=str(out)) from exc
+    if forget:
+        # Not before the file is on disk.
+        with domain.tenant(tenant) as (session, tenant_id):
+            root = offline.forget_root_key(session, actor=domain.actor, tenant_id=tenant_id)
+            row = _full_row(session, tenant_id, root)
+    show_one({**row, "file": str(out)}, as_json=as_json)
+
+
+@command.command("import-root-key")
+@tenant_option
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_passphrase_option
+@json_option
+def import_root_key(tenant: str, file: Path, passphrase_file: Path, as_json: bool) -> None:
+    """Bring the root's key back from FILE, to sign an issuing authority with it."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        root = offline.import_root_key(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            pem=file.read_bytes(),
+            passphrase=read_password(passphrase_file),
+            signing=domain.signing,
+        )
+        row = _full_row(session, tenant_id, root)
+    show_one(row, as_json=as_json)

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 from cryptography import x509
@@ -14,18 +16,21 @@ from cli.fail import Refused
 from cli.handout import handing_out, read_password
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
 from cli.verbs import add_verb
-from nac.certificates import revoking
+from nac.certificates import expiry, renewal, revoking
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
+from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import Certificate
+from pki.issuing import locations_of
 from pki.names import San, parse_san, sans_of
 from pki.requests import SigningRequest, read_signing_request
 
-_PROFILES: dict[str, Literal["eap-client-device", "eap-client-user"]] = {
+_PROFILES: dict[str, ClientProfile] = {
     "device": "eap-client-device",
     "user": "eap-client-user",
+    "nas": "radsec-nas",
 }
 
 
@@ -50,11 +55,22 @@ def _full_row(certificate: Certificate) -> Row:
         "subject": certificate.subject,
         "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
         "revocation_reason": certificate.revocation_reason,
+        "present_from": certificate.present_from and certificate.present_from.isoformat(),
+        "authority": str(certificate.authority_id),
     }
     if certificate.certificate_der is not None:
         loaded = x509.load_der_x509_certificate(certificate.certificate_der)
         row["names"] = [str(item) for item in sans_of(loaded)]
+        row |= _locations(loaded)
     return row
+
+
+def _locations(certificate: x509.Certificate) -> dict[str, object]:
+    """What the certificate itself tells of where its status is found."""
+    told = locations_of(certificate)
+    if told is None:
+        return {}
+    return {"ocsp_url": told.ocsp, "crl_url": told.crl, "issuer_url": told.certificate}
 
 
 @command.command()
@@ -153,19 +169,81 @@ def _issue_server(
 @command.command("list")
 @tenant_option
 @click.option("--status", type=click.Choice(["intended", "valid", "suspended", "revoked"]), help="Only these.")
+@click.option("--profile", default="", help="Only those of this profile, such as eap-client-device.")
+@click.option("--name", default="", help="Only those whose name begins so.")
+@click.option("--limit", type=click.IntRange(1), help="No more than so many.")
+@click.option("--after", default="", metavar="SERIAL", help="Go on behind this serial number.")
 @json_option
-def list_(tenant: str, status: str | None, as_json: bool) -> None:
+def list_(
+    tenant: str, status: str | None, profile: str, name: str, limit: int | None, after: str, as_json: bool
+) -> None:
     """List the certificates by serial number."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = pages(
             lambda after: certificates.list_certificates(
-                session, tenant_id=tenant_id, status=status or "", after_serial=after
+                session, tenant_id=tenant_id, status=status or "", profile=profile, name=name, after_serial=after
             ),
             lambda certificate: certificate.serial.hex(),
-            first="",
+            first=after,
         )
-        rows = [_row(certificate) for page in found for certificate in page]
+        every = (_row(certificate) for page in found for certificate in page)
+        rows = list(islice(every, limit))
     show_list(rows, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.option("--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Within so many.")
+@click.option("--kind", "kinds", type=click.Choice(expiry.KINDS), multiple=True, help="Only these; repeatable.")
+@json_option
+def expiring(tenant: str, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
+    """List the authorities and certificates that end soon and have no successor, the first to end first."""
+    now = utc_now()
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = pages(
+            lambda after: expiry.list_expiring(
+                session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds or expiry.KINDS, after=after
+            ),
+            _itself,
+            first=None,
+        )
+        rows = [_expiring_row(item, now) for page in found for item in page]
+    show_list(rows, as_json=as_json)
+
+
+def _itself(item: expiry.Expiring) -> expiry.Expiring | None:
+    return item
+
+
+def _expiring_row(item: expiry.Expiring, now: datetime) -> Row:
+    return {
+        "kind": item.kind,
+        "serial": item.serial,
+        "id": str(item.id),
+        "profile": item.profile,
+        "name": item.name,
+        "not_after": item.not_after.isoformat(),
+        "days_left": (item.not_after - now).days,
+    }
+
+
+@command.command()
+@click.argument("serial")
+@tenant_option
+@json_option
+def present(serial: str, tenant: str, as_json: bool) -> None:
+    """Show devices the server certificate SERIAL from now on, before its day has come."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        shown = renewal.present_now(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            serial=certificates.parse_serial(serial),
+            now=utc_now(),
+        )
+        row = _full_row(shown)
+    show_one(row, as_json=as_json)
 
 
 @command.command()

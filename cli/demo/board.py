@@ -157,6 +157,7 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
     server, devices = tenant.server, tenant.devices
     files = {
         "ca_pem": tenant.ca,
+        "issuing_ca_pem": tenant.issuing,
         "client_cert": tenant.device.certificate,
         "client_key": tenant.device.key,
         "revoked_cert": tenant.revoked.certificate,
@@ -188,6 +189,8 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
         "user_vlan": policy.STAFF_VLAN,
         "guest_name": GUEST_USER,
         "guest_password": tenant.guest_password,
+        "ocsp_url": tenant.ocsp_url,
+        "crl_url": tenant.crl_url,
     } | {name: relative(path) for name, path in files.items()}
 
 

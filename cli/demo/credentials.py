@@ -12,7 +12,7 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import CertificateNotFound
 from nac.certificates.signing import Signing
 from nac.ids import TenantId
-from nac.models import Certificate
+from nac.models import Certificate, CertificateAuthority
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
 from pki.issuing import Issuer, issue, issue_root
@@ -91,7 +91,15 @@ class Issuance:
         if plan is DEVICE:
             shown = issued or certificates.with_chain(self.session, _some(row), None)
             writer.add(self.folder / "ca.pem", certificates_pem([shown.root]))
+            writer.add(self.folder / "issuing.pem", certificates_pem(shown.intermediates))
         return issued is not None
+
+    def authority(self, plan: Plan) -> CertificateAuthority:
+        """Who issued it; the authority of now, where it is issued anew."""
+        row = self._find(self.credential(plan))
+        kept = row is not None and plan.fits(row, self.now)
+        which = str(_some(row).authority_id) if kept else "issuing"
+        return certificates.require_authority(self.session, tenant_id=self.tenant_id, which=which)
 
     def _find(self, credential: Credential) -> Certificate | None:
         certificate = read_pair(credential)

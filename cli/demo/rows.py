@@ -9,6 +9,7 @@ from cli.demo.checks import SILENCE, Check, Seen, eap_words, words
 from cli.demo.credentials import Credential
 from cli.demo.evidence import Evidence
 from cli.demo.seed import GUEST_USER, STAFF_USER, Demo, DemoTenant, device_network
+from cli.demo.status import status_checks
 from cli.demo.tools import (
     Server,
     ask_without_message_authenticator,
@@ -49,7 +50,7 @@ def all_checks(demo: Demo) -> list[Check]:
     for tenant in demo.tenants:
         other = next(found for found in demo.tenants if found is not tenant)
         checks += [*_mab(tenant, other), *_certificates(tenant, other, demo.stranger)]
-        checks += [*_passwords(tenant), *_protocol(tenant, other)]
+        checks += [*_passwords(tenant), *_protocol(tenant, other), *status_checks(tenant, other)]
     return checks
 
 

@@ -16,6 +16,7 @@ from cli.demo.tools import Server, network_block, tls_supplicant
 from cli.domain import Domain
 from cli.fail import Refused
 from nac.cells import service as cells
+from nac.certificates.public import locations
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
@@ -65,6 +66,11 @@ class DemoTenant:
     server_name: str
     folder: Path
     ca: Path
+    issuing: Path
+    # Where the issuing authority's OCSP responder and list are, and the root's list.
+    ocsp_url: str
+    crl_url: str
+    root_crl_url: str
     device: Credential
     revoked: Credential
     expired: Credential
@@ -148,6 +154,9 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
         issuance = Issuance(session, tenant_id, slug, folder, domain.actor, domain.signing, now)
         for plan in PLANS:
             tenantry.changed |= issuance.ensure(plan, writer)
+        authority = issuance.authority(DEVICE)
+        issuing = locations(domain.signing.public_url, authority.id)
+        root = locations(domain.signing.public_url, authority.issuer_id or authority.id)
         tenant = DemoTenant(
             slug=slug,
             tenant_id=tenant_id,
@@ -155,6 +164,10 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
             server_name=server_name(slug),
             folder=folder,
             ca=folder / "ca.pem",
+            issuing=folder / "issuing.pem",
+            ocsp_url=issuing.ocsp,
+            crl_url=issuing.crl,
+            root_crl_url=root.crl,
             device=issuance.credential(DEVICE),
             revoked=issuance.credential(REVOKED),
             expired=issuance.credential(EXPIRED),

@@ -8,7 +8,7 @@ return must leave the process only after the commit.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from cryptography import x509
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateNotFound, CertificateStatusConflict, refusals
+from nac.certificates.profiles import require_profile
 from nac.certificates.public import locations
 from nac.certificates.signing import Signing
 from nac.errors import Conflict
@@ -28,10 +29,11 @@ from pki.issuing import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem
 from pki.names import San, common_name_of, san, subject_name
 from pki.openssl_names import one_line
-from pki.profiles import PROFILES
+from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
 
-ClientProfile = Literal["eap-client-user", "eap-client-device"]
+ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
+CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 SERVER_PROFILE = "eap-server"
 
 
@@ -42,6 +44,8 @@ class Reservation:
     tenant_id: TenantId
     serial: bytes
     profile: str
+    # The profile as the tenant had it when this was reserved.
+    rules: Profile
     subject: x509.Name
     sans: tuple[San, ...]
     not_before: datetime
@@ -78,11 +82,12 @@ def reserve(
 ) -> Reservation:
     """Check what is asked for and record it as `intended`. Raises CertificateRefused, or Conflict for want of a CA."""
     authority = _require_issuing(session, tenant_id)
+    rules = require_profile(session, tenant_id, profile)
     issuer = x509.load_der_x509_certificate(authority.certificate_der)
     with refusals():
-        subject = subject_name(common_name, organisation=_organisation(issuer))
-        checked = check_sans(PROFILES[profile], sans)
-        validity = plan_validity(PROFILES[profile], issuer=issuer, now=now, not_before=not_before, not_after=not_after)
+        subject = subject_name(common_name, organisation=organisation_of(issuer))
+        checked = check_sans(rules, sans)
+        validity = plan_validity(rules, issuer=issuer, now=now, not_before=not_before, not_after=not_after)
     serial = serial_bytes(random_serial())
     session.add(
         Certificate(
@@ -99,7 +104,7 @@ def reserve(
         )
     )
     session.flush()
-    return Reservation(tenant_id, serial, profile, subject, checked, validity.not_before, validity.not_after)
+    return Reservation(tenant_id, serial, profile, rules, subject, checked, validity.not_before, validity.not_after)
 
 
 def sign(
@@ -117,7 +122,7 @@ def sign(
     key = signing.authority_key(authority)
     with refusals():
         certificate = issue(
-            PROFILES[reservation.profile],
+            reservation.rules,
             public_key=public_key,
             subject=reservation.subject,
             sans=reservation.sans,
@@ -155,10 +160,6 @@ def issue_client(
 
     `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future.
     """
-    key = None
-    if public_key is None:
-        key = generate_key(PROFILES[profile].key)
-        public_key = key.public_key()
     reservation = reserve(
         session,
         tenant_id=tenant_id,
@@ -171,24 +172,54 @@ def issue_client(
         endpoint_id=endpoint_id,
         user_id=user_id,
     )
+    key = None
+    if public_key is None:
+        key = generate_key(reservation.rules.key)
+        public_key = key.public_key()
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
     return with_chain(session, row, key)
 
 
 def issue_server(
-    session: Session, *, actor: str, tenant_id: TenantId, dns_names: Sequence[str], signing: Signing, now: datetime
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    dns_names: Sequence[str],
+    signing: Signing,
+    now: datetime,
+    present_from: datetime | None = None,
 ) -> Certificate:
-    """An EAP server certificate; its key stays here, sealed, for the cell, which presents the newest valid one."""
+    """An EAP server certificate; its key stays here, sealed, for the cell.
+
+    The cell presents the newest valid one whose `present_from` has come (None: at once).
+    """
+    reservation = reserve_server(session, tenant_id=tenant_id, dns_names=dns_names, now=now)
+    return sign_server(session, reservation, actor=actor, signing=signing, now=now, present_from=present_from)
+
+
+def reserve_server(session: Session, *, tenant_id: TenantId, dns_names: Sequence[str], now: datetime) -> Reservation:
+    """As `reserve`, for `sign_server`."""
     with refusals():
         sans = tuple(san("dns", name) for name in dns_names)
-    key = generate_key(PROFILES[SERVER_PROFILE].key)
     # The common name holds 64 characters, an alternative name 253: supplicants match the latter.
     common_name = next((item.value for item in sans if len(item.value) <= 64), "radius")
-    reservation = reserve(
-        session, tenant_id=tenant_id, profile=SERVER_PROFILE, common_name=common_name, sans=sans, now=now
-    )
+    return reserve(session, tenant_id=tenant_id, profile=SERVER_PROFILE, common_name=common_name, sans=sans, now=now)
+
+
+def sign_server(
+    session: Session,
+    reservation: Reservation,
+    *,
+    actor: str,
+    signing: Signing,
+    now: datetime,
+    present_from: datetime | None = None,
+) -> Certificate:
+    key = generate_key(reservation.rules.key)
     row = sign(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
+    row.present_from = present_from
     session.flush()
     return row
 
@@ -226,7 +257,7 @@ def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthor
     return authority
 
 
-def _organisation(issuer: x509.Certificate) -> str:
+def organisation_of(issuer: x509.Certificate) -> str:
     values = issuer.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return str(values[0].value) if values else ""
 
@@ -244,5 +275,6 @@ def _audit_issue(session: Session, actor: str, row: Certificate, sans: tuple[San
             "names": [str(item) for item in sans],
             "not_before": row.not_before.isoformat(),
             "not_after": row.not_after.isoformat(),
+            "authority": str(row.authority_id),
         },
     )

@@ -1,12 +1,14 @@
 """What anybody may know of a tenant's authorities. In AuthorityScope: who asks names an authority, no tenant."""
 
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from nac.certificates.errors import AuthorityNotFound
-from nac.models import CertificateAuthority
+from nac.certificates.errors import AuthorityNotFound, ListNotFound
+from nac.models import CertificateAuthority, RevocationList
 from pki.issuing import Locations
 
 
@@ -16,6 +18,34 @@ def authority_certificate(session: Session, *, authority_id: UUID) -> bytes:
     der = session.scalar(query)
     if der is None:
         raise AuthorityNotFound("There is no such certificate authority.", place="authority")
+    return der
+
+
+class PublishedList(NamedTuple):
+    number: int
+    this_update: datetime
+    next_update: datetime
+
+
+def published_list(session: Session, *, authority_id: UUID) -> PublishedList:
+    """Of the list that the authority publishes now. Raises ListNotFound."""
+    row = RevocationList
+    query = select(row.number, row.this_update, row.next_update).where(
+        row.authority_id == authority_id, row.crl_der.is_not(None)
+    )
+    found = session.execute(query).one_or_none()
+    if found is None or found.this_update is None or found.next_update is None:
+        raise ListNotFound(place="authority", remedy="A new authority publishes within seconds: try again.")
+    return PublishedList(found.number, found.this_update, found.next_update)
+
+
+def revocation_list(session: Session, *, authority_id: UUID, number: int) -> bytes:
+    """DER of the list of this number. Raises ListNotFound where the next one has just taken its place."""
+    row = RevocationList
+    query = select(row.crl_der).where(row.authority_id == authority_id, row.number == number)
+    der = session.scalar(query)
+    if der is None:
+        raise ListNotFound(place="authority", remedy="The next list has just taken its place: try again.")
     return der
 
 

@@ -11,32 +11,34 @@ from uuid import UUID, uuid4
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 from sqlalchemy import delete, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, refusals
+from nac.certificates.hierarchy import issuer_of
+from nac.certificates.issuing import organisation_of
+from nac.certificates.profiles import require_profile
 from nac.certificates.public import locations
 from nac.certificates.signing import Signing
-from nac.certificates.status import CHANNEL
+from nac.certificates.status import CHANNEL, revocation
 from nac.ids import TenantId
-from nac.models import Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from pki.crl import make_crl
-from pki.issuing import Issuer, issue
+from pki.issuing import issue
 from pki.keys import generate_key, key_pem
 from pki.names import subject_name
-from pki.profiles import PROFILES
 from pki.revocation import Revoked
 from pki.serials import random_serial, serial_bytes
 
 # A list is made daily and holds for a week: so long may the worker, or a key store, be away.
 LIST_VALIDITY = timedelta(days=7)
 LIST_EVERY = timedelta(days=1)
+# The root's key may be away on purpose for months (nac.certificates.offline), and hardly ever is there anything to say.
+ROOT_LIST_VALIDITY = timedelta(days=180)
 # An answer's signer cannot be revoked (RFC 6960 4.2.2.2.1): it lives shortly, and the next one comes at half time.
 SIGNER_VALIDITY = timedelta(days=14)
-SIGNER_LEFT = timedelta(days=7)
 SIGNER_PROFILE = "ocsp-signer"
 # Lists name whole seconds, and what is revoked in a burst comes into one.
 LIST_PAUSE = timedelta(seconds=2)
@@ -44,7 +46,7 @@ RETRY_AFTER = timedelta(minutes=1)
 
 _WORK = text(
     "SELECT tenant_id, authority_id, list_due, list_scheduled, signer_due"
-    " FROM status_work(:moment, :list_every, :signer_left, :which)"
+    " FROM status_work(:moment, :list_every, :which)"
 )
 
 
@@ -65,7 +67,7 @@ class Made:
 
 def due(session: Session, *, now: datetime, authority_id: UUID | None = None) -> Sequence[Due]:
     """What is to be made, for all authorities of all tenants or for one."""
-    asked = {"moment": now, "list_every": LIST_EVERY, "signer_left": SIGNER_LEFT, "which": authority_id}
+    asked = {"moment": now, "list_every": LIST_EVERY, "which": authority_id}
     return [Due(*row) for row in session.execute(_WORK, asked)]
 
 
@@ -121,13 +123,15 @@ class _Publishing:
 
     def make_signer(self) -> None:
         """A new signer beside those that are still valid; those that are not go."""
-        authority, certificate = self._authority, self._certificate()
+        authority, issuer = self._authority, issuer_of(self._authority, self._signing)
         self._session.execute(
             delete(OcspSignerRow).where(OcspSignerRow.authority_id == authority.id, OcspSignerRow.not_after < self._now)
         )
-        profile, signer_id, serial = PROFILES[SIGNER_PROFILE], uuid4(), random_serial()
+        profile = require_profile(self._session, authority.tenant_id, SIGNER_PROFILE)
+        signer_id, serial = uuid4(), random_serial()
         key = generate_key(profile.key)
-        not_after = min(self._now + SIGNER_VALIDITY, certificate.not_valid_after_utc)
+        life = min(SIGNER_VALIDITY, profile.validity)
+        not_after = min(self._now + life, issuer.certificate.not_valid_after_utc)
         row = OcspSignerRow(
             id=signer_id,
             tenant_id=authority.tenant_id,
@@ -143,8 +147,8 @@ class _Publishing:
             signer = issue(
                 profile,
                 public_key=key.public_key(),
-                subject=subject_name("OCSP signer", organisation=_organisation(certificate)),
-                issuer=self._issuer(),
+                subject=subject_name("OCSP signer", organisation=organisation_of(issuer.certificate)),
+                issuer=issuer,
                 now=self._now,
                 serial=serial,
                 locations=locations(self._signing.public_url, authority.id),
@@ -169,10 +173,14 @@ class _Publishing:
         row.number += 1
         self._session.flush()
         entries = list(self._entries(row.scheduled_at))
-        next_update = self._now + LIST_VALIDITY
+        next_update = self._now + (ROOT_LIST_VALIDITY if authority.kind == "root" else LIST_VALIDITY)
         with refusals():
             row.crl_der = make_crl(
-                self._issuer(), entries, number=row.number, this_update=self._now, next_update=next_update
+                issuer_of(self._authority, self._signing),
+                entries,
+                number=row.number,
+                this_update=self._now,
+                next_update=next_update,
             )
         row.this_update, row.next_update, row.retry_at = self._now, next_update, None
         if scheduled:
@@ -193,16 +201,10 @@ class _Publishing:
             query = query.where(or_(row.not_after >= last_scheduled, row.revoked_at >= last_scheduled))
         for serial, at, reason in self._session.execute(query):
             assert at is not None
-            yield serial, Revoked(at, reason)
+            yield serial, revocation(at, reason)
         for serial, status in authorities_below(self._session, self._authority.id).items():
             if isinstance(status, Revoked):
                 yield serial, status
-
-    def _certificate(self) -> x509.Certificate:
-        return x509.load_der_x509_certificate(self._authority.certificate_der)
-
-    def _issuer(self) -> Issuer:
-        return Issuer(self._certificate(), self._signing.authority_key(self._authority))
 
     def _audit(self, action: str, after: Mapping[str, Any]) -> None:
         audit.append(
@@ -221,17 +223,17 @@ def signer_context(signer_id: UUID) -> str:
 
 
 def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revoked | None]:
-    """Serial numbers of the authorities that this one certified; with None those that are not revoked."""
+    """Serial numbers of what this one certified of other authorities; with None what is not revoked."""
     row = CertificateAuthority
     query = select(row.certificate_der, row.status, row.revoked_at, row.revocation_reason, row.not_before)
     found: dict[bytes, Revoked | None] = {}
     for der, status, at, reason, not_before in session.execute(query.where(row.issuer_id == authority_id)):
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
         # When and why may not be known of an old one: then it never was to be relied on.
-        found[serial] = Revoked(at or not_before, reason or "cACompromise") if status == "revoked" else None
-    return found
-
-
-def _organisation(certificate: x509.Certificate) -> str:
-    values = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    return str(values[0].value) if values else ""
+        found[serial] = revocation(at or not_before, reason) if status == "revoked" else None
+    crossed = select(AuthorityIntent.serial).where(
+        AuthorityIntent.issuer_id == authority_id,
+        AuthorityIntent.kind == "cross",
+        AuthorityIntent.signed_at.is_not(None),
+    )
+    return found | dict.fromkeys(session.scalars(crossed))

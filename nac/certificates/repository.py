@@ -5,7 +5,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import Certificate, CertificateAuthority, Tenant
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority, Tenant
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant | None:
@@ -21,11 +21,15 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, status: str, after_serial: bytes, limit: int
+    session: Session, tenant_id: TenantId, *, status: str, profile: str, name: str, after_serial: bytes, limit: int
 ) -> Sequence[Certificate]:
     query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial > after_serial)
     if status:
         query = query.where(Certificate.status == status)
+    if profile:
+        query = query.where(Certificate.profile == profile)
+    if name:
+        query = query.where(Certificate.common_name.startswith(name, autoescape=True))
     return session.scalars(query.order_by(Certificate.serial).limit(limit)).all()
 
 
@@ -49,7 +53,39 @@ def active_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthorit
 
 
 def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> CertificateAuthority | None:
-    query = select(CertificateAuthority).where(
-        CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == authority_id
+    """Without a query where the session has read it before."""
+    authority = session.get(CertificateAuthority, authority_id)
+    return authority if authority is not None and authority.tenant_id == tenant_id else None
+
+
+def lock_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent | None:
+    query = select(AuthorityIntent).where(AuthorityIntent.tenant_id == tenant_id, AuthorityIntent.id == intent_id)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
+def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
+    authority = CertificateAuthority
+    query = select(authority).where(
+        authority.tenant_id == tenant_id, authority.kind == "root", authority.status == "active"
     )
-    return session.scalar(query)
+    return session.scalar(query.order_by(authority.not_before.desc(), authority.id).limit(1))
+
+
+def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Sequence[CertificateAuthority]:
+    """Without those of others that the tenant trusts."""
+    authority = CertificateAuthority
+    query = select(authority).where(
+        authority.tenant_id == tenant_id, authority.kind != "external", authority.status == status
+    )
+    return session.scalars(query.order_by(authority.not_before, authority.id).with_for_update()).all()
+
+
+def newest_server(session: Session, tenant_id: TenantId, profile: str) -> Certificate | None:
+    """The certificate that is, or will be, presented last: its key is here."""
+    query = select(Certificate).where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == profile,
+        Certificate.status == "valid",
+        Certificate.key_sealed.is_not(None),
+    )
+    return session.scalar(query.order_by(Certificate.not_before.desc(), Certificate.created_at.desc()).limit(1))

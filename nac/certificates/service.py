@@ -97,11 +97,20 @@ def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str) -> 
 
 
 def list_certificates(
-    session: Session, *, tenant_id: TenantId, status: str = "", after_serial: str = "", limit: int = 1000
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    status: str = "",
+    profile: str = "",
+    name: str = "",
+    after_serial: str = "",
+    limit: int = 1000,
 ) -> Sequence[Certificate]:
-    """By serial number; page on with the last one's."""
+    """By serial number; page on with the last one's. `name` is the beginning of the common name."""
     after = parse_serial(after_serial) if after_serial else b""
-    return repository.list_page(session, tenant_id, status=status, after_serial=after, limit=limit)
+    return repository.list_page(
+        session, tenant_id, status=status, profile=profile, name=name, after_serial=after, limit=limit
+    )
 
 
 def parse_serial(text: str) -> bytes:

@@ -1,9 +1,12 @@
 """What follows from a change of status: the one place that those who change one must call."""
 
+from datetime import datetime
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.models import Certificate, CertificateAuthority, RevocationWork
+from pki.revocation import REASONS, Revoked
 
 # PostgreSQL tells it to who keeps answers about status, after the commit; the payload is an authority's id.
 CHANNEL = "certificate_status"
@@ -25,3 +28,8 @@ def status_changed(session: Session, *rows: Certificate | CertificateAuthority) 
     concerned = lists.keys() | {row.id for row in rows if isinstance(row, CertificateAuthority)}
     for authority_id in sorted(concerned):
         session.execute(select(func.pg_notify(CHANNEL, str(authority_id))))
+
+
+def revocation(at: datetime, reason: str) -> Revoked:
+    """As lists and answers name it; a reason that they do not know stays unsaid."""
+    return Revoked(at, reason if reason in REASONS else "unspecified")

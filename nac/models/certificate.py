@@ -1,8 +1,8 @@
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint, func, text
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
@@ -110,8 +110,8 @@ class CertificateSettings(Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     # By profile: {"validity_days": 365, "key": "rsa-2048"}
     profiles: Mapped[dict[str, Any]] = mapped_column(default=dict)
-    # sealed | pkcs11, "" for the platform's
-    key_store: Mapped[str] = mapped_column(default="")
+    # "": as the platform says.
+    key_store: Mapped[Literal["", "sealed", "pkcs11"]] = mapped_column(Text(), default="")
 
 
 class ExpiryWarning(Base):

@@ -107,17 +107,22 @@ class Directory:
 
     @staticmethod
     def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
-        """Issuing authorities from the certificate's own up to, but without, the root: the device has that one."""
+        """Issuing authorities from the certificate's own up to, but without, the root: the device has that one.
+
+        A device that has the root before it only finds its way by the certificate which that one gave to its successor.
+        """
         chain: list[bytes] = []
         current: UUID | None = authority_id
         while current is not None:
             row = session.execute(
-                select(CertificateAuthority.certificate_der, CertificateAuthority.issuer_id).where(
-                    CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == current
-                )
+                select(
+                    CertificateAuthority.certificate_der, CertificateAuthority.issuer_id, CertificateAuthority.cross_der
+                ).where(CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == current)
             ).one()
             if row.issuer_id is not None:
                 chain.append(row.certificate_der)
+            elif row.cross_der is not None:
+                chain.append(row.cross_der)
             current = row.issuer_id
         return chain
 

@@ -39,6 +39,8 @@ POLL_SECONDS = 1.0
 # for a change that changed nothing, and else now and then, so that PostgreSQL need not look through ever more changes.
 ADVANCE_NOTIFIED_SECONDS = 0.5
 ADVANCE_SECONDS = 5.0
+# A server certificate is presented from a day on and to its end, which no change tells.
+SERVERS_SECONDS = 10.0
 # Beyond this many changes at once, loading everything is quicker.
 MANY_CHANGES = 200_000
 _MAX_BACKOFF_SECONDS = 5.0
@@ -104,6 +106,7 @@ class ReplicaSync:
         # What PostgreSQL was last told, for certain.
         self._reported = self._position
         self._moved_at = float("-inf")
+        self._servers_at = time.monotonic()
         self._notified = False
 
     @property
@@ -141,6 +144,8 @@ class ReplicaSync:
                 )
             snapshot, stored, too_old = row
             changes = None if too_old or not self._continues(stored) else self._read_changes(cursor)
+            if changes is not None and self._servers_have_changed(cursor):
+                changes.setdefault((None, "authority"), set())
             changed = changes is None or bool(changes)
             if changed or self._should_move_on():
                 self._apply(session, changes, snapshot)
@@ -167,6 +172,15 @@ class ReplicaSync:
     def _listen(self) -> psycopg.Connection:
         url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         return psycopg.connect(url, autocommit=True, application_name="admit-listen", connect_timeout=5)
+
+    def _servers_have_changed(self, cursor: psycopg.Cursor) -> bool:
+        """Whether time alone has brought another server certificate's turn; asked now and then."""
+        if time.monotonic() < self._servers_at + SERVERS_SECONDS:
+            return False
+        self._servers_at = time.monotonic()
+        now = {number: slot.server_certificate for number, slot in self._mirror.read_slots(cursor).items()}
+        held = {number: slot.server_certificate for number, slot in self._writer.slots().items()}
+        return any(held[number] != serial for number, serial in now.items() if number in held)
 
     def _should_move_on(self) -> bool:
         pause = ADVANCE_NOTIFIED_SECONDS if self._notified else ADVANCE_SECONDS

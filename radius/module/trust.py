@@ -30,6 +30,8 @@ _FIELDS = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
+# Beginning of the profiles of certificates to log in with.
+CLIENT_PROFILES = "eap-client-"
 _DAY_SECONDS = 86_400
 
 # (tenant, certificate) -> id of the authority that signed it. Of one tenant, because ids are a tenant's own.
@@ -139,6 +141,9 @@ def _status(
         return "certificate-unknown"
     if record.status != "valid":
         return f"certificate-{record.status}"
+    if not record.profile.startswith(CLIENT_PROFILES):
+        # A RadSec client's has the same usage as a device's.
+        return "wrong-key-usage"
     facts["certificate.profile"] = (record.profile,)
     return ""
 

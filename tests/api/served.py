@@ -1,5 +1,6 @@
-"""An application served by a real uvicorn on a unix socket, and a client for it."""
+"""An application served by a real uvicorn on a unix socket or a port of loopback, and a client for it."""
 
+import socket
 import tempfile
 import threading
 import time
@@ -16,18 +17,34 @@ from fastapi import FastAPI
 def served(app: FastAPI) -> Iterator[httpx.Client]:
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        server = uvicorn.Server(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on"))
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            deadline = time.monotonic() + 10
-            while not server.started:
-                assert thread.is_alive()
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+        with _running(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on")):
             transport = httpx.HTTPTransport(uds=path)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
                 yield client
-        finally:
-            server.should_exit = True
-            thread.join(10)
+
+
+@contextmanager
+def served_on_port(app: FastAPI) -> Iterator[str]:
+    """For clients that speak TCP alone; the URL without a path."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(app, fd=listener.fileno(), log_level="critical", lifespan="on")
+        with _running(config):
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def _running(config: uvicorn.Config) -> Iterator[None]:
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 10
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(10)

@@ -1,32 +1,9 @@
-from collections.abc import Iterator
 from uuid import UUID
 
 import httpx
 import pytest
-from sqlalchemy import Engine
 
-from api.public.main import create_app
-from nac.settings import load_settings
-from tests.api.served import served
-from tests.factories.certificates import Certified, certify
-from tests.factories.tenancy import make_platform, make_tenant
-from tests.postgres import Database
-
-
-@pytest.fixture
-def client(database: Database) -> Iterator[httpx.Client]:
-    variables = {
-        "ADMIT_VAR_DIR": "/nonexistent",
-        "ADMIT_DATABASE_URL": database.app_url,
-        "ADMIT_REDIS_URL": "unix:///nonexistent",
-    }
-    with served(create_app(load_settings(variables))) as client:
-        yield client
-
-
-@pytest.fixture
-def alpha(app_engine: Engine, cell_engine: Engine) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
+from tests.factories.certificates import Certified
 
 
 def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
@@ -34,6 +11,7 @@ def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
     reply = client.get(f"/ca/{issuing.id}.cer")
     assert (reply.status_code, reply.content) == (200, issuing.certificate_der)
     assert reply.headers["content-type"] == "application/pkix-cert"
+    assert client.head(f"/ca/{issuing.id}.cer").headers["content-length"] == str(len(issuing.certificate_der))
 
 
 @pytest.mark.parametrize("path", [f"/ca/{UUID(int=1)}.cer", "/v1/tenants", "/openapi.json"])

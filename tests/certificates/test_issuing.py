@@ -172,7 +172,7 @@ def test_audit_tells_of_the_certificate_and_of_no_key(app_engine: Engine, alpha:
     assert (entry.action, entry.target, entry.tenant_id) == ("certificate.issue", issued.serial.hex(), alpha.tenant_id)
     assert entry.after is not None
     assert entry.after["names"] == ["dns:laptop1.alpha.example"]
-    assert set(entry.after) == {"profile", "subject", "names", "not_before", "not_after"}
+    assert set(entry.after) == {"profile", "subject", "names", "not_before", "not_after", "authority"}
 
 
 def test_chain_of_another_tenant_does_not_verify(

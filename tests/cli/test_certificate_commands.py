@@ -156,3 +156,108 @@ def test_unknown_serial_and_authority_are_refused(alpha: Admit) -> None:
         result = alpha.run(*arguments, "-t", "alpha")
         assert result.exit_code == 1
         assert complaint in result.stderr
+
+
+def test_rollover_makes_an_issuing_authority_and_with_root_a_root(alpha: Admit, tmp_path: Path) -> None:
+    old = {row["kind"]: row["id"] for row in alpha.json("ca", "list", "-t", "alpha")}
+    done = alpha.json("ca", "rollover", "-t", "alpha")
+    assert (done["root"], done["root_is_new"], done["retired"]) == (old["root"], False, [old["issuing"]])
+    assert (done["key_store"], done["signs_here"]) == ("sealed", True)
+    again = alpha.json("ca", "rollover", "-t", "alpha", "--root")
+    assert again["root"] != old["root"]
+    assert set(again["retired"]) == {old["root"], done["id"]}
+    assert alpha.json("cert", "show", again["server_certificate"], "-t", "alpha")["authority"] == again["id"]
+    statuses = [(row["kind"], row["status"]) for row in alpha.json("ca", "list", "-t", "alpha")]
+    assert sorted(statuses) == [
+        *(("issuing", "active"), ("issuing", "retired"), ("issuing", "retired")),
+        *(("root", "active"), ("root", "retired")),
+    ]
+    files = _issue(alpha, tmp_path / "out")["files"]
+    assert verify("sslclient", *(Path(files[kind]) for kind in ("ca", "chain", "cert"))).returncode == 0
+
+
+def test_nas_certificate_is_issued_with_its_key(alpha: Admit, tmp_path: Path) -> None:
+    issued = _issue(alpha, tmp_path / "out", "--san", "dns:switch-1.example", profile="nas", name="switch-1")
+    assert issued["profile"] == "radsec-nas"
+    assert {"key", "cert", "ca"} <= set(issued["files"])
+
+
+def test_profile_of_a_tenant_is_set_within_its_limits(alpha: Admit, tmp_path: Path) -> None:
+    chosen = alpha.json("cert-profile", "set", "eap-client-device", "-t", "alpha", "--validity-days", "30")
+    assert (chosen["validity_days"], chosen["key"]) == (30, "ecdsa-p256")
+    refused = alpha.run("cert-profile", "set", "eap-server", "-t", "alpha", "--validity-days", "900")
+    assert refused.exit_code != 0
+    assert "900 must be from 1 to 824" in refused.output
+    listed = {row["name"]: row for row in alpha.json("cert-profile", "list", "-t", "alpha")}
+    assert (listed["eap-client-device"]["validity_days"], listed["eap-server"]["validity_days"]) == (30, 820)
+
+
+def test_what_ends_soon_is_listed_by_its_end(alpha: Admit, tmp_path: Path) -> None:
+    assert alpha.json("cert", "expiring", "-t", "alpha") == []
+    alpha.json("cert-profile", "set", "eap-client-device", "-t", "alpha", "--validity-days", "30")
+    issued = [_issue(alpha, tmp_path / "out", name=f"laptop {number}")["serial"] for number in range(2)]
+    listed = alpha.json("cert", "expiring", "-t", "alpha")
+    assert [row["serial"] for row in listed] == issued
+    assert {row["days_left"] for row in listed} == {29}
+    assert alpha.json("cert", "expiring", "-t", "alpha", "--kind", "server") == []
+    authorities = alpha.json("cert", "expiring", "-t", "alpha", "--days", "4000", "--kind", "authority")
+    assert [row["profile"] for row in authorities] == ["issuing"]
+
+
+def test_certificates_are_listed_by_page_profile_and_name(alpha: Admit, tmp_path: Path) -> None:
+    serials = sorted(_issue(alpha, tmp_path / "out", name=f"laptop {number}")["serial"] for number in range(3))
+    first = alpha.json("cert", "list", "-t", "alpha", "--name", "laptop", "--limit", "2")
+    rest = alpha.json("cert", "list", "-t", "alpha", "--name", "laptop", "--after", first[-1]["serial"])
+    assert [row["serial"] for row in first + rest] == serials
+    assert alpha.json("cert", "list", "-t", "alpha", "--name", "lap%") == []
+    assert len(alpha.json("cert", "list", "-t", "alpha", "--profile", "eap-server")) == 1
+
+
+def test_key_store_is_named_and_used_for_the_next_authorities(alpha: Admit) -> None:
+    assert alpha.json("ca", "key-store", "pkcs11", "-t", "alpha")["key_store"] == "pkcs11"
+    refused = alpha.run("ca", "rollover", "-t", "alpha")
+    assert refused.exit_code != 0
+    assert "ADMIT_PKCS11_MODULE" in refused.output
+    alpha.json("ca", "key-store", "platform", "-t", "alpha")
+    assert alpha.json("ca", "rollover", "-t", "alpha")["key_store"] == "sealed"
+
+
+def test_server_certificate_is_presented_now(alpha: Admit, tmp_path: Path) -> None:
+    serial = _issue(alpha, tmp_path / "out", profile="server", name="radius.alpha.example")["serial"]
+    assert alpha.json("cert", "present", serial, "-t", "alpha")["present_from"]
+
+
+def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Path) -> None:
+    passphrase, short, out = tmp_path / "passphrase", tmp_path / "short", tmp_path / "root.key"
+    passphrase.write_text("correct horse battery staple\n")
+    short.write_text("correct horse\n")
+    export = ("ca", "export-root-key", "-t", "alpha", "--out", str(out), "--forget", "--passphrase-file")
+    assert "at least 16 characters" in alpha.run(*export, str(short)).output
+    assert not out.exists()
+    assert alpha.json(*export, str(passphrase))["signs_here"] is False
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    checked = openssl("pkey", "-in", str(out), "-passin", f"file:{passphrase}", "-noout", "-check")
+    assert checked.returncode == 0, checked.stderr
+    # Devices are still served; authorities are not signed.
+    assert _issue(alpha, tmp_path / "out")["serial"]
+    assert "key of alpha Root CA is not here" in alpha.run("ca", "rollover", "-t", "alpha").output
+    bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
+    assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
+    stranger = tmp_path / "stranger.key"
+    made = openssl(
+        "genpkey",
+        "-algorithm",
+        "EC",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-aes256",
+        "-pass",
+        f"file:{passphrase}",
+        "-out",
+        str(stranger),
+    )
+    assert made.returncode == 0, made.stderr
+    foreign = alpha.run("ca", "import-root-key", "-t", "alpha", str(stranger), "--passphrase-file", str(passphrase))
+    assert "not the key of alpha Root CA" in foreign.output
+    assert alpha.json(*bring, str(passphrase))["signs_here"] is True
+    assert alpha.json("ca", "rollover", "-t", "alpha")["status"] == "active"

@@ -28,6 +28,7 @@ from nac.users import service as users
 FIELDS = {
     *("slug", "radius_host", "auth_port", "acct_port", "radius_secret", "ca_pem", "client_cert", "client_key"),
     *("client_identity", "revoked_cert", "revoked_key", "expired_cert", "expired_key"),
+    *("ocsp_url", "crl_url"),
     *("mac_permit", "mac_permit_vlan", "mac_unknown"),
 }
 

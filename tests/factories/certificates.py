@@ -16,7 +16,8 @@ from nac.ids import TenantId
 from nac.secrets import RawKey, Sealer
 from tests.factories.tenancy import ACTOR
 
-SEALER = Sealer(RawKey(bytes(range(32))))
+MASTER_KEY = bytes(range(32))
+SEALER = Sealer(RawKey(MASTER_KEY))
 SIGNING = Signing(SEALER, "http://status.admit.example")
 
 
@@ -43,5 +44,6 @@ class Certified:
 def certify(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> Certified:
     now = utc_now()
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        made = create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant_id, signing=SIGNING, now=now, **changes)
+        arguments: dict[str, Any] = {"actor": ACTOR, "tenant_id": tenant_id, "signing": SIGNING, "now": now}
+        made = create_tenant_authorities(session, **arguments | changes)
     return Certified(tenant_id, made, now)

@@ -1,7 +1,9 @@
+from datetime import timedelta
+
 import pytest
 
 from pki.errors import ProfileErrors
-from pki.profiles import BUILT_IN, PROFILES, parse_profiles
+from pki.profiles import BUILT_IN, PROFILES, adjust, parse_profiles
 
 
 def test_built_in_profiles_are_those_of_the_product() -> None:
@@ -30,6 +32,7 @@ def test_every_mistake_is_reported_at_once_with_its_place() -> None:
                 "three": dict(BUILT_IN["issuing"]) | {"path_length": 9, "key_usage": ["crl-sign"]},
                 "four": dict(BUILT_IN["eap-server"]) | {"required_names": ["email"], "authority": 1},
                 "six": dict(BUILT_IN["eap-client-user"]) | {"ocsp_no_check": True},
+                "seven": dict(BUILT_IN["eap-client-user"]) | {"validity_days_most": 10, "keys": ["dsa"]},
                 "five": {"key_usage": ["digital-signature"], "extended_key_usage": ["client-auth"]},
             }
         )
@@ -48,6 +51,25 @@ def test_every_mistake_is_reported_at_once_with_its_place() -> None:
         "four.authority",
         "four.required_names",
         "six.ocsp_no_check",
+        "seven.keys",
+        "seven.validity_days_most",
         "five.validity_days",
     ]
     assert "one.key: 'rsa-512' must be one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072" in caught.value.mistakes
+
+
+def test_tenants_choice_is_taken_within_the_profiles_limits() -> None:
+    chosen = adjust(PROFILES["eap-client-device"], {"validity_days": 90, "key": "rsa-2048"})
+    assert (chosen.validity, chosen.key) == (timedelta(days=90), "rsa-2048")
+    assert adjust(chosen, {}) == chosen
+    # Apple's limit is 825 days, and a certificate is backdated.
+    assert adjust(PROFILES["eap-server"], {"validity_days": 824}).validity.days == 824
+    with pytest.raises(ProfileErrors) as caught:
+        adjust(PROFILES["eap-server"], {"validity_days": 825, "key": "dsa", "authority": True})
+    assert [mistake.partition(":")[0] for mistake in caught.value.mistakes] == [
+        "eap-server.validity_days",
+        "eap-server.key",
+        "eap-server.authority",
+    ]
+    with pytest.raises(ProfileErrors, match="must be one of rsa-2048, rsa-3072"):
+        adjust(PROFILES["scep-ra"], {"key": "ecdsa-p256"})

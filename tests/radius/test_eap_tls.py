@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
+from nac.replica.records import CertificateRecord
 from pki.issuing import Issuer, issue_root
 from pki.keys import generate_key, load_key
 from pki.names import subject_name
@@ -76,6 +77,16 @@ def test_valid_certificate_is_permitted(cell, slug, version):
 def test_certificate_of_ours_that_is_not_good_is_refused(cell, client, reason, version):
     record = assert_refused(cell, eap_tls(cell.alpha, cell.alpha.clients[client], version).run(), reason)
     assert record.certificate_serial == cell.alpha.clients[client].serial
+
+
+@both_versions
+@pytest.mark.parametrize("profile", ["radsec-nas", "eap-server", ""])
+def test_certificate_that_is_not_for_devices_or_users_is_refused(cell, replica, version, profile):
+    """A RadSec client's certificate is one of ours, and good for clientAuth."""
+    laptop = cell.alpha.clients["laptop"]
+    with replica.begin() as batch:
+        batch.put_certificate(cell.alpha.number, laptop.serial, CertificateRecord("", "valid", profile, "switch-1", ""))
+    assert_refused(cell, eap_tls(cell.alpha, laptop, version).run(), "wrong-key-usage")
 
 
 @both_versions

@@ -211,7 +211,9 @@ def test_serial_number_of_one_octet_is_found(cell, replica, version):
 
 def admit(replica, tenant, client):
     with replica.begin() as batch:
-        batch.put_certificate(tenant.number, client.serial, CertificateRecord("", "valid", "external", "odd", ""))
+        batch.put_certificate(
+            tenant.number, client.serial, CertificateRecord("", "valid", "eap-client-device", "odd", "")
+        )
 
 
 @both

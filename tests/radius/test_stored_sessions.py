@@ -197,7 +197,9 @@ def test_parts_are_those_that_radiusd_reports(cell, replica, relative_name, name
     """
     client = odd_client(cell.alpha.authorities, "same", relative_name, names=names)
     with replica.begin() as batch:
-        batch.put_certificate(cell.alpha.number, client.serial, CertificateRecord("", "valid", "", "same", ""))
+        batch.put_certificate(
+            cell.alpha.number, client.serial, CertificateRecord("", "valid", "eap-client-device", "same", "")
+        )
     Device(client, ssl.TLSVersion.TLSv1_3).visit(cell.alpha, vlan="10")
     reported = dict(_LINE.findall(stored(cell, ".vps")[-1].read_text()))
     ours = certificate_attributes(tenants.der(client.certificate))

@@ -8,12 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
 import redis
 
+from nac.certificates.signing import Signing
 from nac.clock import epoch_seconds
+from nac.db import TenantScope, session_scope
+from nac.secrets import MasterKeyFile, Sealer
+from tests.factories.certificates import certify
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer
@@ -191,3 +196,44 @@ def test_worker_makes_endpoints_of_what_is_seen_and_forgets_what_is_seen_no_more
         # And again, by beat's turn alone.
         see("b8:27:eb:00:00:01")
         wait_for(lambda: vendors() == brothers | {"b8:27:eb:00:00:01": "Raspberry Pi Foundation"}, tmp_path)
+
+
+def test_worker_renews_what_ends_soon_and_warns_once(
+    app_engine, cell_engine, database: Database, redis_server: RedisServer, tmp_path: Path
+):
+    signing = Signing(Sealer(MasterKeyFile.create(tmp_path / "keys" / "master.key")), "http://status.admit.example")
+    platform = make_platform(app_engine, cell_engine)
+    broken, alpha = (
+        certify(app_engine, make_tenant(app_engine, platform, slug).id, signing=signing) for slug in ("a-broken", "b")
+    )
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        alpha.issue(session, signing=signing)
+    with psycopg.connect(database.superuser_url) as connection:
+        connection.execute(
+            "UPDATE certificates SET not_before = now() - interval '780 days', not_after = now() + interval '40 days'"
+        )
+        # The issuing authority ends before a device's certificate would: it is succeeded first.
+        connection.execute(
+            "UPDATE certificate_authorities SET not_after = now() + interval '100 days' WHERE kind = 'issuing'"
+        )
+        # Whatever is wrong with one tenant, the others are looked at.
+        connection.execute(
+            "UPDATE certificate_authorities SET key_sealed = 'damaged' WHERE tenant_id = %s", [broken.tenant_id]
+        )
+
+    def found(statement: LiteralString) -> int:
+        with psycopg.connect(database.superuser_url) as connection:
+            row = connection.execute(statement, [alpha.tenant_id]).fetchone()
+        assert row is not None
+        return row[0]
+
+    renewed = "SELECT count(*) FROM certificates WHERE tenant_id = %s AND present_from > now()"
+    issuing = "SELECT count(*) FROM certificate_authorities WHERE tenant_id = %s AND kind = 'issuing'"
+    told = "SELECT count(*) FROM audit_log WHERE tenant_id = %s AND action IN ('certificate.renew', 'authority.retire')"
+    warned = "SELECT count(*) FROM audit_log WHERE tenant_id = %s AND action = 'certificate.expiring'"
+    for _ in range(2):
+        # Twice: what was done is not done again.
+        with worker(database, redis_server, tmp_path):
+            wait_for(lambda: str(broken.tenant_id) in (tmp_path / "worker.log").read_text(), tmp_path)
+            wait_for(lambda: found(renewed) == 1 and found(warned) == 1, tmp_path)
+    assert (found(renewed), found(issuing), found(told), found(warned)) == (1, 2, 2, 1)

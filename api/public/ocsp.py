@@ -1,0 +1,158 @@
+"""OCSP over HTTP (RFC 6960 A.1, RFC 5019): POST with the request, GET with its base64 in the path.
+
+An ASGI application of its own, because it answers thousands of times a second, most of them from memory: FastAPI would
+take more time than the answer.
+"""
+
+import base64
+import binascii
+import logging
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from functools import lru_cache
+from uuid import UUID
+
+from anyio import CapacityLimiter, to_thread
+from starlette.types import Receive, Scope, Send
+
+from api.errors import problem
+from api.public.limits import BodyTooLarge, BodyTooSlow, read_body
+from nac.certificates.responder import Answer, Responder, refused
+from nac.clock import utc_now
+from nac.errors import AdmitError
+from pki.ocsp import REQUEST_BYTES_MOST
+
+_log = logging.getLogger("admit.ocsp")
+
+_MEDIA_TYPE = (b"content-type", b"application/ocsp-response")
+_CLOSE = (b"connection", b"close")
+_NOT_KEPT = ((b"cache-control", b"no-store"),)
+# RFC 5019 6.2. Not until the answer ends: a cache on the way would hide a revocation for so long.
+_KEPT = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
+_PATH_CHARACTERS_MOST = 2 * REQUEST_BYTES_MOST
+_BODY_SECONDS = 5.0
+# Each holds a connection to PostgreSQL.
+_READERS = 6
+# Who asks when so many wait already is told to come again, instead of waiting too.
+_WAITING_MOST = 200
+
+
+class OcspEndpoint:
+    """To be mounted at /ocsp."""
+
+    def __init__(self, responder: Responder) -> None:
+        self._responder = responder
+        self._readers = CapacityLimiter(_READERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # "/ocsp/<authority>" and, for GET, "/<base64>"
+        _, _, name, *rest = scope["path"].split("/", 3)
+        method = scope["method"]
+        authority_id = _authority(name)
+        if authority_id is None:
+            await _not_found(scope, receive, send)
+        elif method == "POST" and not rest:
+            await self._post(authority_id, scope, receive, send)
+        elif method in ("GET", "HEAD"):
+            request = _decoded(rest[0]) if rest else None
+            answer = refused("malformedRequest") if request is None else await self._answer(authority_id, request)
+            await _send(answer, scope, send)
+        else:
+            await _not_allowed(scope, receive, send)
+
+    async def _post(self, authority_id: UUID, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            request = await read_body(scope, receive, limit=REQUEST_BYTES_MOST, seconds=_BODY_SECONDS)
+        except (BodyTooLarge, BodyTooSlow) as exc:
+            status = 413 if isinstance(exc, BodyTooLarge) else 408
+            await _send(refused("malformedRequest"), scope, send, status=status, more=(_CLOSE,))
+            return
+        await _send(await self._answer(authority_id, request), scope, send)
+
+    async def _answer(self, authority_id: UUID, request: bytes) -> Answer:
+        now = utc_now()
+        try:
+            answer = self._responder.recall(authority_id, request, now=now)
+            if answer is not None:
+                return answer
+            if self._readers.statistics().tasks_waiting >= _WAITING_MOST:
+                return refused("tryLater")
+            return await to_thread.run_sync(self._read, authority_id, request, now, limiter=self._readers)
+        except AdmitError as exc:
+            _log.warning("authority %s cannot answer: %s", authority_id, exc)
+            return refused("tryLater")
+        except Exception:  # house-rule: whoever asks is answered in the protocol's own words
+            _log.exception("authority %s cannot answer", authority_id)
+            return refused("internalError")
+
+    def _read(self, authority_id: UUID, request: bytes, now: datetime) -> Answer:
+        return self._responder.answer(authority_id, request, now=now)
+
+
+@lru_cache(maxsize=1024)
+def _authority(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _decoded(text: str) -> bytes | None:
+    """The request; the server has undone the percent signs already (RFC 6960 A.1)."""
+    if len(text) > _PATH_CHARACTERS_MOST:
+        return None
+    try:
+        # Some clients leave the padding out.
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _date(moment: datetime) -> bytes:
+    return format_datetime(moment.astimezone(UTC), usegmt=True).encode()
+
+
+async def _send(
+    answer: Answer,
+    scope: Scope,
+    send: Send,
+    *,
+    status: int = 200,
+    more: tuple[tuple[bytes, bytes], ...] = (),
+) -> None:
+    headers = [_MEDIA_TYPE, (b"content-length", str(len(answer.der)).encode()), *more]
+    if answer.this_update is None or answer.next_update is None:
+        headers += _NOT_KEPT
+    else:
+        etag = f'"{answer.etag}"'.encode()
+        headers += [
+            _KEPT,
+            (b"etag", etag),
+            (b"last-modified", _date(answer.this_update)),
+            (b"expires", _date(answer.next_update)),
+        ]
+        if scope["method"] != "POST" and any(
+            name == b"if-none-match" and etag in value for name, value in scope["headers"]
+        ):
+            await send({"type": "http.response.start", "status": 304, "headers": headers[2:]})
+            await send({"type": "http.response.body"})
+            return
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.der})
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    reply = problem(status=404, code="not-found", title="Not Found", detail="An authority's id is missing in the path.")
+    await reply(scope, receive, send)
+
+
+async def _not_allowed(scope: Scope, receive: Receive, send: Send) -> None:
+    reply = problem(
+        status=405,
+        code="method-not-allowed",
+        title="Method Not Allowed",
+        detail="POST the request, or GET it with its base64 behind the path.",
+        headers={"Allow": "GET, HEAD, POST"},
+    )
+    await reply(scope, receive, send)

@@ -1,0 +1,55 @@
+"""`./admit cert-profile`."""
+
+import click
+
+from cli.domain import Domain
+from cli.output import Row, json_option, show_list, show_one, tenant_option
+from nac.certificates import profiles
+from pki.keys import KEY_KINDS
+from pki.profiles import Profile
+
+
+@click.group()
+def command() -> None:
+    """Certificate profiles as a tenant has them: how long certificates are valid, and with which kind of key."""
+
+
+def _row(profile: Profile) -> Row:
+    return {
+        "name": profile.name,
+        "validity_days": profile.validity.days,
+        "most_days": profile.validity_most.days,
+        "key": profile.key,
+        "usages": list(profile.extended_key_usage),
+    }
+
+
+@command.command("list")
+@tenant_option
+@json_option
+def list_(tenant: str, as_json: bool) -> None:
+    """List the profiles."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        rows = [_row(profile) for profile in profiles.list_profiles(session, tenant_id=tenant_id)]
+    show_list(rows, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("name")
+@tenant_option
+@click.option("--validity-days", type=int, help="Of certificates issued from now on.")
+@click.option("--key", type=click.Choice(KEY_KINDS), help="Of keys that are made here.")
+@json_option
+def set_(name: str, tenant: str, validity_days: int | None, key: str | None, as_json: bool) -> None:
+    """Choose for the profile NAME; what is not given is as built in. What is issued already stays as it is."""
+    choice = {"validity_days": validity_days, "key": key}
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        chosen = profiles.set_profile(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            choice={field: value for field, value in choice.items() if value is not None},
+        )
+    show_one(_row(chosen), as_json=as_json)

@@ -1,0 +1,129 @@
+"""What ends soon: counts and lists for a dashboard, and warnings, each given once.
+
+Looked at are authorities (the tenant's and those that it trusts), server certificates and those of clients. One that a
+later one of the same name and profile has succeeded counts no more. A window that is more than half of a certificate's
+life says nothing of it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.ids import TenantId
+
+Kind = Literal["authority", "server", "client"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+# Days before the end.
+WINDOWS = (60, 30, 14, 7, 1)
+_FIRST_NAMED = 20
+
+_LIST = text("""
+SELECT kind, id, serial, name, profile, not_after FROM expiring
+WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => :within)
+    AND kind = ANY (:kinds) AND (not_after, id) > (:after_end, CAST(:after_id AS uuid))
+ORDER BY not_after, id LIMIT :limit
+""")
+_COUNT = text("""
+SELECT kind, days, count(*) FROM expiring, unnest(CAST(:windows AS int[])) days
+WHERE tenant_id = :tenant AND not_after > :now AND not_after <= :now + make_interval(days => days)
+    AND not_after <= :now + make_interval(days => :within)
+GROUP BY kind, days
+""")
+_WARN = text("""
+WITH given AS (
+    INSERT INTO expiry_warnings (tenant_id, subject_id, days)
+    SELECT s.tenant_id, s.id, w.days FROM expiring s CROSS JOIN LATERAL (
+        SELECT min(days) AS days FROM unnest(CAST(:windows AS int[])) days
+        WHERE s.not_after <= :now + make_interval(days => days)
+            AND make_interval(days => days) < (s.not_after - s.not_before) / 2
+    ) w
+    WHERE s.tenant_id = :tenant AND s.not_after > :now AND s.not_after <= :now + make_interval(days => :within)
+        AND w.days IS NOT NULL
+    ON CONFLICT DO NOTHING RETURNING subject_id, days
+)
+SELECT s.kind, s.id, s.serial, s.name, s.profile, s.not_after, g.days
+FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.not_after, s.id
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Expiring:
+    kind: Kind
+    id: UUID
+    # Hex digits; "" for an authority.
+    serial: str
+    name: str
+    # An authority's kind.
+    profile: str
+    not_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryNotice:
+    subject: Expiring
+    days: int
+
+
+def list_expiring(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    now: datetime,
+    within_days: int = WINDOWS[0],
+    kinds: Sequence[Kind] = KINDS,
+    after: Expiring | None = None,
+    limit: int = 1000,
+) -> list[Expiring]:
+    """What is valid and ends first comes first; page on with the last one."""
+    parameters = _parameters(tenant_id, now, within_days) | {
+        "kinds": list(kinds),
+        "after_end": after.not_after if after else now,
+        "after_id": after.id if after else UUID(int=0),
+        "limit": limit,
+    }
+    return [Expiring(*row) for row in session.execute(_LIST, parameters)]
+
+
+def count_expiring(session: Session, *, tenant_id: TenantId, now: datetime) -> dict[Kind, dict[int, int]]:
+    """By kind and window (days): how many end within it; those of a smaller window are among those of a larger one."""
+    found: dict[Kind, dict[int, int]] = {kind: dict.fromkeys(WINDOWS, 0) for kind in KINDS}
+    parameters = _parameters(tenant_id, now, WINDOWS[0]) | {"windows": list(WINDOWS)}
+    for kind, days, count in session.execute(_COUNT, parameters):
+        found[kind][days] = count
+    return found
+
+
+def warn(session: Session, *, actor: str, tenant_id: TenantId, now: datetime) -> list[ExpiryNotice]:
+    """Record and return what was not warned of before: each subject once in each window, in the smallest it is in."""
+    parameters = _parameters(tenant_id, now, WINDOWS[0]) | {"windows": list(WINDOWS)}
+    rows = session.execute(_WARN, parameters).all()
+    warnings = [ExpiryNotice(Expiring(*row[:-1]), row.days) for row in rows]
+    for target, after in _entries(warnings):
+        audit.append(
+            session, actor=actor, action="certificate.expiring", target=target, tenant_id=tenant_id, after=after
+        )
+    return warnings
+
+
+def _entries(warnings: Sequence[ExpiryNotice]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An entry for each authority and server; clients come by the thousand: one for all of a window."""
+    for (kind, days), group in groupby(warnings, lambda warning: (warning.subject.kind, warning.days)):
+        subjects = [warning.subject for warning in group]
+        if kind == "client":
+            first = [subject.serial for subject in subjects[:_FIRST_NAMED]]
+            yield f"{days} days", {"kind": kind, "days": days, "count": len(subjects), "first": first}
+        else:
+            for subject in subjects:
+                end = subject.not_after.isoformat()
+                yield subject.serial or subject.name, {"kind": kind, "days": days, "not_after": end}
+
+
+def _parameters(tenant_id: TenantId, now: datetime, within_days: int) -> dict[str, Any]:
+    return {"tenant": tenant_id, "now": now, "within": within_days}

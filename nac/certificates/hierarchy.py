@@ -1,0 +1,220 @@
+"""Authorities in two steps, as certificates: `reserve_authority` records what will be signed, `sign_*` signs it.
+
+Key, name and serial number are chosen with the record, so that a key that a token made for a signature that never came
+can be found and removed.
+"""
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, get_args
+from uuid import UUID, uuid4
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import AuthorityNotFound, CertificateStatusConflict, refusals
+from nac.certificates.profiles import require_profile, tenant_settings
+from nac.certificates.public import locations
+from nac.certificates.signing import AuthorityKey, Signing
+from nac.ids import TenantId
+from nac.models import AuthorityIntent, CertificateAuthority
+from pki.issuing import Issuer, issue, issue_root, key_identifier
+from pki.names import common_name_of, subject_name
+from pki.openssl_names import one_line, subject_line
+from pki.serials import random_serial, serial_bytes
+
+OwnKind = Literal["root", "issuing"]
+OWN_KINDS: tuple[OwnKind, ...] = get_args(OwnKind)
+_SLUG_CHARACTERS = 55
+_TITLES: dict[OwnKind, str] = {"root": "Root CA", "issuing": "Issuing CA"}
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorityReservation:
+    authority_id: UUID
+    tenant_id: TenantId
+    kind: OwnKind
+    subject: x509.Name
+    serial: int
+    key: AuthorityKey = field(repr=False)
+
+
+def unique_number(slug: str) -> str:
+    """For the names of authorities: a cell tells "another tenant's" by name alone, so no two may share one, ever."""
+    return f"{slug[:_SLUG_CHARACTERS]}-{secrets.token_hex(4)}"
+
+
+def reserve_authority(
+    session: Session, *, tenant_id: TenantId, kind: OwnKind, organisation: str, unique: str, signing: Signing
+) -> AuthorityReservation:
+    """`organisation` has at most 48 plain characters."""
+    authority_id, serial = uuid4(), random_serial()
+    chosen = tenant_settings(session, tenant_id)
+    with refusals():
+        title = f"{organisation} {_TITLES[kind]}"
+        subject = subject_name(title, organisation=organisation, serial_number=unique)
+        key = signing.new_authority_key(
+            require_profile(session, tenant_id, kind).key, authority_id=authority_id, store=chosen.key_store
+        )
+    _record(session, tenant_id, authority_id, kind, subject, serial, key.store, None)
+    return AuthorityReservation(authority_id, tenant_id, kind, subject, serial, key)
+
+
+def sign_root(
+    session: Session, reservation: AuthorityReservation, *, actor: str, now: datetime
+) -> CertificateAuthority:
+    intent = _take_up(session, reservation)
+    with refusals():
+        certificate = issue_root(
+            require_profile(session, reservation.tenant_id, "root"),
+            key=reservation.key.key,
+            subject=reservation.subject,
+            now=now,
+            serial=reservation.serial,
+        )
+    intent.signed_at = now
+    return _add(session, actor, reservation, certificate, issuer_id=None)
+
+
+def sign_issuing(
+    session: Session,
+    reservation: AuthorityReservation,
+    *,
+    actor: str,
+    root: CertificateAuthority,
+    signing: Signing,
+    now: datetime,
+) -> CertificateAuthority:
+    intent = _take_up(session, reservation)
+    with refusals():
+        certificate = issue(
+            require_profile(session, reservation.tenant_id, "issuing"),
+            public_key=reservation.key.key.public_key(),
+            subject=reservation.subject,
+            issuer=issuer_of(root, signing),
+            now=now,
+            serial=reservation.serial,
+            locations=locations(signing.public_url, root.id),
+        )
+    intent.signed_at = now
+    return _add(session, actor, reservation, certificate, issuer_id=root.id)
+
+
+def cross_sign(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    new: CertificateAuthority,
+    old: CertificateAuthority,
+    signing: Signing,
+    now: datetime,
+) -> None:
+    """The old root certifies the new one's name and key (RFC 4210 4.4): who trusts the old one alone finds a way."""
+    certificate = x509.load_der_x509_certificate(new.certificate_der)
+    serial = random_serial()
+    intent = _record(session, tenant_id, uuid4(), "cross", certificate.subject, serial, old.key_store, old.id)
+    with refusals():
+        crossed = issue(
+            require_profile(session, tenant_id, "root"),
+            public_key=certificate.public_key(),
+            subject=certificate.subject,
+            issuer=issuer_of(old, signing),
+            now=now,
+            serial=serial,
+            locations=locations(signing.public_url, old.id),
+        )
+    new.cross_der = crossed.public_bytes(Encoding.DER)
+    intent.signed_at = now
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="authority.cross-sign",
+        target=new.name,
+        tenant_id=tenant_id,
+        after={"subject": new.subject, "issuer": old.subject, "not_after": crossed.not_valid_after_utc.isoformat()},
+    )
+
+
+def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
+    return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
+
+
+def _record(
+    session: Session,
+    tenant_id: TenantId,
+    intent_id: UUID,
+    kind: Literal["root", "issuing", "cross"],
+    subject: x509.Name,
+    serial: int,
+    key_store: str,
+    issuer_id: UUID | None,
+) -> AuthorityIntent:
+    intent = AuthorityIntent(
+        id=intent_id,
+        tenant_id=tenant_id,
+        kind=kind,
+        subject=one_line(subject),
+        serial=serial_bytes(serial),
+        issuer_id=issuer_id,
+        key_store=key_store,
+    )
+    session.add(intent)
+    session.flush()
+    return intent
+
+
+def _take_up(session: Session, reservation: AuthorityReservation) -> AuthorityIntent:
+    """Once only, and only what was recorded."""
+    intent = repository.lock_intent(session, reservation.tenant_id, reservation.authority_id)
+    if intent is None:
+        raise AuthorityNotFound("This authority was never reserved.", place="authority", remedy="Reserve it first.")
+    if intent.signed_at is not None:
+        raise CertificateStatusConflict("This authority is signed already.", place="authority")
+    return intent
+
+
+def _add(
+    session: Session,
+    actor: str,
+    reservation: AuthorityReservation,
+    certificate: x509.Certificate,
+    *,
+    issuer_id: UUID | None,
+) -> CertificateAuthority:
+    authority = CertificateAuthority(
+        id=reservation.authority_id,
+        tenant_id=reservation.tenant_id,
+        kind=reservation.kind,
+        name=common_name_of(reservation.subject),
+        subject=subject_line(certificate),
+        certificate_der=certificate.public_bytes(Encoding.DER),
+        key_sealed=reservation.key.sealed,
+        key_store=reservation.key.store,
+        key_id=key_identifier(certificate),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+        issuer_id=issuer_id,
+    )
+    session.add(authority)
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="authority.create",
+        target=authority.name,
+        tenant_id=reservation.tenant_id,
+        after={
+            "kind": authority.kind,
+            "subject": authority.subject,
+            "serial": serial_bytes(reservation.serial).hex(),
+            "key_store": authority.key_store,
+            "not_after": authority.not_after.isoformat(),
+        },
+    )
+    return authority

@@ -1,0 +1,77 @@
+"""A root's key away from here: exported under a passphrase, brought back when an authority is to be signed."""
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import AuthorityKeyAway, AuthorityNotFound, CertificateRefused, KeyStoreRefused, refusals
+from nac.certificates.signing import Signing
+from nac.errors import AlreadyExists
+from nac.ids import TenantId
+from nac.models import CertificateAuthority
+from pki.keys import encrypted_key_pem, load_encrypted_key, same_public_key
+
+# The key of all of a tenant's certificates: what guards it elsewhere must stand guessing offline.
+_PASSPHRASE_LEAST = 16
+
+
+def export_root_key(
+    session: Session, *, actor: str, tenant_id: TenantId, passphrase: str, signing: Signing
+) -> tuple[CertificateAuthority, bytes]:
+    """The active root and its key as PKCS#8 PEM under the passphrase. The key stays here until `forget_root_key`."""
+    root = _require_root(session, tenant_id)
+    if root.key_store != "sealed":
+        raise KeyStoreRefused("The key is in a token, which does not give it away.", place="key store")
+    if len(passphrase) < _PASSPHRASE_LEAST:
+        raise CertificateRefused(f"The passphrase needs at least {_PASSPHRASE_LEAST} characters.", place="passphrase")
+    pem = encrypted_key_pem(signing.authority_key(root), passphrase)
+    _audit(session, actor, root, "export-key")
+    return root, pem
+
+
+def forget_root_key(session: Session, *, actor: str, tenant_id: TenantId) -> CertificateAuthority:
+    """The root goes offline: without its key no issuing authority can be signed, all else goes on."""
+    root = _require_root(session, tenant_id)
+    if root.key_sealed is None:
+        raise AuthorityKeyAway(f"The key of {root.name} is away already.", place="authority")
+    root.key_sealed = None
+    session.flush()
+    _audit(session, actor, root, "forget-key")
+    return root
+
+
+def import_root_key(
+    session: Session, *, actor: str, tenant_id: TenantId, pem: bytes, passphrase: str, signing: Signing
+) -> CertificateAuthority:
+    """Raises CertificateRefused for another authority's key or a wrong passphrase."""
+    root = _require_root(session, tenant_id)
+    if root.key_sealed is not None:
+        raise AlreadyExists(f"The key of {root.name} is here.", place="authority")
+    with refusals():
+        key = load_encrypted_key(pem, passphrase)
+    if not same_public_key(key.public_key(), x509.load_der_x509_certificate(root.certificate_der).public_key()):
+        raise CertificateRefused(f"This is not the key of {root.name}.", place="key")
+    root.key_sealed = signing.seal_authority_key(key, authority_id=root.id)
+    session.flush()
+    _audit(session, actor, root, "import-key")
+    return root
+
+
+def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority:
+    repository.lock_tenant(session, tenant_id)
+    root = repository.newest_root(session, tenant_id)
+    if root is None:
+        raise AuthorityNotFound("The tenant has no active root.", place="authority")
+    return root
+
+
+def _audit(session: Session, actor: str, root: CertificateAuthority, verb: str) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"authority.{verb}",
+        target=root.name,
+        tenant_id=root.tenant_id,
+        after={"subject": root.subject},
+    )

@@ -1,0 +1,115 @@
+"""A tenant's own choices for its certificates: validity and kind of key of each profile, and where its CAs' keys are.
+
+Checked when they are saved, and again when they are read: a release may narrow what a profile allows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.errors import InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.models import CertificateSettings
+from pki.errors import ProfileErrors
+from pki.profiles import PROFILES, Profile, adjust
+
+# Where a new authority's key is made: sealed in the database, or in a token. "": where the platform says.
+KeyStoreName = Literal["sealed", "pkcs11"]
+KeyStoreChoice = Literal["", "sealed", "pkcs11"]
+
+
+class ProfileNotFound(NotFound):
+    """There is no such certificate profile."""
+
+
+class ProfileRefused(InvalidInput):
+    """A certificate profile cannot be changed so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSettings:
+    profiles: Mapping[str, Mapping[str, Any]]
+    key_store: KeyStoreChoice
+
+
+def tenant_settings(session: Session, tenant_id: TenantId) -> TenantSettings:
+    row = session.get(CertificateSettings, tenant_id)
+    if row is None:
+        return TenantSettings({}, "")
+    return TenantSettings(row.profiles, row.key_store)
+
+
+def require_profile(session: Session, tenant_id: TenantId, name: str) -> Profile:
+    """The profile as the tenant has it. Raises ProfileNotFound, or ProfileRefused for a choice no longer allowed."""
+    return _chosen(name, tenant_settings(session, tenant_id).profiles.get(name, {}))
+
+
+def list_profiles(session: Session, *, tenant_id: TenantId) -> list[Profile]:
+    chosen = tenant_settings(session, tenant_id).profiles
+    return [_chosen(name, chosen.get(name, {})) for name in PROFILES]
+
+
+def set_profile(session: Session, *, actor: str, tenant_id: TenantId, name: str, choice: Mapping[str, Any]) -> Profile:
+    """`choice` replaces what the tenant chose before: {"validity_days": 90, "key": "rsa-2048"}, {} for the built-in.
+
+    What is issued already stays as it is.
+    """
+    profile = _chosen(name, choice)
+    row = _require_row(session, tenant_id)
+    before = row.profiles.get(name, {})
+    others = {other: kept for other, kept in row.profiles.items() if other != name}
+    row.profiles = others | ({name: dict(choice)} if choice else {})
+    session.flush()
+    _audit(session, actor, tenant_id, name, before, choice)
+    return profile
+
+
+def set_key_store(session: Session, *, actor: str, tenant_id: TenantId, store: KeyStoreChoice) -> None:
+    """For keys of authorities that are made from now on."""
+    row = _require_row(session, tenant_id)
+    before, row.key_store = row.key_store, store
+    session.flush()
+    _audit(session, actor, tenant_id, "key-store", {"key_store": before}, {"key_store": store})
+
+
+def _chosen(name: str, choice: Mapping[str, Any]) -> Profile:
+    profile = PROFILES.get(name)
+    if profile is None:
+        raise ProfileNotFound(f"There is no profile {name!r}.", place="profile", remedy=f"Use {', '.join(PROFILES)}.")
+    try:
+        return adjust(profile, choice)
+    except ProfileErrors as exc:
+        raise ProfileRefused("; ".join(exc.mistakes), place="profile") from exc
+
+
+def _require_row(session: Session, tenant_id: TenantId) -> CertificateSettings:
+    repository.lock_tenant(session, tenant_id)
+    row = session.get(CertificateSettings, tenant_id)
+    if row is None:
+        row = CertificateSettings(tenant_id=tenant_id)
+        session.add(row)
+        session.flush()
+    return row
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    tenant_id: TenantId,
+    target: str,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate-settings.set",
+        target=target,
+        tenant_id=tenant_id,
+        before=before,
+        after=after,
+    )

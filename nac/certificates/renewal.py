@@ -1,0 +1,93 @@
+"""Renewal of the server certificate that a cell presents, in good time and under the same names.
+
+The new one is issued when a third of the old one's life is left, at most 45 days before its end, and presented after a
+third of that rest. So both are valid for weeks, and administrators who pin a server certificate have time.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.issuing import SERVER_PROFILE, Reservation, reserve_server, sign_server
+from nac.certificates.signing import Signing
+from nac.ids import TenantId
+from nac.models import Certificate
+from pki.names import sans_of
+
+_LEAD_MOST = timedelta(days=45)
+# A certificate that would gain less is not worth a change.
+_GAIN_LEAST = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RenewalPlan:
+    reservation: Reservation
+    # Hex digits.
+    succeeds: str
+    present_from: datetime
+
+
+def lead(not_before: datetime, not_after: datetime) -> timedelta:
+    """How long before its end a server certificate is renewed."""
+    return min(_LEAD_MOST, (not_after - not_before) / 3)
+
+
+def plan_renewal(session: Session, *, tenant_id: TenantId, now: datetime) -> RenewalPlan | None:
+    """Reserve the next server certificate; None where that is not due or the issuing authority ends as soon."""
+    repository.lock_tenant(session, tenant_id)
+    old = repository.newest_server(session, tenant_id, SERVER_PROFILE)
+    if old is None or old.certificate_der is None:
+        return None
+    wait = lead(old.not_before, old.not_after)
+    if old.not_after - now > wait:
+        return None
+    authority = repository.active_issuing(session, tenant_id)
+    if authority is None or authority.not_after < max(now, old.not_after) + _GAIN_LEAST:
+        return None
+    names = [item.value for item in sans_of(x509.load_der_x509_certificate(old.certificate_der))]
+    reservation = reserve_server(session, tenant_id=tenant_id, dns_names=names, now=now)
+    staged = now + wait / 3
+    return RenewalPlan(reservation, old.serial.hex(), staged if staged < old.not_after else now)
+
+
+def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signing, now: datetime) -> Certificate:
+    """Raises CertificateStatusConflict where somebody else was quicker."""
+    tenant_id = plan.reservation.tenant_id
+    repository.lock_tenant(session, tenant_id)
+    newest = repository.newest_server(session, tenant_id, SERVER_PROFILE)
+    if newest is None or newest.serial.hex() != plan.succeeds:
+        raise CertificateStatusConflict("The server certificate has a successor already.", place="serial")
+    row = sign_server(session, plan.reservation, actor=actor, signing=signing, now=now, present_from=plan.present_from)
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.renew",
+        target=row.serial.hex(),
+        tenant_id=row.tenant_id,
+        after={"succeeds": plan.succeeds, "present_from": plan.present_from.isoformat()},
+    )
+    return row
+
+
+def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime) -> Certificate:
+    """The cell shows this server certificate from now on, where no newer one is shown."""
+    row = repository.get_by_serial(session, tenant_id, serial, lock=True)
+    if row is None or row.profile != SERVER_PROFILE or row.status != "valid" or row.key_sealed is None:
+        raise CertificateStatusConflict("This is no valid server certificate.", place="serial")
+    before, row.present_from = row.present_from, now
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="certificate.present",
+        target=row.serial.hex(),
+        tenant_id=tenant_id,
+        before={"present_from": before and before.isoformat()},
+        after={"present_from": now.isoformat()},
+    )
+    return row

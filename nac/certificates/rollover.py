@@ -1,0 +1,156 @@
+"""Rollover: new authorities take over signing, the old ones retire. What a retired one issued is admitted to its end.
+
+In two steps, so that the edge may commit in between: `plan_rollover` records what will be signed, `carry_out` signs it.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.hierarchy import (
+    AuthorityReservation,
+    OwnKind,
+    cross_sign,
+    reserve_authority,
+    sign_issuing,
+    sign_root,
+    unique_number,
+)
+from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
+from nac.certificates.profiles import require_profile
+from nac.certificates.signing import Signing
+from nac.errors import Conflict, NotFound
+from nac.ids import TenantId
+from nac.models import Certificate, CertificateAuthority
+from pki.names import sans_of
+
+_GAIN_LEAST = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloverPlan:
+    tenant_id: TenantId
+    issuing: AuthorityReservation
+    # None where the root stays.
+    root: AuthorityReservation | None
+    # The issuing authority that signed when this was planned, if any.
+    succeeds: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollover:
+    root: CertificateAuthority
+    issuing: CertificateAuthority
+    retired: tuple[CertificateAuthority, ...]
+    # Issued below a new root, so that devices that trust it alone accept the cell. None where the root stayed.
+    server: Certificate | None
+
+
+def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of_root: bool = False) -> RolloverPlan:
+    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key."""
+    tenant = repository.lock_tenant(session, tenant_id)
+    if tenant is None:
+        raise NotFound("There is no such tenant.", place="tenant")
+    root = _require_root(session, tenant_id)
+    organisation = _organisation(root)
+    unique = unique_number(tenant.slug)
+
+    def reserve(kind: OwnKind) -> AuthorityReservation:
+        return reserve_authority(
+            session, tenant_id=tenant_id, kind=kind, organisation=organisation, unique=unique, signing=signing
+        )
+
+    if not of_root:
+        # Before a key is made for nothing.
+        signing.authority_key(root)
+    present = repository.active_issuing(session, tenant_id)
+    return RolloverPlan(
+        tenant_id, reserve("issuing"), reserve("root") if of_root else None, present.id if present else None
+    )
+
+
+def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Signing, now: datetime) -> Rollover:
+    """Sign what was planned, and retire the authorities that signed so far.
+
+    A new root is certified by the old one where that one's key is here, and a server certificate is issued below it:
+    the cell then shows a chain that ends at either root. Devices that trust only the old one must be given the new one
+    before the old one ends. Raises CertificateStatusConflict where somebody else was quicker.
+    """
+    repository.lock_tenant(session, plan.tenant_id)
+    present = repository.active_issuing(session, plan.tenant_id)
+    if (present.id if present else None) != plan.succeeds:
+        raise CertificateStatusConflict("The issuing authority has a successor already.", place="authority")
+    retiring = [
+        authority
+        for authority in repository.own_authorities(session, plan.tenant_id, status="active")
+        if plan.root is not None or authority.kind == "issuing"
+    ]
+    root = old_root = _require_root(session, plan.tenant_id)
+    if plan.root is not None:
+        root = sign_root(session, plan.root, actor=actor, now=now)
+        if old_root.key_sealed is not None and old_root.not_after > now:
+            cross_sign(session, actor=actor, tenant_id=plan.tenant_id, new=root, old=old_root, signing=signing, now=now)
+    issuing = sign_issuing(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
+    for authority in retiring:
+        _retire(session, actor, authority)
+    server = None
+    if plan.root is not None:
+        server = _succeed_server(session, actor, plan.tenant_id, signing, now)
+    return Rollover(root, issuing, tuple(retiring), server)
+
+
+def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority:
+    root = repository.newest_root(session, tenant_id)
+    if root is None:
+        raise Conflict("The tenant has no active root.", place="authority", remedy="Create its authorities first.")
+    return root
+
+
+def _organisation(authority: CertificateAuthority) -> str:
+    subject = x509.load_der_x509_certificate(authority.certificate_der).subject
+    return str(subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)[0].value)
+
+
+def _retire(session: Session, actor: str, authority: CertificateAuthority) -> None:
+    authority.status = "retired"
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="authority.retire",
+        target=authority.name,
+        tenant_id=authority.tenant_id,
+        before={"status": "active"},
+        after={"status": "retired", "subject": authority.subject},
+    )
+
+
+def _succeed_server(
+    session: Session, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+) -> Certificate | None:
+    """Under the names that devices expect."""
+    present = repository.newest_server(session, tenant_id, SERVER_PROFILE)
+    if present is None or present.certificate_der is None:
+        return None
+    names = [item.value for item in sans_of(x509.load_der_x509_certificate(present.certificate_der))]
+    return issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+
+
+def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
+    """Whether the issuing authority ends so soon that certificates of clients are cut short by it.
+
+    Not where a successor would end as soon, with the root.
+    """
+    issuing = repository.active_issuing(session, tenant_id)
+    root = repository.newest_root(session, tenant_id)
+    if issuing is None or root is None or root.not_after <= issuing.not_after + _GAIN_LEAST:
+        return False
+    longest = max(require_profile(session, tenant_id, name).validity for name in CLIENT_PROFILES)
+    return issuing.not_after - now < longest

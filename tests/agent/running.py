@@ -1,0 +1,134 @@
+"""A whole cell on the test's database: the agent as a process of its own, its radiusd, and tenants of the product."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from cli.demo.tools import Server
+from nac.cells import service as cells
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.ids import TenantId
+from nac.msps import service as msps
+from nac.policies import service as policies
+from nac.provisioning import provision_tenant
+from nac.secrets import MasterKeyFile, Sealer
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+
+LOOPBACK = "127.0.0.1"
+_SLOTS = 2
+_POLICY = {
+    "rules": [
+        {
+            "id": "certificates",
+            "name": "Devices with a certificate",
+            "when": {"attribute": "method", "operator": "equals", "value": "eap-tls"},
+            "then": {"verdict": "permit"},
+        }
+    ]
+}
+
+
+@dataclass(frozen=True)
+class RunningCell:
+    folder: Path
+    database: Database
+    signing: Signing
+
+    @property
+    def radiusds(self) -> list[str]:
+        """Process ids of every radiusd that has served, the present one last."""
+        return re.findall(r"radiusd (\d+) serves", self.log())
+
+    def log(self) -> str:
+        return (self.folder / "agent.log").read_text()
+
+    def wait(self, condition: Callable[[], bool], seconds: float = 40) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.log()
+            time.sleep(0.1)
+
+
+@dataclass(frozen=True)
+class RunningTenant:
+    id: TenantId
+    server: Server
+    engine: Engine
+
+    def wait_live(self) -> None:
+        """Until the cell decides with all that is committed."""
+        with session_scope(TenantScope(self.id), engine=self.engine) as session:
+            xact = cells.current_xact(session)
+        cells.wait_until_live(
+            TenantScope(self.id), tenant_id=self.id, xact=xact, timeout_seconds=20, engine=self.engine
+        )
+
+
+@contextmanager
+def running_cell(database: Database, folder: Path) -> Iterator[RunningCell]:
+    key = MasterKeyFile.create(folder / "master.key")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
+        "ADMIT_VAR_DIR": str(folder),
+        "ADMIT_DATABASE_CELL_URL": database.cell_url,
+        "ADMIT_MASTER_KEY_FILE": str(key.path),
+        "ADMIT_CELL_SLOTS": str(_SLOTS),
+        "ADMIT_CELL_FIRST_PORT": str(_free_row(2 * _SLOTS + 2)),
+        "ADMIT_REJECT_DELAY_SECONDS": "0",
+    }
+    cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"))
+    with (folder / "agent.log").open("wb") as log:
+        agent = subprocess.Popen(
+            [sys.executable, "-m", "radius.agent"], env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            cell.wait(lambda: agent.poll() is not None or bool(cell.radiusds))
+            assert agent.poll() is None, cell.log()
+            yield cell
+        finally:
+            agent.terminate()
+            agent.wait(20)
+
+
+def running_tenant(cell: RunningCell, engine: Engine, slug: str) -> RunningTenant:
+    """Who has a certificate comes in."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        msp = msps.create_msp(session, actor=ACTOR, slug="acme", name="Acme")
+        tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp.id, signing=cell.signing).id
+        named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
+        policy = policies.create_policy(session, **named)
+        policies.save_draft(session, document=_POLICY, **named)
+        policies.publish_policy(session, **named)
+        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=policy.id)
+        slot = cells.require_slot(session, tenant_id=tenant_id)
+        secret = cell.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+        server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+    tenant = RunningTenant(tenant_id, server, engine)
+    tenant.wait_live()
+    return tenant
+
+
+def _free_row(count: int) -> int:
+    """The first of `count` UDP ports of loopback in a row."""
+    first = 34000 + utc_now().microsecond % 500
+    while True:
+        with ExitStack() as held:
+            try:
+                for port in range(first, first + count):
+                    held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind((LOOPBACK, port))
+            except OSError:
+                first += count
+            else:
+                return first

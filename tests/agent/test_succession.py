@@ -1,0 +1,170 @@
+"""New authorities and server certificates in a running cell: what eapol_test sees, without a restart of radiusd."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+from cryptography import x509
+from sqlalchemy import Engine
+
+from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
+from nac.certificates import renewal, rollover
+from nac.certificates.service import issue_client, pem_files, require_authority
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from pki.bundles import certificates_pem
+from radius.agent import sync
+from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+
+
+@dataclass(frozen=True)
+class Device:
+    folder: Path
+    serial: str
+
+    def visit(self, tenant: RunningTenant, trusts: Path | None = None) -> tuple[bool, list[str]]:
+        """Whether it was admitted, and the serial numbers (hex) that the server showed, its own first."""
+        supplicant = tls_supplicant(
+            identity="laptop",
+            trusted=trusts or self.folder / "ca",
+            certificate=self.folder / "cert",
+            key=self.folder / "key",
+            server_name="radius.alpha.admit.example",
+        )
+        (self.folder / "eapol.conf").write_text(network_block(supplicant))
+        shown = self.folder / "shown.pem"
+        shown.unlink(missing_ok=True)
+        server = tenant.server
+        done = subprocess.run(
+            [
+                *("eapol_test", "-c", str(self.folder / "eapol.conf"), "-a", server.host, "-p", str(server.auth_port)),
+                *("-s", server.secret, "-t", "10", "-o", str(shown)),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        # eapol_test writes them as it verifies them, from the root down.
+        seen = reversed(x509.load_pem_x509_certificates(shown.read_bytes()))
+        return read_eapol_result(done.stdout, 0).success, [one.serial_number.to_bytes(16).hex() for one in seen]
+
+
+class Alpha:
+    def __init__(self, cell: RunningCell, engine: Engine, folder: Path) -> None:
+        self.cell, self.engine, self.folder = cell, engine, folder
+        self.tenant = running_tenant(cell, engine, "alpha")
+        self.scope = TenantScope(self.tenant.id)
+
+    def device(self, name: str) -> Device:
+        with session_scope(self.scope, engine=self.engine) as session:
+            issued = issue_client(
+                session,
+                actor=ACTOR,
+                tenant_id=self.tenant.id,
+                profile="eap-client-device",
+                common_name=name,
+                signing=self.cell.signing,
+                now=utc_now(),
+            )
+        folder = self.folder / name
+        folder.mkdir()
+        for kind, content in pem_files(issued).items():
+            (folder / kind).write_bytes(content)
+        self.tenant.wait_live()
+        return Device(folder, issued.serial.hex())
+
+    def roll_over(self, *, of_root: bool = False) -> rollover.Rollover:
+        with session_scope(self.scope, engine=self.engine) as session:
+            plan = rollover.plan_rollover(session, tenant_id=self.tenant.id, signing=self.cell.signing, of_root=of_root)
+        with session_scope(self.scope, engine=self.engine) as session:
+            done = rollover.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
+        self.tenant.wait_live()
+        return done
+
+    def renew(self) -> str:
+        """As the worker does it; returns the new serial number."""
+        with session_scope(self.scope, engine=self.engine) as session:
+            plan = renewal.plan_renewal(session, tenant_id=self.tenant.id, now=utc_now())
+            assert plan is not None
+        with session_scope(self.scope, engine=self.engine) as session:
+            row = renewal.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
+            serial = row.serial.hex()
+        self.tenant.wait_live()
+        return serial
+
+    def change_unnoticed(self, statement: LiteralString) -> None:
+        """As time changes things: no trigger tells of it."""
+        with psycopg.connect(self.cell.database.superuser_url) as connection:
+            connection.execute("SET session_replication_role = replica")
+            connection.execute(statement)
+
+    def root_file(self, which: str) -> Path:
+        with session_scope(self.scope, engine=self.engine) as session:
+            found = require_authority(session, tenant_id=self.tenant.id, which=which)
+        path = self.folder / f"root-{found.id}.pem"
+        path.write_bytes(certificates_pem([x509.load_der_x509_certificate(found.certificate_der)]))
+        return path
+
+
+@pytest.fixture
+def alpha(database: Database, app_engine: Engine, tmp_path: Path) -> Iterator[Alpha]:
+    with running_cell(database, tmp_path) as cell:
+        yield Alpha(cell, app_engine, tmp_path)
+
+
+def test_devices_of_old_and_new_issuing_authority_are_admitted_without_restart(alpha: Alpha) -> None:
+    started = alpha.cell.radiusds
+    old_device = alpha.device("old")
+    admitted, shown = old_device.visit(alpha.tenant)
+    assert admitted
+    done = alpha.roll_over()
+    new_device = alpha.device("new")
+    issuer = x509.load_pem_x509_certificate((new_device.folder / "cert").read_bytes()).issuer
+    assert issuer == x509.load_der_x509_certificate(done.issuing.certificate_der).subject
+    # What the old authority issued stays in use, the server's certificate included.
+    assert old_device.visit(alpha.tenant) == (True, shown)
+    assert new_device.visit(alpha.tenant) == (True, shown)
+    assert alpha.cell.radiusds == started
+
+
+def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alpha: Alpha) -> None:
+    started = alpha.cell.radiusds
+    device = alpha.device("laptop")
+    before = device.visit(alpha.tenant)
+    assert before[0]
+    alpha.change_unnoticed(
+        "UPDATE certificates SET not_before = now() - interval '780 days', not_after = now() + interval '40 days'"
+        " WHERE key_sealed IS NOT NULL"
+    )
+    serial = alpha.renew()
+    # Its day is in two weeks.
+    assert device.visit(alpha.tenant) == before
+    alpha.change_unnoticed("UPDATE certificates SET present_from = now() WHERE present_from IS NOT NULL")
+    alpha.cell.wait(lambda: device.visit(alpha.tenant)[1][0] == serial, 3 * sync.SERVERS_SECONDS)
+    admitted, shown = device.visit(alpha.tenant)
+    assert (admitted, shown[0] != before[1][0], shown[1:]) == (True, True, before[1][1:])
+    assert alpha.cell.radiusds == started
+
+
+def test_new_root_is_reached_from_the_old_one_and_devices_of_both_are_admitted(alpha: Alpha) -> None:
+    started = alpha.cell.radiusds
+    old_root = alpha.root_file("root")
+    old_device = alpha.device("old")
+    _, before = old_device.visit(alpha.tenant)
+    done = alpha.roll_over(of_root=True)
+    new_device, new_root = alpha.device("new"), alpha.root_file("root")
+    assert new_root != old_root
+    assert done.server is not None
+    for device in (old_device, new_device):
+        for root in (old_root, new_root):
+            admitted, shown = device.visit(alpha.tenant, trusts=root)
+            assert (admitted, shown[0]) == (True, done.server.serial.hex())
+    assert before[0] != done.server.serial.hex()
+    assert alpha.cell.radiusds == started

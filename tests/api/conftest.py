@@ -1,0 +1,85 @@
+"""The public application beside a real PostgreSQL, and tenants whose authorities have published."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from api.public.main import create_app
+from nac.certificates import publication
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.ids import TenantId
+from nac.settings import Settings, load_settings
+from tests.api.served import served
+from tests.factories.certificates import MASTER_KEY, SIGNING, Certified, certify
+from tests.factories.tenancy import Platform, make_platform, make_tenant
+from tests.postgres import Database
+
+
+@pytest.fixture
+def public_settings(database: Database, tmp_path: Path) -> Settings:
+    key = tmp_path / "master.key"
+    key.write_text(MASTER_KEY.hex())
+    key.chmod(0o600)
+    variables = {
+        "ADMIT_VAR_DIR": "/nonexistent",
+        "ADMIT_DATABASE_URL": database.app_url,
+        # Redis is away: nothing public depends on it.
+        "ADMIT_REDIS_URL": "unix:///nonexistent",
+        "ADMIT_MASTER_KEY_FILE": str(key),
+        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
+    }
+    return load_settings(variables)
+
+
+@pytest.fixture
+def public_app(public_settings: Settings) -> FastAPI:
+    return create_app(public_settings)
+
+
+@pytest.fixture
+def client(public_app: FastAPI) -> Iterator[httpx.Client]:
+    with served(public_app) as client:
+        yield client
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
+
+
+def publish_all(engine: Engine, *, now: datetime | None = None) -> None:
+    """A turn of the worker, for all tenants."""
+    now = now or utc_now()
+    with session_scope(PlatformScope(), engine=engine) as session:
+        waiting = publication.due(session, now=now)
+    for work in waiting:
+        tenant_id = TenantId(work.tenant_id)
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            publication.publish(
+                session,
+                actor="worker",
+                tenant_id=tenant_id,
+                authority_id=work.authority_id,
+                signing=SIGNING,
+                now=now,
+            )
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Certified:
+    alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+    publish_all(worker_engine)
+    return alpha
+
+
+@pytest.fixture
+def bravo(app_engine: Engine, worker_engine: Engine, platform: Platform) -> Certified:
+    bravo = certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+    publish_all(worker_engine)
+    return bravo

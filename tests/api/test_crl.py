@@ -1,0 +1,98 @@
+"""Lists of revoked certificates over HTTP."""
+
+from datetime import timedelta
+from email.utils import format_datetime
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from cryptography import x509
+from sqlalchemy import Engine
+
+from nac.certificates.service import revoke
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from tests.api.conftest import publish_all
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+
+
+def test_list_of_root_and_issuing_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
+    for authority in (alpha.authorities.root, alpha.authorities.issuing):
+        reply = client.get(f"/crl/{authority.id}.crl")
+        assert (reply.status_code, reply.headers["content-type"]) == (200, "application/pkix-crl")
+        crl = x509.load_der_x509_crl(reply.content)
+        certificate = x509.load_der_x509_certificate(authority.certificate_der)
+        assert crl.is_signature_valid(certificate.public_key())  # type: ignore[arg-type]
+        assert reply.headers["cache-control"] == "public, max-age=300, must-revalidate"
+        head = client.head(f"/crl/{authority.id}.crl")
+        assert (head.headers["content-length"], head.content) == (str(len(reply.content)), b"")
+
+
+def test_certificate_names_the_addresses_that_answer(client: httpx.Client, app_engine: Engine, alpha: Certified):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session)
+    for certificate, issuer in ((issued.certificate, issued.intermediates[0]), (issued.intermediates[0], issued.root)):
+        access = certificate.extensions.get_extension_for_class(x509.AuthorityInformationAccess).value
+        points = certificate.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
+        addresses = {item.access_method._name: item.access_location.value for item in access}
+        (point,) = points
+        assert point.full_name is not None
+        paths = [
+            address.removeprefix("http://status.admit.example")
+            for address in (addresses["caIssuers"], addresses["OCSP"], point.full_name[0].value)
+        ]
+        assert x509.load_der_x509_certificate(client.get(paths[0]).content) == issuer
+        assert client.post(paths[1], content=b"").headers["content-type"] == "application/ocsp-response"
+        assert x509.load_der_x509_crl(client.get(paths[2]).content).issuer == issuer.subject
+
+
+@pytest.mark.parametrize("header", ["etag", "last-modified"])
+def test_list_that_is_known_is_not_sent_again_until_it_changes(
+    client: httpx.Client, app_engine: Engine, worker_engine: Engine, alpha: Certified, header: str
+):
+    path = f"/crl/{alpha.authorities.issuing.id}.crl"
+    known = client.get(path).headers[header]
+    condition = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}[header]
+    again = client.get(path, headers={condition: known})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", '"1"')
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": alpha.now}
+        revoke(session, serial=alpha.issue(session).serial.hex(), **arguments)
+    publish_all(worker_engine, now=utc_now() + timedelta(seconds=5))
+    reply = client.get(path, headers={condition: known})
+    assert (reply.status_code, reply.headers["etag"]) == (200, '"2"')
+    assert len(x509.load_der_x509_crl(reply.content)) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"If-None-Match": '"7", W/"1"'}, 304),
+        ({"If-None-Match": "*"}, 304),
+        ({"If-None-Match": '"11"'}, 200),
+        ({"If-None-Match": "nonsense"}, 200),
+        ({"If-Modified-Since": "yesterday"}, 200),
+        # The tag goes before the date (RFC 9110 13.2.2).
+        ({"If-None-Match": '"7"', "If-Modified-Since": format_datetime(utc_now() + timedelta(days=1))}, 200),
+    ],
+)
+def test_conditions_are_read_as_http_has_them(
+    client: httpx.Client, alpha: Certified, headers: dict[str, str], status: int
+):
+    assert client.get(f"/crl/{alpha.authorities.root.id}.crl", headers=headers).status_code == status
+
+
+def test_authority_that_has_not_published_yet_and_one_that_is_not_here_are_not_found(
+    client: httpx.Client, app_engine: Engine, platform: Platform
+):
+    new = certify(app_engine, make_tenant(app_engine, platform, "new").id)
+    for authority_id in (new.authorities.root.id, uuid4()):
+        reply = client.get(f"/crl/{authority_id}.crl")
+        assert (reply.status_code, reply.json()["code"]) == (404, "list-not-found")
+
+
+@pytest.mark.parametrize("path", ["/crl/x.crl", "/crl/%00.crl", "/crl/.crl", "/ca/x.cer", "/crl/1"])
+def test_path_of_no_authority_is_no_fault_of_ours(client: httpx.Client, path: str):
+    assert client.get(path).status_code in (404, 422)

@@ -1,0 +1,472 @@
+"""The OCSP responder over HTTP, asked and read with the `cryptography` package."""
+
+import base64
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.ocsp import (
+    OCSPCertStatus,
+    OCSPRequestBuilder,
+    OCSPResponse,
+    OCSPResponseStatus,
+    load_der_ocsp_response,
+)
+from fastapi import FastAPI
+from sqlalchemy import Engine, delete, text
+
+from api.public.main import create_app
+from nac.certificates.lookup import StatusLookUp
+from nac.certificates.service import reinstate, reserve, revoke, status_changed, suspend
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
+from nac.settings import Settings
+from pki import der
+from pki.ocsp import CERTIFICATES_MOST, REQUEST_BYTES_MOST
+from tests.api.served import served
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+from tests.statements import counted
+from tests.waiting import until
+
+_SHA1 = hashes.SHA1()  # noqa: S303 -- what clients name issuers by
+
+
+def certificate_of(authority: CertificateAuthority) -> x509.Certificate:
+    return x509.load_der_x509_certificate(authority.certificate_der)
+
+
+def question(
+    issuer: CertificateAuthority,
+    serial: int,
+    *,
+    nonce: bytes | None = None,
+    algorithm: hashes.HashAlgorithm = _SHA1,
+) -> bytes:
+    digests = []
+    for octets in (certificate_of(issuer).subject.public_bytes(), _key_bits(issuer)):
+        digest = hashes.Hash(algorithm)
+        digest.update(octets)
+        digests.append(digest.finalize())
+    builder = OCSPRequestBuilder().add_certificate_by_hash(*digests, serial, algorithm)
+    if nonce is not None:
+        builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
+    return builder.build().public_bytes(Encoding.DER)
+
+
+def _key_bits(issuer: CertificateAuthority) -> bytes:
+    return (
+        certificate_of(issuer)
+        .public_key()
+        .public_bytes(  # type: ignore[union-attr]
+            Encoding.X962, __import__("cryptography").hazmat.primitives.serialization.PublicFormat.UncompressedPoint
+        )
+    )
+
+
+class Asking:
+    """Of one authority, at its address."""
+
+    def __init__(self, client: httpx.Client, authority: CertificateAuthority) -> None:
+        self._client = client
+        self._authority = authority
+        self.path = f"/ocsp/{authority.id}"
+
+    def post(self, request: bytes) -> httpx.Response:
+        headers = {"Content-Type": "application/ocsp-request"}
+        return self._client.post(self.path, content=request, headers=headers)
+
+    def get(self, request: bytes, **headers: str) -> httpx.Response:
+        return self._client.get(f"{self.path}/{quote(base64.b64encode(request), safe='')}", headers=headers)
+
+    def __call__(self, serial: int, **details: Any) -> OCSPResponse:
+        reply = self.post(question(self._authority, serial, **details))
+        assert reply.status_code == 200
+        assert reply.headers["content-type"] == "application/ocsp-response"
+        return load_der_ocsp_response(reply.content)
+
+
+def require_signed(answer: OCSPResponse, issuer: CertificateAuthority) -> None:
+    """By a delegate that the issuer itself has certified for that."""
+    (signer,) = answer.certificates
+    signer.verify_directly_issued_by(certificate_of(issuer))
+    assert (
+        x509.ExtendedKeyUsageOID.OCSP_SIGNING in signer.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    )
+    assert answer.responder_key_hash == x509.SubjectKeyIdentifier.from_public_key(signer.public_key()).digest
+    key = signer.public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    key.verify(answer.signature, answer.tbs_response_bytes, ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.fixture
+def asking(client: httpx.Client, alpha: Certified) -> Asking:
+    return Asking(client, alpha.authorities.issuing)
+
+
+@pytest.fixture
+def serial(app_engine: Engine, alpha: Certified) -> int:
+    return issue(app_engine, alpha)
+
+
+def issue(app_engine: Engine, tenant: Certified) -> int:
+    with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+        return int.from_bytes(tenant.issue(session).serial)
+
+
+def act(app_engine: Engine, tenant: Certified, verb: Callable[..., object], serial: int, **more: Any) -> None:
+    with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+        verb(session, actor=ACTOR, tenant_id=tenant.tenant_id, serial=f"{serial:x}", **more)
+
+
+@pytest.mark.parametrize("algorithm", [_SHA1, hashes.SHA256()])
+@pytest.mark.parametrize("nonce", [None, b"n", b"n" * 32, b"n" * 128])
+def test_issued_certificate_is_good(
+    asking: Asking, alpha: Certified, serial: int, nonce: bytes | None, algorithm: hashes.HashAlgorithm
+):
+    answer = asking(serial, nonce=nonce, algorithm=algorithm)
+    assert (answer.response_status, answer.certificate_status) == (OCSPResponseStatus.SUCCESSFUL, OCSPCertStatus.GOOD)
+    assert (answer.serial_number, answer.hash_algorithm.name) == (serial, algorithm.name)
+    require_signed(answer, alpha.authorities.issuing)
+    echoed = [extension.value.nonce for extension in answer.extensions]  # type: ignore[attr-defined]
+    assert echoed == ([] if nonce is None else [nonce])
+    assert answer.next_update_utc is not None
+    assert answer.next_update_utc - answer.this_update_utc == timedelta(hours=1)
+    assert abs(answer.this_update_utc - utc_now()) < timedelta(minutes=1)
+
+
+def test_revoked_certificate_is_revoked_with_time_and_reason(
+    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
+    assert asking(serial).certificate_status is OCSPCertStatus.GOOD
+    act(app_engine, alpha, revoke, serial, now=alpha.now, reason="keyCompromise")
+    until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "the revocation shows")
+    answer = asking(serial, nonce=b"n" * 16)
+    assert (answer.certificate_status, answer.revocation_reason) == (
+        OCSPCertStatus.REVOKED,
+        x509.ReasonFlags.key_compromise,
+    )
+    assert answer.revocation_time_utc == alpha.now.replace(microsecond=0)
+
+
+def test_suspended_certificate_is_on_hold_until_it_is_reinstated(
+    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
+    act(app_engine, alpha, suspend, serial, now=alpha.now)
+    answer = asking(serial)
+    assert answer.certificate_status is OCSPCertStatus.REVOKED
+    assert answer.revocation_reason is x509.ReasonFlags.certificate_hold
+    act(app_engine, alpha, reinstate, serial)
+    until(lambda: asking(serial).certificate_status is OCSPCertStatus.GOOD, "it is good again")
+
+
+def test_unspecified_reason_is_left_out(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+    act(app_engine, alpha, revoke, serial, now=alpha.now)
+    answer = asking(serial)
+    assert (answer.certificate_status, answer.revocation_reason) == (OCSPCertStatus.REVOKED, None)
+
+
+@pytest.mark.parametrize("nonce", [None, b"n" * 32])
+def test_unknown_serial_is_unknown(asking: Asking, alpha: Certified, nonce: bytes | None):
+    answer = asking(0x1234567890, nonce=nonce)
+    assert (answer.response_status, answer.certificate_status) == (
+        OCSPResponseStatus.SUCCESSFUL,
+        OCSPCertStatus.UNKNOWN,
+    )
+    require_signed(answer, alpha.authorities.issuing)
+
+
+def test_certificate_that_is_only_intended_is_unknown(app_engine: Engine, asking: Asking, alpha: Certified):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        arguments: Any = {"tenant_id": alpha.tenant_id, "profile": "eap-client-device", "common_name": "x"}
+        reserved = reserve(session, now=alpha.now, **arguments)
+    assert asking(int.from_bytes(reserved.serial)).certificate_status is OCSPCertStatus.UNKNOWN
+
+
+def test_root_answers_for_the_issuing_authority(app_engine: Engine, client: httpx.Client, alpha: Certified):
+    root, issuing = alpha.authorities.root, alpha.authorities.issuing
+    asking = Asking(client, root)
+    answer = asking(certificate_of(issuing).serial_number)
+    assert answer.certificate_status is OCSPCertStatus.GOOD
+    require_signed(answer, root)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        row = session.get_one(CertificateAuthority, issuing.id)
+        row.status, row.revoked_at, row.revocation_reason = "revoked", alpha.now, "cACompromise"
+        status_changed(session, row)
+    until(
+        lambda: asking(certificate_of(issuing).serial_number).revocation_reason is x509.ReasonFlags.ca_compromise,
+        "the root says so",
+    )
+
+
+def test_old_root_answers_for_the_new_one_that_it_certified(app_engine: Engine, client: httpx.Client, alpha: Certified):
+    root = alpha.authorities.root
+    signed, reserved = 0x7788, 0x7799
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        for serial, moment in ((signed, alpha.now), (reserved, None)):
+            intent = {"tenant_id": alpha.tenant_id, "kind": "cross", "subject": "x", "key_store": "sealed"}
+            octets = serial.to_bytes(2)
+            session.add(AuthorityIntent(id=uuid4(), serial=octets, issuer_id=root.id, signed_at=moment, **intent))
+    asking = Asking(client, root)
+    assert asking(signed).certificate_status is OCSPCertStatus.GOOD
+    assert asking(reserved).certificate_status is OCSPCertStatus.UNKNOWN
+
+
+def test_nothing_of_a_revoked_authority_is_good(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+    assert asking(serial).certificate_status is OCSPCertStatus.GOOD
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        row = session.get_one(CertificateAuthority, alpha.authorities.issuing.id)
+        row.status, row.revoked_at, row.revocation_reason = "revoked", alpha.now, "cACompromise"
+        status_changed(session, row)
+    until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "it is revoked too")
+
+
+def test_retired_authority_answers_on(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.get_one(CertificateAuthority, alpha.authorities.issuing.id).status = "retired"
+    assert asking(serial).certificate_status is OCSPCertStatus.GOOD
+
+
+def test_question_about_another_issuer_is_unauthorized(
+    client: httpx.Client, app_engine: Engine, alpha: Certified, bravo: Certified
+):
+    """Also once the answer for the right one is kept, with and without a nonce."""
+    own, foreign = issue(app_engine, alpha), issue(app_engine, bravo)
+    asking = Asking(client, alpha.authorities.issuing)
+    for serial in (own, foreign):
+        asking(own)
+        for nonce in (None, b"n" * 8):
+            reply = asking.post(question(bravo.authorities.issuing, serial, nonce=nonce))
+            assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.UNAUTHORIZED
+            assert reply.headers["cache-control"] == "no-store"
+
+
+def test_authority_of_one_tenant_says_nothing_of_the_serials_of_another(
+    client: httpx.Client, app_engine: Engine, alpha: Certified, bravo: Certified
+):
+    foreign = issue(app_engine, bravo)
+    act(app_engine, bravo, revoke, foreign, now=bravo.now)
+    for authority in (alpha.authorities.issuing, alpha.authorities.root):
+        assert Asking(client, authority)(foreign).certificate_status is OCSPCertStatus.UNKNOWN
+
+
+def test_serial_of_the_same_tenants_other_authority_is_unknown(client: httpx.Client, alpha: Certified, serial: int):
+    assert Asking(client, alpha.authorities.root)(serial).certificate_status is OCSPCertStatus.UNKNOWN
+
+
+def test_authority_that_is_not_here_is_unauthorized(client: httpx.Client, alpha: Certified, serial: int):
+    reply = client.post(f"/ocsp/{uuid4()}", content=question(alpha.authorities.issuing, serial))
+    assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.UNAUTHORIZED
+
+
+def test_authority_without_a_signer_asks_to_come_again(
+    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.execute(delete(OcspSignerRow))
+    assert asking(serial).response_status is OCSPResponseStatus.TRY_LATER
+
+
+def _several(*requests: bytes) -> bytes:
+    """One request for what several asked."""
+    singles = b""
+    for request in requests:
+        outer = next(der.children(request)).content
+        tbs = next(der.children(outer)).content
+        singles += next(der.children(tbs)).content
+    return der.sequence(der.sequence(der.encode(der.SEQUENCE, singles)))
+
+
+def test_several_certificates_are_answered_in_their_order(
+    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
+    bad = issue(app_engine, alpha)
+    act(app_engine, alpha, revoke, bad, now=alpha.now)
+    issuing = alpha.authorities.issuing
+    request = _several(*(question(issuing, number) for number in (bad, 77, serial)))
+    for _ in range(2):
+        answer = load_der_ocsp_response(asking.post(request).content)
+        found = [(single.serial_number, single.certificate_status) for single in answer.responses]
+        assert found == [
+            (bad, OCSPCertStatus.REVOKED),
+            (77, OCSPCertStatus.UNKNOWN),
+            (serial, OCSPCertStatus.GOOD),
+        ]
+
+
+def test_one_foreign_certificate_among_several_makes_all_unauthorized(
+    asking: Asking, alpha: Certified, bravo: Certified, serial: int
+):
+    request = _several(question(alpha.authorities.issuing, serial), question(bravo.authorities.issuing, serial))
+    answer = load_der_ocsp_response(asking.post(request).content)
+    assert answer.response_status is OCSPResponseStatus.UNAUTHORIZED
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"", b"0", b"\x30\x00", b"not DER at all", bytes(REQUEST_BYTES_MOST)],
+    ids=["nothing", "half", "empty", "text", "zeroes"],
+)
+def test_what_is_no_request_is_malformed(asking: Asking, serial: int, request_bytes: bytes):
+    asking(serial)
+    for reply in (asking.post(request_bytes), asking.get(request_bytes)):
+        assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
+        assert reply.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("octets", [0, 129])
+def test_nonce_beyond_the_bounds_is_malformed(asking: Asking, alpha: Certified, serial: int, octets: int):
+    reply = asking.post(question(alpha.authorities.issuing, serial, nonce=bytes(octets)))
+    assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
+
+
+def test_more_certificates_than_the_bound_are_malformed(asking: Asking, alpha: Certified, serial: int):
+    one = question(alpha.authorities.issuing, serial)
+    for count, status in ((CERTIFICATES_MOST, "SUCCESSFUL"), (CERTIFICATES_MOST + 1, "MALFORMED_REQUEST")):
+        answer = load_der_ocsp_response(asking.post(_several(*[one] * count)).content)
+        assert answer.response_status.name == status
+
+
+def test_larger_body_is_not_read(asking: Asking, client: httpx.Client):
+    reply = asking.post(bytes(REQUEST_BYTES_MOST + 1))
+    assert (reply.status_code, reply.headers["connection"]) == (413, "close")
+    assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.MALFORMED_REQUEST
+    chunked = client.post(asking.path, content=iter([bytes(1000)] * 8))
+    assert (chunked.status_code, chunked.headers["connection"]) == (413, "close")
+
+
+def test_get_may_be_kept_for_minutes_and_is_known_again(asking: Asking, alpha: Certified, serial: int):
+    reply = asking.get(question(alpha.authorities.issuing, serial))
+    assert load_der_ocsp_response(reply.content).certificate_status is OCSPCertStatus.GOOD
+    assert reply.headers["cache-control"] == "max-age=300, public, no-transform, must-revalidate"
+    assert reply.headers["expires"] > ""
+    again = asking.get(question(alpha.authorities.issuing, serial), **{"If-None-Match": reply.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    head = asking._client.head(str(reply.request.url))
+    assert (head.headers["content-length"], head.content) == (str(len(reply.content)), b"")
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_get_takes_base64_as_clients_write_it(asking: Asking, client: httpx.Client, alpha: Certified, quoted: bool):
+    """With slashes and pluses as they are, or quoted; with and without padding."""
+    issuing = alpha.authorities.issuing
+    chosen = random.Random(1)
+    serials = [chosen.getrandbits(120) for _ in range(40)]
+    paths = [base64.b64encode(question(issuing, number)).decode() for number in serials]
+    assert any("/" in path for path in paths)
+    assert any("+" in path for path in paths)
+    for path in paths:
+        for written in (path, path.rstrip("=")):
+            reply = client.get(f"{asking.path}/{quote(written, safe='') if quoted else written}")
+            assert load_der_ocsp_response(reply.content).response_status is OCSPResponseStatus.SUCCESSFUL
+
+
+@pytest.mark.parametrize("nonce", [None, b"n" * 32])
+def test_answer_with_a_nonce_or_about_what_is_not_known_is_not_kept(
+    asking: Asking, alpha: Certified, serial: int, nonce: bytes | None
+):
+    number = serial if nonce else 4711
+    reply = asking.get(question(alpha.authorities.issuing, number, nonce=nonce))
+    assert reply.headers["cache-control"] == "no-store"
+    assert "etag" not in reply.headers
+
+
+def test_answer_without_a_nonce_is_signed_once_and_with_one_each_time(asking: Asking, alpha: Certified, serial: int):
+    asking(serial)
+    until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
+    assert asking(serial, nonce=b"a").signature != asking(serial, nonce=b"a").signature
+
+
+def test_kept_answers_ask_the_database_nothing(
+    public_app: FastAPI, monkeypatch: pytest.MonkeyPatch, asking: Asking, alpha: Certified, serial: int
+):
+    until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the database was asked")
+
+    monkeypatch.setattr(StatusLookUp, "read", fail)
+    with counted(public_app.state.engine) as statements:
+        for number in range(20):
+            for nonce in (None, bytes((number,))):
+                assert asking(serial, nonce=nonce).certificate_status is OCSPCertStatus.GOOD
+        assert statements == []
+    assert asking(4711).response_status is OCSPResponseStatus.INTERNAL_ERROR
+
+
+def test_lost_connection_for_changes_hides_no_revocation(
+    app_engine: Engine, database: Database, asking: Asking, alpha: Certified, serial: int
+):
+    until(lambda: asking(serial).signature == asking(serial).signature, "the answer is kept")
+    with psycopg.connect(database.superuser_url, autocommit=True) as superuser:
+        ended = superuser.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE application_name IN ('admit-status', 'admit-ocsp')"
+        ).fetchall()
+    assert len(ended) >= 2
+    act(app_engine, alpha, revoke, serial, now=alpha.now)
+    until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "the revocation shows")
+    good = issue(app_engine, alpha)
+    until(lambda: asking(good).signature == asking(good).signature, "answers are kept again")
+
+
+def test_database_away_means_come_again(public_settings: Settings, tmp_path: Path, alpha: Certified, serial: int):
+    nowhere = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")
+    with served(create_app(nowhere)) as client:
+        assert Asking(client, alpha.authorities.issuing)(serial).response_status is OCSPResponseStatus.TRY_LATER
+
+
+def test_many_at_once_each_get_their_own_answer(
+    app_engine: Engine, client: httpx.Client, asking: Asking, alpha: Certified
+):
+    serials = [issue(app_engine, alpha) for _ in range(12)]
+    for serial in serials[::2]:
+        act(app_engine, alpha, revoke, serial, now=alpha.now)
+    wrong: list[int] = []
+
+    def ask(serial: int, bad: bool) -> None:
+        for number in range(10):
+            answer = asking(serial, nonce=bytes((number + 1,)) if number % 2 else None)
+            if (answer.certificate_status is OCSPCertStatus.REVOKED) is not bad or answer.serial_number != serial:
+                wrong.append(serial)
+
+    threads = [threading.Thread(target=ask, args=(serial, at % 2 == 0)) for at, serial in enumerate(serials)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_path_without_an_authority_is_not_there_and_other_methods_are_told_the_right_ones(
+    client: httpx.Client, asking: Asking
+):
+    assert client.post("/ocsp/alpha", content=b"").status_code == 404
+    reply = client.put(asking.path, content=b"")
+    assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD, POST")
+
+
+def test_signing_key_of_another_place_does_not_answer(
+    owner_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
+    """A row that was copied to another authority's does not open."""
+    with owner_engine.begin() as connection:
+        connection.execute(
+            text("UPDATE ocsp_signers s SET key_sealed = o.key_sealed FROM ocsp_signers o WHERE o.id <> s.id")
+        )
+    assert asking(serial).response_status in (OCSPResponseStatus.TRY_LATER, OCSPResponseStatus.INTERNAL_ERROR)

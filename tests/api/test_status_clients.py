@@ -1,0 +1,134 @@
+"""Clients that we did not write ask the running application: openssl and GnuTLS."""
+
+import base64
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from fastapi import FastAPI
+from sqlalchemy import Engine
+
+from nac.certificates.service import revoke, suspend
+from nac.db import TenantScope, session_scope
+from tests.api.conftest import publish_all
+from tests.api.served import served_on_port
+from tests.factories.certificates import certify
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+
+
+@dataclass(frozen=True)
+class Published:
+    """Files of a tenant's chain and of three certificates; the addresses of its authorities."""
+
+    folder: Path
+    ocsp: str
+    lists: tuple[str, str]
+
+    def file(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def fetch(self, url: str, name: str) -> None:
+        (self.folder / name).write_bytes(httpx.get(url, trust_env=False).raise_for_status().content)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.folder, check=False, timeout=30)
+
+
+@pytest.fixture
+def published(
+    public_app: FastAPI, app_engine: Engine, worker_engine: Engine, platform: Platform, tmp_path: Path
+) -> Iterator[Published]:
+    alpha = certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+    verbs = {"good": None, "revoked": revoke, "suspended": suspend}
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        for name, verb in verbs.items():
+            issued = alpha.issue(session, common_name=name)
+            (tmp_path / f"{name}.pem").write_bytes(issued.certificate.public_bytes(Encoding.PEM))
+            if verb is not None:
+                verb(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=issued.serial.hex(), now=alpha.now)
+    for authority in (alpha.authorities.root, alpha.authorities.issuing):
+        certificate = x509.load_der_x509_certificate(authority.certificate_der)
+        (tmp_path / f"{authority.kind}.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    chain = (tmp_path / "issuing.pem").read_bytes() + (tmp_path / "root.pem").read_bytes()
+    (tmp_path / "chain.pem").write_bytes(chain)
+    publish_all(worker_engine)
+    with served_on_port(public_app) as url:
+        lists = [f"{url}/crl/{row.id}.crl" for row in (alpha.authorities.root, alpha.authorities.issuing)]
+        yield Published(tmp_path, f"{url}/ocsp/{alpha.authorities.issuing.id}", (lists[0], lists[1]))
+
+
+@pytest.mark.parametrize("digest", ["-sha1", "-sha256"])
+@pytest.mark.parametrize("nonce", ["-nonce", "-no_nonce"])
+def test_openssl_learns_the_status_and_verifies_the_answer(published: Published, digest: str, nonce: str):
+    for name, told in (("good", "good"), ("revoked", "revoked"), ("suspended", "revoked")):
+        asked = ["-issuer", "issuing.pem", digest, "-cert", f"{name}.pem", "-url", published.ocsp]
+        found = published.run("openssl", "ocsp", *asked, nonce, "-CAfile", "root.pem", "-verify_other", "issuing.pem")
+        assert "Response verify OK" in found.stderr, found.stderr
+        assert f"{name}.pem: {told}" in found.stdout
+        assert "WARNING" not in found.stderr, found.stderr
+    assert "Reason: certificateHold" in found.stdout
+
+
+def test_openssl_asks_about_several_at_once_and_about_what_nobody_has(published: Published):
+    asked = ["-issuer", "issuing.pem", "-cert", "good.pem", "-cert", "revoked.pem", "-serial", "0x1234"]
+    trust = ["-CAfile", "root.pem", "-verify_other", "issuing.pem"]
+    found = published.run("openssl", "ocsp", *asked, "-url", published.ocsp, *trust)
+    assert "Response verify OK" in found.stderr, found.stderr
+    for line in ("good.pem: good", "revoked.pem: revoked", "0x1234: unknown"):
+        assert line in found.stdout
+
+
+def test_openssl_is_told_that_it_asks_about_another_issuer(published: Published):
+    asked = ["-issuer", "root.pem", "-cert", "issuing.pem", "-url", published.ocsp, "-CAfile", "root.pem"]
+    found = published.run("openssl", "ocsp", *asked)
+    assert "unauthorized (6)" in found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("options", [("--nonce",), ()], ids=["nonce", "no nonce"])
+def test_gnutls_learns_the_status_and_verifies_the_answer(published: Published, options: tuple[str, ...]):
+    for name, told in (("good", "good"), ("revoked", "revoked")):
+        asked = [f"--ask={published.ocsp}", "--load-cert", f"{name}.pem", "--load-issuer", "issuing.pem"]
+        found = published.run("ocsptool", *asked, *options, "--load-trust", "chain.pem")
+        text = found.stdout + found.stderr
+        assert "Verifying OCSP Response: Success" in text, text
+        assert f"Certificate Status: {told}" in text, text
+
+
+def test_openssl_reads_what_get_answers(published: Published):
+    """It has no option for GET: the URL is built from its request (RFC 6960 A.1)."""
+    published.run("openssl", "ocsp", "-issuer", "issuing.pem", "-cert", "good.pem", "-no_nonce", "-reqout", "request")
+    written = quote(base64.b64encode((published.folder / "request").read_bytes()), safe="")
+    published.fetch(f"{published.ocsp}/{written}", "answer")
+    asked = ["-issuer", "issuing.pem", "-cert", "good.pem", "-no_nonce", "-respin", "answer"]
+    found = published.run("openssl", "ocsp", *asked, "-CAfile", "root.pem", "-verify_other", "issuing.pem")
+    assert "Response verify OK" in found.stderr
+    assert "good.pem: good" in found.stdout
+
+
+def test_openssl_checks_the_whole_chain_against_fetched_lists(published: Published):
+    options = []
+    for name, url in zip(("root", "issuing"), published.lists, strict=True):
+        published.fetch(url, f"{name}.der")
+        published.run("openssl", "crl", "-inform", "DER", "-in", f"{name}.der", "-out", f"{name}.crl")
+        options += ["-CRLfile", f"{name}.crl"]
+    command = ["openssl", "verify", "-x509_strict", "-crl_check_all", "-CAfile", "root.pem", *options]
+    for name in ("good", "revoked", "suspended"):
+        found = published.run(*command, "-untrusted", "issuing.pem", f"{name}.pem")
+        assert (found.returncode == 0) == (name == "good"), found.stderr
+        assert ("certificate revoked" in found.stderr) == (name != "good")
+
+
+def test_gnutls_checks_the_chain_against_the_list(published: Published):
+    published.fetch(published.lists[1], "issuing.der")
+    found = published.run("certtool", "--crl-info", "--inder", "--infile", "issuing.der")
+    assert "Revoked certificates (2)" in found.stdout, found.stdout + found.stderr
+    published.run("openssl", "crl", "-inform", "DER", "-in", "issuing.der", "-out", "issuing.crl")
+    asked = ["--verify-crl", "--load-ca-certificate", "issuing.pem", "--infile", "issuing.crl"]
+    verified = published.run("certtool", *asked)
+    assert "Verified" in verified.stdout + verified.stderr, verified.stdout + verified.stderr

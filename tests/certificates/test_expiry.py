@@ -1,0 +1,123 @@
+"""What ends soon is counted, listed and warned of, each once, and of nobody else's."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from nac.certificates import expiry
+from nac.certificates.service import parse_serial, revoke
+from nac.db import TenantScope, session_scope
+from nac.models import AuditEntry, ExpiryWarning
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+
+_DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def issue(app_engine: Engine, alpha: Certified) -> Any:
+    """A client certificate of alpha with a year behind it and so many days to go; returns its serial number."""
+
+    def issue(days: float, name: str = "", **changes: Any) -> str:
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            issued = alpha.issue(
+                session,
+                common_name=name or f"laptop {days}",
+                not_before=alpha.now - 365 * _DAY,
+                not_after=alpha.now + days * _DAY,
+                **changes,
+            )
+        return issued.serial.hex()
+
+    return issue
+
+
+def _warn(engine: Engine, tenant: Certified, days: float = 0) -> list[tuple[str, str, int]]:
+    """(kind, serial number, days) of what is warned of so many days from now."""
+    with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
+        now = tenant.now + days * _DAY
+        warnings = expiry.warn(session, actor=ACTOR, tenant_id=tenant.tenant_id, now=now)
+    return [(warning.subject.kind, warning.subject.serial, warning.days) for warning in warnings]
+
+
+def test_each_window_is_warned_of_once(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+    serial = issue(61)
+    seen = [
+        (day, _warn(app_engine, alpha, day), _warn(app_engine, alpha, day)) for day in (0, 1, 2, 31, 47, 54, 60, 62)
+    ]
+    client = lambda days: [("client", serial, days)]  # noqa: E731
+    assert seen == [
+        (0, [], []),
+        (1, client(60), []),
+        (2, [], []),
+        (31, client(30), []),
+        (47, client(14), []),
+        (54, client(7), []),
+        (60, client(1), []),
+        (62, [], []),
+    ]
+
+
+def test_late_look_warns_of_the_nearest_window_alone(app_engine: Engine, alpha: Certified, issue: Any) -> None:
+    serial = issue(5)
+    assert _warn(app_engine, alpha) == [("client", serial, 7)]
+
+
+def test_what_was_succeeded_revoked_or_never_lived_long_is_left_out(
+    app_engine: Engine, alpha: Certified, issue: Any
+) -> None:
+    issue(10, "renewed")
+    issue(300, "renewed")
+    gone = issue(10, "gone")
+    still = issue(10, "still here")
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=gone, now=alpha.now)
+        alpha.issue(session, common_name="weekly", not_after=alpha.now + 6 * _DAY)
+    assert _warn(app_engine, alpha) == [("client", still, 14)]
+    # Of a life of six days, a day before the end is worth a word.
+    assert [days for _, _, days in _warn(app_engine, alpha, 5.5)] == [1, 7]
+
+
+def test_authorities_and_servers_are_warned_of_by_name_and_clients_by_number(
+    app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any
+) -> None:
+    for number in range(3):
+        issue(59, f"laptop {number}")
+    _warn(app_engine, alpha)
+    ends = {"issuing": alpha.authorities.issuing.not_after, "server": alpha.authorities.server.not_after}
+    for end in ends.values():
+        _warn(app_engine, alpha, (end - alpha.now) / _DAY - 20)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "certificate.expiring").order_by(AuditEntry.id)
+        ).all()
+        told = {entry.target: entry.after for entry in entries}
+    assert told["60 days"]["count"] == 3
+    assert len(told["60 days"]["first"]) == 3
+    assert told[alpha.authorities.issuing.name]["days"] == 30
+    assert told[alpha.authorities.server.serial.hex()]["kind"] == "server"
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        assert session.scalar(select(func.count()).select_from(ExpiryWarning)) == 0
+
+
+def test_counts_and_lists_for_a_dashboard(app_engine: Engine, alpha: Certified, bravo: Certified, issue: Any) -> None:
+    serials = [issue(days) for days in (0.5, 6, 13, 29, 59, 61)]
+    server = alpha.authorities.server
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        counts = expiry.count_expiring(session, tenant_id=alpha.tenant_id, now=alpha.now)
+        assert counts["client"] == {60: 5, 30: 4, 14: 3, 7: 2, 1: 1}
+        assert set(counts["server"].values()) == set(counts["authority"].values()) == {0}
+        found, page = [], expiry.list_expiring(session, tenant_id=alpha.tenant_id, now=alpha.now, limit=2)
+        while page:
+            found += [item.serial for item in page]
+            page = expiry.list_expiring(session, tenant_id=alpha.tenant_id, now=alpha.now, limit=2, after=page[-1])
+        assert found == serials[:5]
+        later = server.not_after - 10 * _DAY
+        (only,) = expiry.list_expiring(session, tenant_id=alpha.tenant_id, now=later, kinds=["server"])
+        assert parse_serial(only.serial) == server.serial
+        week = expiry.list_expiring(session, tenant_id=alpha.tenant_id, now=alpha.now, within_days=7)
+        assert [item.serial for item in week] == serials[:2]
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        assert expiry.list_expiring(session, tenant_id=alpha.tenant_id, now=alpha.now) == []

@@ -1,0 +1,73 @@
+"""Where authorities' keys are, as the settings say."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, KeyStoreUnavailable
+from nac.certificates.signing import Signing
+from nac.models import CertificateAuthority
+from nac.secrets import MasterKeyFile
+from nac.settings import Settings, load_settings
+from pki.keys import same_public_key
+from tests.factories.certificates import SIGNING
+from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
+    MasterKeyFile.create(tmp_path / "keys" / "master.key")
+    (tmp_path / "pin").write_text(f"{PIN}\nnot this line\n")
+    return load_settings(
+        {
+            "ADMIT_VAR_DIR": str(tmp_path),
+            "ADMIT_AUTHORITY_KEY_STORE": "pkcs11",
+            "ADMIT_PKCS11_MODULE": str(MODULE),
+            "ADMIT_PKCS11_TOKEN": LABEL,
+            "ADMIT_PKCS11_PIN_FILE": str(tmp_path / "pin"),
+        }
+    )
+
+
+def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> None:
+    signing, authority_id = Signing.from_settings(settings), uuid4()
+    made = signing.new_authority_key("ecdsa-p256", authority_id=authority_id)
+    row = CertificateAuthority(id=authority_id, name="CA", key_sealed=made.sealed)
+    found = Signing.from_settings(settings).authority_key(row)
+    assert made.store == "pkcs11"
+    assert same_public_key(found.public_key(), made.key.public_key())
+    sealed = signing.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
+    assert sealed.store == "sealed"
+    row.key_sealed = sealed.sealed
+    assert same_public_key(signing.authority_key(row).public_key(), sealed.key.public_key())
+
+
+@pytest.mark.parametrize(
+    ("pin", "error", "words"),
+    [
+        ("0000\n", KeyStoreRefused, "PIN of the token 'admit test' is wrong"),
+        ("\n", KeyStoreRefused, "first line must be the token's PIN"),
+        (None, KeyStoreRefused, "PIN cannot be read"),
+    ],
+)
+def test_pin_that_does_not_serve_is_named(
+    settings: Settings, tmp_path: Path, pin: str | None, error: type[Exception], words: str
+) -> None:
+    (tmp_path / "pin").unlink()
+    if pin is not None:
+        (tmp_path / "pin").write_text(pin)
+    with pytest.raises(error, match=words) as caught:
+        Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
+    assert "0000" not in str(caught.value)
+
+
+def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings: Settings, tmp_path: Path) -> None:
+    for entry in (tmp_path / "tokens").iterdir():
+        entry.rename(tmp_path / entry.name)
+    with pytest.raises(KeyStoreUnavailable, match="There is no token 'admit test'") as caught:
+        Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
+    assert caught.value.status == 503
+    with pytest.raises(AuthorityKeyAway, match="key of CA is not here"):
+        SIGNING.authority_key(CertificateAuthority(id=uuid4(), name="CA"))

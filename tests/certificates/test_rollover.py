@@ -1,0 +1,305 @@
+"""Authorities succeed each other, server certificates are renewed, and keys are where they are to be."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from sqlalchemy import Engine, select, update
+from sqlalchemy.orm import Session
+
+from nac.certificates import profiles, renewal, rollover
+from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict, KeyStoreRefused
+from nac.certificates.issuing import issue_server
+from nac.certificates.service import list_authorities, pem_files
+from nac.certificates.signing import Signing
+from nac.db import TenantScope, session_scope
+from nac.errors import Conflict
+from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
+from pki.bundles import certificates_pem
+from pki.names import sans_of
+from tests.factories.certificates import SEALER, SIGNING, Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.pki.openssl import openssl, verify
+from tests.pki.softhsm import make_softhsm
+
+_DAY = timedelta(days=1)
+
+
+def _roll_over(session: Session, tenant: Certified, *, signing: Signing = SIGNING, **options: Any) -> rollover.Rollover:
+    plan = rollover.plan_rollover(session, tenant_id=tenant.tenant_id, signing=signing, **options)
+    return rollover.carry_out(session, plan, actor=ACTOR, signing=signing, now=tenant.now)
+
+
+def _verifies(folder: Path, files: dict[str, bytes], root: CertificateAuthority) -> bool:
+    for kind, content in files.items():
+        (folder / kind).write_bytes(content)
+    (folder / "trusted").write_bytes(certificates_pem([x509.load_der_x509_certificate(root.certificate_der)]))
+    return verify("sslclient", folder / "trusted", folder / "chain", folder / "cert").returncode == 0
+
+
+def test_new_issuing_authority_signs_and_the_old_one_retires(
+    app_engine: Engine, alpha: Certified, tmp_path: Path
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        before = pem_files(alpha.issue(session, common_name="before"))
+        done = _roll_over(session, alpha)
+        after = pem_files(alpha.issue(session, common_name="after"))
+        statuses = {row.id: row.status for row in list_authorities(session, tenant_id=alpha.tenant_id)}
+    old, root = alpha.authorities.issuing, alpha.authorities.root
+    assert statuses == {root.id: "active", old.id: "retired", done.issuing.id: "active"}
+    assert done.issuing.subject != old.subject
+    assert done.issuing.issuer_id == root.id
+    assert [row.id for row in done.retired] == [old.id]
+    assert done.server is None
+    assert before["chain"] != after["chain"]
+    assert _verifies(tmp_path, before, root)
+    assert _verifies(tmp_path, after, root)
+
+
+def test_new_root_is_certified_by_the_old_one(app_engine: Engine, alpha: Certified, tmp_path: Path) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        done = _roll_over(session, alpha, of_root=True)
+        files = pem_files(alpha.issue(session))
+        statuses = {row.id: row.status for row in list_authorities(session, tenant_id=alpha.tenant_id)}
+    old = alpha.authorities
+    assert statuses == {
+        old.root.id: "retired",
+        old.issuing.id: "retired",
+        done.root.id: "active",
+        done.issuing.id: "active",
+    }
+    assert done.root.cross_der is not None
+    assert _verifies(tmp_path, files, done.root)
+    assert not _verifies(tmp_path, files, old.root)
+    with_cross = files | {
+        "chain": files["chain"] + certificates_pem([x509.load_der_x509_certificate(done.root.cross_der)])
+    }
+    assert _verifies(tmp_path, with_cross, old.root)
+    assert done.server is not None
+    assert done.server.certificate_der is not None
+    assert [str(name) for name in sans_of(x509.load_der_x509_certificate(done.server.certificate_der))] == [
+        "dns:radius.alpha.admit.example"
+    ]
+
+
+def test_every_signature_of_an_authority_was_intended_and_is_in_the_audit_log(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        last = session.scalars(select(AuditEntry.id).order_by(AuditEntry.id.desc()).limit(1)).one()
+        _roll_over(session, alpha, of_root=True)
+        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.id > last).order_by(AuditEntry.id)).all()
+        intents = session.scalars(select(AuthorityIntent).order_by(AuthorityIntent.created_at)).all()
+    assert actions == [
+        *("authority.create", "authority.cross-sign", "authority.create", "authority.retire", "authority.retire"),
+        "certificate.issue",
+    ]
+    assert sorted(intent.kind for intent in intents) == ["cross", "issuing", "issuing", "root", "root"]
+    assert all(intent.signed_at for intent in intents)
+
+
+def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engine: Engine, alpha: Certified) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
+    with session_scope(scope, engine=app_engine) as session:
+        intent = session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).one()
+        assert (intent.id, intent.kind) == (plan.issuing.authority_id, "issuing")
+        rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+    with (
+        session_scope(scope, engine=app_engine) as session,
+        pytest.raises(CertificateStatusConflict, match="has a successor already"),
+    ):
+        rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+
+
+def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> None:
+    now = alpha.authorities.server.not_after - 10 * _DAY
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        first, second = (renewal.plan_renewal(session, tenant_id=alpha.tenant_id, now=now) for _ in range(2))
+        assert first is not None
+        assert second is not None
+        renewal.carry_out(session, first, actor=ACTOR, signing=SIGNING, now=now)
+        with pytest.raises(CertificateStatusConflict, match="has a successor already"):
+            renewal.carry_out(session, second, actor=ACTOR, signing=SIGNING, now=now)
+        plans = [rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING) for _ in range(2)]
+        rollover.carry_out(session, plans[0], actor=ACTOR, signing=SIGNING, now=alpha.now)
+        with pytest.raises(CertificateStatusConflict, match="has a successor already"):
+            rollover.carry_out(session, plans[1], actor=ACTOR, signing=SIGNING, now=alpha.now)
+
+
+def test_root_that_has_ended_is_succeeded_without_its_help(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
+        then = alpha.authorities.root.not_after + _DAY
+        done = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=then)
+    assert done.root.cross_der is None
+    assert done.root.not_after > then
+
+
+def test_worker_rolls_over_before_certificates_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
+    end = alpha.authorities.issuing.not_after
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        due = lambda now: rollover.is_due(session, tenant_id=alpha.tenant_id, now=now)  # noqa: E731
+        # The longest of the clients' profiles is a RadSec NAS's.
+        assert (due(end - 820 * _DAY), due(end - 819 * _DAY)) == (False, True)
+        # A successor would end with the root, as soon.
+        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(not_after=end))
+        session.expire_all()
+        assert not due(end - _DAY)
+
+
+def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine: Engine, alpha: Certified) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
+    with session_scope(scope, engine=app_engine) as session, pytest.raises(AuthorityKeyAway, match="Root CA is not"):
+        rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
+    with session_scope(scope, engine=app_engine) as session:
+        assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
+        # A new root is another way out: it is not certified by the old one then.
+        assert _roll_over(session, alpha, of_root=True).root.cross_der is None
+
+
+def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, platform: Platform) -> None:
+    bare = make_tenant(app_engine, platform, "bare")
+    with (
+        session_scope(TenantScope(bare.id), engine=app_engine) as session,
+        pytest.raises(Conflict, match="no active root"),
+    ):
+        rollover.plan_rollover(session, tenant_id=bare.id, signing=SIGNING)
+
+
+def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
+    plan = renewal.plan_renewal(session, tenant_id=tenant.tenant_id, now=now)
+    return plan and renewal.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=now)
+
+
+def test_server_certificate_is_renewed_45_days_ahead_once_and_shown_15_days_later(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    old = alpha.authorities.server
+    due = old.not_after - 45 * _DAY
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert _renew(session, alpha, due - timedelta(seconds=1)) is None
+        new = _renew(session, alpha, due)
+        assert new is not None
+        assert _renew(session, alpha, due + _DAY) is None
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.id.desc()).limit(1)).one()
+    assert (new.common_name, new.key_sealed is not None) == (old.common_name, True)
+    assert new.present_from == due + 15 * _DAY
+    assert new.not_after > old.not_after + 700 * _DAY
+    assert (entry.action, entry.after and entry.after["succeeds"]) == ("certificate.renew", old.serial.hex())
+
+
+def test_server_certificate_that_has_ended_is_renewed_and_shown_at_once(app_engine: Engine, alpha: Certified) -> None:
+    now = alpha.authorities.server.not_after + _DAY
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        new = _renew(session, alpha, now)
+    assert new is not None
+    assert new.present_from == now
+
+
+def test_short_lived_server_certificate_is_renewed_in_its_last_third(app_engine: Engine, platform: Platform) -> None:
+    tenant_id = make_tenant(app_engine, platform, "short").id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        profiles.set_profile(
+            session,
+            actor=ACTOR,
+            tenant_id=tenant_id,
+            name="eap-server",
+            choice={"validity_days": 30, "key": "rsa-2048"},
+        )
+    short = certify(app_engine, tenant_id)
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert _renew(session, short, short.now + 19 * _DAY) is None
+        new = _renew(session, short, short.now + 21 * _DAY)
+    assert new is not None
+    assert new.certificate_der is not None
+    assert x509.load_der_x509_certificate(new.certificate_der).public_key().key_size == 2048  # type: ignore[union-attr]
+
+
+def test_server_certificate_that_would_end_no_later_is_not_renewed(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.execute(
+            update(CertificateAuthority)
+            .where(CertificateAuthority.kind == "issuing")
+            .values(not_after=alpha.authorities.server.not_after)
+        )
+        assert _renew(session, alpha, alpha.authorities.server.not_after - _DAY) is None
+
+
+def test_staged_certificate_can_be_shown_earlier(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        staged = issue_server(
+            session,
+            actor=ACTOR,
+            tenant_id=alpha.tenant_id,
+            dns_names=["radius.alpha.admit.example"],
+            signing=SIGNING,
+            now=alpha.now,
+            present_from=alpha.now + 9 * _DAY,
+        )
+        shown = renewal.present_now(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=staged.serial, now=alpha.now
+        )
+        assert shown.present_from == alpha.now
+        client = alpha.issue(session)
+        with pytest.raises(CertificateStatusConflict, match="no valid server certificate"):
+            renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now)
+
+
+@pytest.fixture
+def token_signing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Signing]:
+    hsm = make_softhsm(tmp_path)
+    monkeypatch.setenv("SOFTHSM2_CONF", str(hsm.configuration))
+    return Signing(SEALER, "http://status.admit.example", token=hsm.token())
+
+
+def test_tenant_whose_keys_are_in_a_token_issues_and_rolls_over(
+    app_engine: Engine, platform: Platform, token_signing: Signing, tmp_path: Path
+) -> None:
+    tenant_id = make_tenant(app_engine, platform, "vault").id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        profiles.set_key_store(session, actor=ACTOR, tenant_id=tenant_id, store="pkcs11")
+    with pytest.raises(KeyStoreRefused, match="No PKCS#11 token is configured"):
+        certify(app_engine, tenant_id)
+    vault = certify(app_engine, tenant_id, signing=token_signing)
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        first = pem_files(vault.issue(session, signing=token_signing))
+        done = _roll_over(session, vault, signing=token_signing)
+        second = pem_files(vault.issue(session, signing=token_signing))
+        stores = {(row.kind, row.key_store) for row in list_authorities(session, tenant_id=tenant_id)}
+    assert stores == {("root", "pkcs11"), ("issuing", "pkcs11")}
+    for files in (first, second):
+        assert _verifies(tmp_path, files, vault.authorities.root)
+    opened = SEALER.open(done.issuing.key_sealed or b"", f"authority:{done.issuing.id}")
+    assert opened.startswith(b"pkcs11:id=")
+    assert b"PRIVATE" not in opened
+    with pytest.raises(KeyStoreRefused, match="No PKCS#11 token"):
+        SIGNING.authority_key(done.issuing)
+
+
+def test_profiles_of_a_tenant_are_checked_when_saved_and_used_when_issuing(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    named = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "name": "eap-client-device"}
+    with session_scope(scope, engine=app_engine) as session:
+        profiles.set_profile(session, choice={"validity_days": 90, "key": "rsa-2048"}, **named)
+    for wrong in ({"validity_days": 5000}, {"key": "dsa"}, {"authority": True}, {"validity_days": "x"}):
+        with session_scope(scope, engine=app_engine) as session, pytest.raises(profiles.ProfileRefused):
+            profiles.set_profile(session, choice=wrong, **named)
+    with session_scope(scope, engine=app_engine) as session, pytest.raises(profiles.ProfileNotFound):
+        profiles.set_profile(session, choice={}, **named | {"name": "nonsense"})
+    with session_scope(scope, engine=app_engine) as session:
+        files = pem_files(alpha.issue(session))
+        row = session.scalars(select(Certificate).where(Certificate.profile == "eap-client-device")).one()
+    assert row.not_after - alpha.now < 90 * _DAY
+    assert b"Public-Key: (2048 bit)" in openssl("x509", "-noout", "-text", data=files["cert"]).stdout
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        found = {profile.name: profile for profile in profiles.list_profiles(session, tenant_id=bravo.tenant_id)}
+    assert found["eap-client-device"].validity == 730 * _DAY

@@ -1,0 +1,87 @@
+"""pkilint's opinion (RFC 5280, RFC 6960) of everything that we sign. It ends with the number of its errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from pki.crl import make_crl
+from pki.issuing import Issuer, issue
+from pki.keys import generate_key
+from pki.names import San, SanKind, subject_name
+from pki.ocsp import Status, read_request
+from pki.profiles import PROFILES
+from pki.revocation import REASONS, Revoked
+from pki.serials import random_serial, serial_bytes
+from tests.pki.conftest import Chain
+from tests.pki.published import HOUR, LOCATIONS, make_signer, question
+
+_NAMES: dict[SanKind, str] = {
+    "dns": "laptop.alpha.example",
+    "email": "ada@alpha.example",
+    # The linter knows no URI without an authority.
+    "uri": "https://alpha.example/devices/1",
+    "upn": "ada@alpha.example",
+}
+
+
+def lint(tool: str, data: bytes, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "linted"
+    file.write_bytes(data)
+    command = [str(Path(sys.executable).with_name(tool)), "lint", "--severity", "WARNING", *options, str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def require_clean(tool: str, data: bytes, folder: Path, *options: str) -> None:
+    found = lint(tool, data, folder, *options)
+    assert (found.returncode, found.stdout.strip()) == (0, ""), found.stdout + found.stderr
+
+
+def test_linter_finds_a_fault(chain: Chain, tmp_path: Path) -> None:
+    """A clean report of a tool that finds nothing would say nothing."""
+    wrong = chain.issue("eap-client-device", "laptop 1", San("uri", "urn:no:authority")).public_bytes(Encoding.DER)
+    found = lint("lint_pkix_cert", wrong, tmp_path)
+    assert found.returncode > 0
+    assert "ERROR" in found.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name != "root"])
+def test_certificate_of_every_profile_is_without_fault(chain: Chain, tmp_path: Path, name: str) -> None:
+    profile = PROFILES[name]
+    certificate = issue(
+        profile,
+        public_key=generate_key(profile.key).public_key(),
+        subject=subject_name("laptop.alpha.example", organisation="Alpha"),
+        sans=[San(kind, _NAMES[kind]) for kind in sorted(profile.allowed_names)],
+        issuer=chain.root if profile.authority else chain.issuing,
+        now=chain.now,
+        serial=random_serial(),
+        locations=LOCATIONS,
+    )
+    require_clean("lint_pkix_cert", certificate.public_bytes(Encoding.DER), tmp_path)
+
+
+def test_root_is_without_fault(chain: Chain, tmp_path: Path) -> None:
+    require_clean("lint_pkix_cert", chain.root.certificate.public_bytes(Encoding.DER), tmp_path)
+
+
+@pytest.mark.parametrize("reasons", [[], list(REASONS)])
+@pytest.mark.parametrize("which", ["root", "issuing"])
+def test_list_is_without_fault(chain: Chain, tmp_path: Path, which: str, reasons: list[str]) -> None:
+    issuer: Issuer = getattr(chain, which)
+    revoked = [(serial_bytes(random_serial()), Revoked(chain.now, reason)) for reason in reasons]
+    crl = make_crl(issuer, revoked, number=300, this_update=chain.now, next_update=chain.now + 100 * HOUR)
+    require_clean("lint_crl", crl, tmp_path, "--type", "CRL", "--profile", "PKIX")
+
+
+def test_answers_are_without_fault(chain: Chain, tmp_path: Path) -> None:
+    signer = make_signer(chain)
+    certificate = chain.issue("eap-client-device", "laptop 1")
+    statuses: list[Status] = ["good", "unknown", Revoked(chain.now, "keyCompromise"), Revoked(chain.now, "unspecified")]
+    for status in statuses:
+        for nonce in (None, b"n" * 32):
+            request = read_request(question(chain, certificate, nonce))
+            answer = signer.answer(request, [status], this_update=chain.now, next_update=chain.now + HOUR)
+            require_clean("lint_ocsp_response", answer, tmp_path)

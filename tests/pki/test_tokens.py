@@ -1,0 +1,134 @@
+"""Keys in a token of SoftHSM sign certificates, stay where they are, and survive that the token was away."""
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pkcs11
+import pytest
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from nac.clock import utc_now
+from pki.bundles import certificates_pem
+from pki.errors import TokenRefused, TokenUnavailable
+from pki.issuing import Issuer, issue, issue_root
+from pki.keys import generate_key
+from pki.names import subject_name
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+from pki.tokens import Token
+from tests.pki.openssl import verify
+from tests.pki.softhsm import MODULE, SoftHsm, make_softhsm
+
+
+@pytest.fixture
+def hsm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SoftHsm:
+    made = make_softhsm(tmp_path)
+    monkeypatch.setenv("SOFTHSM2_CONF", str(made.configuration))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
+def test_authority_in_a_token_signs_a_chain_that_openssl_verifies(hsm: SoftHsm, tmp_path: Path, kind: Any) -> None:
+    token, now = hsm.token(), utc_now()
+    root_key = token.generate(kind, key_id=b"root", label="root")
+    root = issue_root(
+        PROFILES["root"], key=root_key, subject=subject_name("Root", organisation="A"), now=now, serial=random_serial()
+    )
+    issuing_key = token.generate(kind, key_id=b"issuing", label="issuing")
+    common: dict[str, Any] = {"now": now}
+    issuing = issue(
+        PROFILES["issuing"],
+        public_key=issuing_key.public_key(),
+        subject=subject_name("Issuing", organisation="A"),
+        issuer=Issuer(root, root_key),
+        serial=random_serial(),
+        **common,
+    )
+    certificate = issue(
+        PROFILES["eap-client-device"],
+        public_key=generate_key().public_key(),
+        subject=subject_name("laptop"),
+        # Found again, as another process would.
+        issuer=Issuer(issuing, hsm.token().key(b"issuing")),
+        serial=random_serial(),
+        **common,
+    )
+    files = []
+    for name, member in (("root", root), ("issuing", issuing), ("certificate", certificate)):
+        files.append(tmp_path / f"{name}.pem")
+        files[-1].write_bytes(certificates_pem([member]))
+    good = verify("sslclient", *files)
+    assert good.returncode == 0, good.stderr
+
+
+def test_key_cannot_be_taken_out(hsm: SoftHsm) -> None:
+    token = hsm.token()
+    for kind in ("ecdsa-p256", "rsa-2048"):
+        key = token.generate(kind, key_id=kind.encode(), label=kind)
+        with pytest.raises(TokenRefused, match="does not leave"):
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        with pytest.raises(TokenRefused, match="does not leave"):
+            key.private_numbers()
+        assert "1234" not in repr(token)
+    # The token says the same.
+    session = token._open(pkcs11)
+    for private in session.get_objects({pkcs11.Attribute.CLASS: pkcs11.ObjectClass.PRIVATE_KEY}):
+        assert private[pkcs11.Attribute.SENSITIVE]
+        assert not private[pkcs11.Attribute.EXTRACTABLE]
+    with pytest.raises(UnsupportedAlgorithm):
+        token.key(b"rsa-2048").sign(b"x", padding.PSS(padding.MGF1(hashes.SHA256()), 32), hashes.SHA256())
+
+
+# The library tells of a search that the end of its session cut short.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_token_that_went_away_and_came_back_signs_again(hsm: SoftHsm, tmp_path: Path) -> None:
+    key = hsm.token().generate("ecdsa-p256", key_id=b"k", label="k")
+    away = tmp_path / "away"
+    for entry in list(hsm.store.iterdir()):
+        away.mkdir(exist_ok=True)
+        entry.rename(away / entry.name)
+    # Whoever else uses the module in this process ends its sessions.
+    pkcs11.lib(str(MODULE)).reinitialize()
+    with pytest.raises(TokenUnavailable, match="admit test"):
+        key.sign(b"data", ec.ECDSA(hashes.SHA256()))
+    for entry in list(away.iterdir()):
+        entry.rename(hsm.store / entry.name)
+    key.public_key().verify(key.sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
+
+
+def _sign(token: Token, answers: "multiprocessing.Queue[bytes]") -> None:
+    answers.put(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_child_of_a_fork_opens_a_session_of_its_own(hsm: SoftHsm) -> None:
+    token = hsm.token()
+    public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_sign, args=(token, answers))
+    child.start()
+    public.verify(answers.get(timeout=30), b"data", ec.ECDSA(hashes.SHA256()))
+    child.join(30)
+    assert child.exitcode == 0
+    public.verify(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"pin": "0000"}, TokenRefused, "PIN of the token 'admit test' is wrong"),
+        ({"label": "other"}, TokenUnavailable, "There is no token 'other'"),
+        ({"module": Path("/nonexistent/module.so")}, TokenRefused, "no PKCS#11 module /nonexistent/module.so"),
+        ({"module": Path("/etc/hostname")}, TokenRefused, "/etc/hostname is no PKCS#11 module"),
+    ],
+)
+def test_what_is_configured_wrongly_is_named(hsm: SoftHsm, changes: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        hsm.token(**changes).key(b"k")
+    with pytest.raises(TokenRefused, match="holds no key 6b"):
+        hsm.token().key(b"k")
