@@ -18,7 +18,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         settings, authorities.router, crl.router, title="Admit, public", name="admit-public", described=False
     )
     responder = Responder(app.state.engine, Signing.from_settings(settings).sealer)
-    app.state.beside.append((responder.feed.start, responder.feed.stop))
+    app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder))
     app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
     return app
