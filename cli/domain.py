@@ -76,9 +76,10 @@ class Domain:
             yield session, tenant_id
             xact = cells.current_xact(session)
         if self.await_live(tenant_id, xact) and of_radiusd:
-            self._await_exchange(slug)
+            self.await_exchange(slug)
 
-    def _await_exchange(self, slug: str) -> None:
+    def await_exchange(self, slug: str) -> None:
+        """Wait until radiusd runs with a configuration that was changed; told on standard error if it does not yet."""
         # Here, because it loads the agent's libraries, which few commands need.
         from cli.exchange import NotInForceYet, wait_until_in_force
 

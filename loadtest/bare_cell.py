@@ -26,12 +26,15 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    IssuerRecord,
     PolicyRecord,
     SiteRecord,
     SlotRecord,
+    TrustedAuthority,
 )
 from nac.replica.store import ReplicaWriter, WriteBatch
 from nac.settings import load_settings
+from pki.signatures import public_key_der
 from radius.agent import process
 from radius.agent.directory import SlotRow
 from radius.agent.generation import Generations
@@ -145,6 +148,7 @@ class BareCell:
             record = EndpointRecord(str(UUID(int=slot)), "", "active", (endpoint.group,), 0, {})
             batch.put_endpoint(number, endpoint.mac, record)
         batch.put_authority(authority.issuer, AuthorityRecord(((number, True),)))
+        batch.put_issuer(number, authority.issuer, IssuerRecord((_trusted(authority),)))
         ders = [certificate.public_bytes(Encoding.DER) for certificate in authority.certificates]
         server = ServerCertificate(authority.server_serial, authority.server_pem())
         self._materials.place(TenantMaterial(slot, ders, authority.server_serial, lambda: server))
@@ -154,6 +158,12 @@ def _authority(folder: Path, slug: str) -> BenchAuthority:
     home = folder / slug
     home.mkdir()
     return BenchAuthority(home, slug)
+
+
+def _trusted(authority: BenchAuthority) -> TrustedAuthority:
+    issuing = authority.certificates[-1]
+    key = public_key_der(issuing.public_bytes(Encoding.DER))
+    return TrustedAuthority(str(UUID(int=3000)), key, True, False, int(issuing.not_valid_after_utc.timestamp()))
 
 
 def _valid(name: str) -> CertificateRecord:

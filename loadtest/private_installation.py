@@ -22,6 +22,10 @@ _PATIENCE_SECONDS = 300
 class PrivateInstallation:
     """Runs for the length of a `with`, then every process has ended and every file is gone."""
 
+    def __init__(self, **settings: str) -> None:
+        """`settings` by their environment variables, without ADMIT_."""
+        self._settings = {f"ADMIT_{name}": value for name, value in settings.items()}
+
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             home = stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-b-"))
@@ -51,7 +55,7 @@ class PrivateInstallation:
 
     def _admit(self, *arguments: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
-        environment |= {"ADMIT_VAR_DIR": str(self._var), "ADMIT_CELL_SLOTS": str(_SLOTS)}
+        environment |= {"ADMIT_VAR_DIR": str(self._var), "ADMIT_CELL_SLOTS": str(_SLOTS)} | self._settings
         _run([str(_CHECKOUT / "admit"), *arguments], environment)
 
     def _read_settings(self) -> Settings:

@@ -117,6 +117,31 @@ REASONS = _catalogue(
         "import that authority.",
     ),
     Reason(
+        "imitated-ca",
+        "Certificate signed with another key than the authority's",
+        "The certificate names an authority that this tenant trusts, but none of that name signed it. If the "
+        "authority was renewed, import the new one (./admit ca import). Else treat the certificate as forged.",
+    ),
+    Reason(
+        "ca-revoked",
+        "Authority of the certificate is revoked",
+        "The authority that issued this certificate, or one above it, was revoked, and all its certificates with it. "
+        "Enrol the device again.",
+    ),
+    Reason(
+        "ca-expired",
+        "Authority of the certificate has expired",
+        "The authority that issued this certificate, or one above it, has run out. Enrol the device with another "
+        "authority.",
+    ),
+    Reason(
+        "certificate-status-unknown",
+        "Nobody can say whether the certificate is revoked",
+        "The tenant admits certificates of its own authorities only with a fresh word of their status, and there is "
+        "none: ./admit ca show tells how old the last one is and what went wrong. A device that is seen for the first "
+        "time is admitted once its status was fetched, within a minute.",
+    ),
+    Reason(
         "wrong-tenant-ca",
         "Certificate of another customer",
         "The device shows a certificate that was issued for another tenant. It is on the wrong network, or "
@@ -143,9 +168,9 @@ REASONS = _catalogue(
     Reason(
         "certificate-unread",
         "Certificate could not be read again",
-        "The policy asks for a field of the certificate that is read from the stored TLS session, and none was stored: "
-        "the device takes no session tickets, or the cell has no room for sessions. Make room, update the device, or "
-        "take the field out of the policy.",
+        "The policy asks for a field of the certificate, or the tenant trusts authorities of its own: both are read "
+        "from the stored TLS session, and none was stored. The device takes no session tickets, or the cell has no "
+        "room for sessions. Make room, update the device, or take the field out of the policy.",
     ),
     Reason(
         "no-certificate",

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from nac.identities.reach import USUAL, Reach
+
 PREFIX = "ADMIT_"
 
 
@@ -36,6 +38,8 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
+    # Where identity sources may be.
+    source_reach: Reach
     # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
@@ -169,6 +173,14 @@ class _Reader:
             self._refuse(name, f"is {value!r} but must be an IPv4 or IPv6 address")
             return default
 
+    def reach(self, name: str) -> Reach:
+        value = self._raw(name)
+        try:
+            return Reach.parse(value or "")
+        except ValueError as exc:
+            self._refuse(name, f"must be networks such as '10.1.0.0/16 !10.1.9.0/24' ({exc})")
+            return USUAL
+
 
 def load_settings(environment: Mapping[str, str] | None = None, *, required: Collection[str] = ()) -> Settings:
     """Settings from `environment` (the process's own by default).
@@ -202,6 +214,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 1 << 20, 1 << 50),
         # radiusd's own limit for reject_delay is 10 s.
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
+        source_reach=reader.reach("SOURCE_NETWORKS"),
         api_port=api_port,
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",

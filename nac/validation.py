@@ -1,7 +1,9 @@
 """Checks of what people type, shared by the services. Each returns the value as it is stored or raises InvalidInput."""
 
 import re
+from contextlib import suppress
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from nac.clock import utc_now
 from nac.errors import InvalidInput
@@ -10,6 +12,7 @@ from nac.mac import normalise_mac
 # A DNS label (RFC 1035 2.3.1), because slugs become part of host names.
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NAME_CHARACTERS = 200
+_URL_CHARACTERS = 1000
 # What a RADIUS server's configuration can carry: the other printable characters would begin an escape or an expansion
 # in it, or end the string. The Message-Authenticator is an HMAC-MD5 over it, so that shorter ones are found offline
 # (RFC 2865 3 asks for 16 octets).
@@ -69,3 +72,17 @@ def require_future(moment: datetime | None, *, place: str = "valid_until") -> da
             f"{moment:%Y-%m-%d %H:%M:%S %Z} has passed already.", place=place, remedy="Give a time to come."
         )
     return moment
+
+
+def require_web_address(text: str, *, place: str) -> str:
+    """http or https with a host, and no user name in it (RFC 3986 3.2.1)."""
+    parts = None
+    if len(text) <= _URL_CHARACTERS and text.isascii() and text.isprintable() and " " not in text:
+        # An address in brackets that is none.
+        with suppress(ValueError):
+            parts = urlsplit(text)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise InvalidInput(
+            f"{text[:_URL_CHARACTERS]!r} is no address on the web.", place=place, remedy="Use http:// or https://."
+        )
+    return text

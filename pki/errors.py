@@ -53,3 +53,11 @@ class TokenUnavailable(PkiError):
 
 class DerDamaged(PkiError):
     """These bytes are not the DER they should be."""
+
+
+class UploadNotReadable(PkiError):
+    """A file that should hold certificates does not."""
+
+
+class StatusNotUsable(PkiError):
+    """What an authority says of its certificates cannot be read, is not its own, or holds no more."""

@@ -2,6 +2,7 @@
 
 radiusd reads such a directory while it runs. It opens .0, .1, ... up to the first number that is missing, and remembers
 how far it came, so a new certificate of a known name is seen only in a file of a higher number: files keep their place.
+And only while it holds none of that name: where it does, it has to be exchanged (tenants.trust_generation).
 """
 
 import os

@@ -8,9 +8,15 @@ from celery.schedules import crontab
 
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
-from worker.names import ENRICH_INTERVAL_SECONDS, HEARTBEAT_INTERVAL_SECONDS, PUBLISH_INTERVAL_SECONDS
+from worker.names import (
+    ENRICH_INTERVAL_SECONDS,
+    HEARTBEAT_INTERVAL_SECONDS,
+    PUBLISH_INTERVAL_SECONDS,
+    STATUS_INTERVAL_SECONDS,
+)
 
 JOBS = (
+    "worker.jobs.authorities",
     "worker.jobs.certificates",
     "worker.jobs.endpoints",
     "worker.jobs.heartbeat",
@@ -73,6 +79,11 @@ def make_app(settings: Settings) -> Celery:
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * ENRICH_INTERVAL_SECONDS},
+            },
+            "authorities.refresh_status": {
+                "task": "authorities.refresh_status",
+                "schedule": STATUS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * STATUS_INTERVAL_SECONDS},
             },
             "endpoints.expire": {"task": "endpoints.expire", "schedule": crontab(minute="27")},
             # Partitions are made a week ahead, so one good hour in a week is enough.

@@ -8,14 +8,18 @@ import click
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy.orm import Session
 
+from cli.commands import _ca_trust
+from cli.commands._ca_rows import authority_row, status_rows
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.handout import read_password
 from cli.output import Row, json_option, show_list, show_one, tenant_option
-from nac.certificates import offline, profiles, rollover
+from nac.certificates import external, offline, profiles, rollover
 from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.ids import TenantId
 from nac.models import CertificateAuthority
 
 
@@ -24,19 +28,14 @@ def command() -> None:
     """Certificate authorities of a tenant."""
 
 
-def _row(authority: CertificateAuthority) -> dict[str, object]:
-    return {
-        "id": str(authority.id),
-        "kind": authority.kind,
-        "name": authority.name,
-        "status": authority.status,
-        "not_after": authority.not_after.isoformat(),
-    }
+for trusting in _ca_trust.COMMANDS:
+    command.add_command(trusting)
 
 
-def _full_row(authority: CertificateAuthority) -> Row:
+def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAuthority) -> Row:
     certificate = x509.load_der_x509_certificate(authority.certificate_der)
-    return _row(authority) | {
+    source = external.get_source(session, tenant_id=tenant_id, authority_id=authority.id)
+    return authority_row(session, tenant_id, authority) | {
         "not_before": authority.not_before.isoformat(),
         "subject": authority.subject,
         "key_id": authority.key_id.hex(),
@@ -44,6 +43,7 @@ def _full_row(authority: CertificateAuthority) -> Row:
         "signs_here": authority.key_sealed is not None,
         "key_store": authority.key_store,
         "issuer": str(authority.issuer_id or ""),
+        **status_rows(source),
     }
 
 
@@ -53,7 +53,10 @@ def _full_row(authority: CertificateAuthority) -> Row:
 def list_(tenant: str, as_json: bool) -> None:
     """List the authorities."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        rows = [_row(authority) for authority in certificates.list_authorities(session, tenant_id=tenant_id)]
+        rows = [
+            authority_row(session, tenant_id, authority)
+            for authority in certificates.list_authorities(session, tenant_id=tenant_id)
+        ]
     show_list(rows, as_json=as_json)
 
 
@@ -64,7 +67,8 @@ def list_(tenant: str, as_json: bool) -> None:
 def show(authority: str, tenant: str, as_json: bool) -> None:
     """Show AUTHORITY: an id, or root or issuing for the newest of its kind [root]."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        row = _full_row(certificates.require_authority(session, tenant_id=tenant_id, which=authority))
+        found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
+        row = _full_row(session, tenant_id, found)
     show_one(row, as_json=as_json)
 
 
@@ -77,15 +81,16 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
     """Export the certificate of AUTHORITY as PEM: the root is what devices must trust."""
     with Domain().tenant(tenant) as (session, tenant_id):
         found = certificates.require_authority(session, tenant_id=tenant_id, which=authority)
+        shown = authority_row(session, tenant_id, found)
     pem = x509.load_der_x509_certificate(found.certificate_der).public_bytes(Encoding.PEM).decode()
     if out is not None:
         try:
             out.write_text(pem)
         except OSError as exc:
             raise Refused(f"It cannot be written: {exc.strerror}.", place=str(out)) from exc
-        show_one(_row(found) | {"file": str(out)}, as_json=as_json)
+        show_one(shown | {"file": str(out)}, as_json=as_json)
     elif as_json:
-        show_one(_row(found) | {"pem": pem}, as_json=True)
+        show_one(shown | {"pem": pem}, as_json=True)
     else:
         click.echo(pem, nl=False)
 
@@ -106,7 +111,7 @@ def rollover_(tenant: str, of_root: bool, as_json: bool) -> None:
     with domain.change(tenant) as (session, _):
         done = rollover.carry_out(session, plan, actor=domain.actor, signing=domain.signing, now=utc_now())
         row = {
-            **_full_row(done.issuing),
+            **_full_row(session, tenant_id, done.issuing),
             "root": str(done.root.id),
             "root_is_new": of_root,
             "retired": [str(authority.id) for authority in done.retired],
@@ -153,6 +158,7 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
         root, pem = offline.export_root_key(
             session, actor=domain.actor, tenant_id=tenant_id, passphrase=passphrase, signing=domain.signing
         )
+        row = _full_row(session, tenant_id, root)
     try:
         with open(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(pem)
@@ -164,7 +170,8 @@ def export_root_key(tenant: str, out: Path, passphrase_file: Path, forget: bool,
         # Not before the file is on disk.
         with domain.tenant(tenant) as (session, tenant_id):
             root = offline.forget_root_key(session, actor=domain.actor, tenant_id=tenant_id)
-    show_one({**_full_row(root), "file": str(out)}, as_json=as_json)
+            row = _full_row(session, tenant_id, root)
+    show_one({**row, "file": str(out)}, as_json=as_json)
 
 
 @command.command("import-root-key")
@@ -184,4 +191,5 @@ def import_root_key(tenant: str, file: Path, passphrase_file: Path, as_json: boo
             passphrase=read_password(passphrase_file),
             signing=domain.signing,
         )
-    show_one(_full_row(root), as_json=as_json)
+        row = _full_row(session, tenant_id, root)
+    show_one(row, as_json=as_json)

@@ -1,10 +1,11 @@
 """`./admit cert`."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import click
 from cryptography import x509
@@ -15,7 +16,7 @@ from cli.fail import Refused
 from cli.handout import handing_out, read_password
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
 from cli.verbs import add_verb
-from nac.certificates import expiry, renewal
+from nac.certificates import expiry, renewal, revoking
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.issuing import ClientProfile
@@ -257,23 +258,36 @@ def show(serial: str, tenant: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("serial")
+@click.argument("serial", required=False)
 @tenant_option
+@click.option("--all-of-endpoint", metavar="MAC", help="Every certificate that was issued to this device.")
+@click.option("--all-of-user", metavar="NAME", help="Every certificate that was issued to this user.")
 @click.option("--reason", type=click.Choice(certificates.REVOCATION_REASONS), default="unspecified", show_default=True)
 @json_option
-def revoke(serial: str, tenant: str, reason: str, as_json: bool) -> None:
-    """Revoke the certificate SERIAL for good."""
+def revoke(
+    serial: str | None,
+    tenant: str,
+    all_of_endpoint: str | None,
+    all_of_user: str | None,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Revoke the certificate SERIAL, or all of a device or user, for good.
+
+    Sessions that such a certificate opened are asked to end.
+    """
+    if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
+        raise Refused("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
-        revoked = certificates.revoke(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            serial=serial,
-            now=utc_now(),
-            reason=cast(certificates.RevocationReason, reason),
-        )
-        row = _full_row(revoked)
+        given: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "now": utc_now(), "reason": reason}
+        row: Row
+        if all_of_endpoint is not None:
+            row = asdict(revoking.revoke_all_of_endpoint(session, mac=all_of_endpoint, **given))
+        elif all_of_user is not None:
+            row = asdict(revoking.revoke_all_of_user(session, name=all_of_user, **given))
+        else:
+            row = _full_row(certificates.revoke(session, serial=serial or "", **given))
     show_one(row, as_json=as_json)
 
 

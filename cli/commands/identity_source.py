@@ -17,6 +17,7 @@ from nac.identities import service as sources
 from nac.identities.answer import Answer
 from nac.identities.asking import ask, make_source
 from nac.identities.names import addressed_to
+from nac.identities.reach import Reach
 from nac.identities.settings import KINDS
 from nac.ids import TenantId
 from nac.models import IdentitySource
@@ -116,6 +117,7 @@ def add(
             settings=settings,
             secret=secret,
             seal=domain.sealer.seal,
+            reach=domain.settings.source_reach,
             position=sources.USUAL_POSITION if position is None else position,
         )
         row = _row(session, tenant_id, source)
@@ -154,6 +156,7 @@ def set_(
             tenant_id=tenant_id,
             name=name,
             seal=domain.sealer.seal,
+            reach=domain.settings.source_reach,
             settings=settings,
             secret=secret,
             position=position,
@@ -199,14 +202,16 @@ def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_jso
     if stored.secret_sealed is not None:
         secret = domain.sealer.open(stored.secret_sealed, sources.secret_context(stored.id))
     steps: list[str] = []
-    answer = asyncio.run(_ask(stored, secret, user, password.encode(), steps))
+    answer = asyncio.run(_ask(stored, secret, domain.settings.source_reach, user, password.encode(), steps))
     _show_answer(answer, steps, as_json=as_json)
     if not answer.verified:
         raise click.exceptions.Exit(1)
 
 
-async def _ask(stored: IdentitySource, secret: bytes, user: str, password: bytes, steps: list[str]) -> Answer:
-    source = make_source(stored.name, stored.kind, stored.settings, secret)
+async def _ask(
+    stored: IdentitySource, secret: bytes, reach: Reach, user: str, password: bytes, steps: list[str]
+) -> Answer:
+    source = make_source(stored.name, stored.kind, stored.settings, secret, reach)
     try:
         addressed = addressed_to(user, source.settings.realms)
         if addressed is None:

@@ -1,6 +1,7 @@
 """`./admit tenant`."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import click
 from sqlalchemy.orm import Session
@@ -34,6 +35,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "methods": list(tenant.methods),
         "tls_versions": list(tenant.tls_versions),
         "replay_days": tenant.replay_days or 0,
+        "status_failure": tenant.status_failure,
     }
 
 
@@ -112,21 +114,38 @@ def list_(as_json: bool) -> None:
     help="Replay the requests of so many days before a policy is published, and refuse differences that nobody "
     "acknowledged; 0 asks for no replay.",
 )
+@click.option(
+    "--status-failure",
+    type=click.Choice(["soft", "hard"]),
+    help="Certificates of authorities that were imported, while no fresh status of them is known: soft admits them, "
+    "hard does not.",
+)
 @json_option
-def set_(slug: str, methods: str | None, tls_versions: str | None, replay_days: int | None, as_json: bool) -> None:
+def set_(
+    slug: str,
+    methods: str | None,
+    tls_versions: str | None,
+    replay_days: int | None,
+    status_failure: Literal["soft", "hard"] | None,
+    as_json: bool,
+) -> None:
     """Change settings of the tenant SLUG; what is not given stays.
 
     PEAP and MS-CHAP of version 1 are offered only where they are asked for: whoever imitates the network can find out
     passwords by them (docs/methods.md).
     """
-    if methods is None and tls_versions is None and replay_days is None:
-        raise Refused("There is nothing to set.", remedy="Give --methods, --tls-versions or --replay-days.")
+    if methods is None and tls_versions is None and replay_days is None and status_failure is None:
+        raise Refused(
+            "There is nothing to set.", remedy="Give --methods, --tls-versions, --replay-days or --status-failure."
+        )
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
     with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
         tenant = tenants.set_offer(session, actor=domain.actor, tenant_id=tenant_id, offer=offer)
         if replay_days is not None:
             tenant = tenants.set_replay_days(session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None)
+        if status_failure is not None:
+            tenant = tenants.set_status_failure(session, actor=domain.actor, tenant_id=tenant_id, to=status_failure)
         row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
     for risk in risks_of(offer.methods or ()):
         click.echo(f"Note: {risk}", err=True)

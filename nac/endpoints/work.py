@@ -9,6 +9,9 @@ from sqlalchemy.orm import Session
 from nac.ids import TenantId
 from nac.models import EndpointWork
 
+# Of one tenant. While so much waits, cells write nothing new down (radius/agent/sightings.py); what people change is
+# always taken.
+MOST_WAITING = 100_000
 _TENANTS = text("SELECT tenants_with_endpoint_work()")
 
 

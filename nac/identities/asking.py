@@ -9,6 +9,7 @@ from nac.identities.directory import Directory
 from nac.identities.faults import SourceFault
 from nac.identities.names import UserName
 from nac.identities.provider import Provider
+from nac.identities.reach import Reach
 from nac.identities.settings import LdapSettings, read_settings
 from nac.identities.source import Source, Tell, tell_nobody
 
@@ -16,12 +17,12 @@ from nac.identities.source import Source, Tell, tell_nobody
 FAULTS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})
 
 
-def make_source(name: str, kind: str, document: dict[str, object], secret: bytes) -> Source:
+def make_source(name: str, kind: str, document: dict[str, object], secret: bytes, reach: Reach) -> Source:
     """Raises SettingsRefused or ValueError where the document is none."""
     settings = read_settings(kind, document)
     if isinstance(settings, LdapSettings):
-        return Directory(name, settings, secret)
-    return Provider(name, settings, secret)
+        return Directory(name, settings, secret, reach)
+    return Provider(name, settings, secret, reach)
 
 
 async def ask(source: Source, name: UserName, password: bytes, *, source_name: str, tell: Tell = tell_nobody) -> Answer:

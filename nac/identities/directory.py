@@ -13,6 +13,7 @@ from nac.identities.ldap.connection import Connection, Server
 from nac.identities.ldap.filters import Filter
 from nac.identities.ldap.messages import Entry, Result
 from nac.identities.names import UserName, fill
+from nac.identities.reach import Reach
 from nac.identities.settings import GROUP_PLACEHOLDERS, USER_PLACEHOLDERS, LdapSettings, tls_context
 from nac.identities.source import Tell, kept_groups, tell_nobody
 
@@ -46,13 +47,13 @@ class _Stale(DirectoryUnavailable):
 
 
 class Directory:
-    def __init__(self, name: str, settings: LdapSettings, secret: bytes) -> None:
+    def __init__(self, name: str, settings: LdapSettings, secret: bytes, reach: Reach) -> None:
         self.settings = settings
         self._name = name
         self._secret = secret
         tls = tls_context(settings)
         self._servers = [
-            Server(url, tls if url.startswith("ldaps:") or settings.start_tls else None, settings.start_tls)
+            Server(url, tls if url.startswith("ldaps:") or settings.start_tls else None, settings.start_tls, reach)
             for url in settings.urls
         ]
         self._user_filter = Filter(settings.user_filter, placeholders=USER_PLACEHOLDERS)

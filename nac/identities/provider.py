@@ -14,8 +14,10 @@ import msgspec
 from nac.identities.answer import Answer
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
 from nac.identities.names import UserName, fill
+from nac.identities.reach import Reach
 from nac.identities.settings import OidcSettings, tls_context
 from nac.identities.source import Tell, kept_groups, tell_nobody
+from nac.identities.transport import Transport
 
 MAX_ANSWER_BYTES = 1 << 20
 # Asymmetric ones alone: a public key must never do as a shared secret (RFC 8725 2.1, 3.1).
@@ -41,16 +43,16 @@ _ENTRA_REASONS = {
 
 
 class Provider:
-    def __init__(self, name: str, settings: OidcSettings, secret: bytes) -> None:
+    def __init__(self, name: str, settings: OidcSettings, secret: bytes, reach: Reach) -> None:
         self.settings = settings
         self._name = name
         self._secret = secret.decode()
         self._client = httpx.AsyncClient(
-            verify=tls_context(settings),
+            transport=Transport(reach, tls=tls_context(settings), connections=settings.connections),
+            # No address but those that were looked at, no proxy of the environment's.
             follow_redirects=False,
             trust_env=False,
             timeout=settings.time_limit_seconds,
-            limits=httpx.Limits(max_connections=settings.connections),
         )
         self._endpoints: tuple[str, str] | None = None
         self._keys: dict[str | None, jwt.PyJWK] = {}

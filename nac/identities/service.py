@@ -11,7 +11,17 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
-from nac.identities.settings import KINDS, SECRET_GOES_BY, LdapSettings, OidcSettings, SettingsRefused, read_settings
+from nac.identities.reach import REMEDY as REACH_REMEDY
+from nac.identities.reach import Reach, is_address
+from nac.identities.settings import (
+    KINDS,
+    SECRET_GOES_BY,
+    LdapSettings,
+    OidcSettings,
+    SettingsRefused,
+    hosts_of,
+    read_settings,
+)
 from nac.ids import TenantId
 from nac.models import IdentitySource
 from nac.sealing import Seal
@@ -41,6 +51,7 @@ def add_source(
     settings: Mapping[str, Any],
     secret: str | None,
     seal: Seal,
+    reach: Reach,
     position: int = USUAL_POSITION,
     enabled: bool = True,
 ) -> IdentitySource:
@@ -62,7 +73,7 @@ def add_source(
         kind=kind,
         position=_require_position(position),
         enabled=enabled,
-        settings=_stored(kind, settings),
+        settings=_stored(kind, settings, reach),
         secret_sealed=None if secret is None else _sealed(source_id, secret, seal),
     )
     _require_secret(source)
@@ -79,6 +90,7 @@ def change_source(
     tenant_id: TenantId,
     name: str,
     seal: Seal,
+    reach: Reach,
     settings: Mapping[str, Any] | None = None,
     secret: str | None = None,
     position: int | None = None,
@@ -90,7 +102,7 @@ def change_source(
     if settings:
         merged = {key: value for key, value in ({**source.settings, **settings}).items() if value is not None}
         _require_secret_anew(source, merged, secret)
-        source.settings = _stored(source.kind, merged)
+        source.settings = _stored(source.kind, merged, reach)
     if secret is not None:
         source.secret_sealed = _sealed(source.id, secret, seal)
     if position is not None:
@@ -156,9 +168,10 @@ def secret_context(source_id: UUID) -> str:
     return f"identity-source:{source_id}"
 
 
-def _stored(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _stored(kind: str, settings: Mapping[str, Any], reach: Reach) -> dict[str, Any]:
     """What was set, as it was understood."""
     read = _read(kind, settings)
+    _require_reach(read, reach)
     understood: dict[str, Any] = msgspec.to_builtins(read)
     return {name: understood[name] for name in settings}
 
@@ -171,6 +184,13 @@ def _read(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings
         raise InvalidIdentitySource(
             listed + ".", place="settings", remedy="docs/identities.md lists all settings."
         ) from exc
+
+
+def _require_reach(settings: LdapSettings | OidcSettings, reach: Reach) -> None:
+    """Of addresses that are written as such; those that a name means are looked at with each login."""
+    whys = [why for host in hosts_of(settings) if is_address(host) and (why := reach.why_not(host))]
+    if whys:
+        raise InvalidIdentitySource("; ".join(whys) + ".", place="settings", remedy=REACH_REMEDY)
 
 
 def _require_secret(source: IdentitySource) -> None:

@@ -190,6 +190,15 @@ def _oidc_mistakes(settings: OidcSettings) -> list[tuple[str, str]]:
     return found
 
 
+def hosts_of(settings: LdapSettings | OidcSettings) -> list[str]:
+    """The servers that it names."""
+    if isinstance(settings, LdapSettings):
+        urls = settings.urls
+    else:
+        urls = tuple(filter(None, (settings.issuer, settings.token_endpoint, settings.jwks_uri)))
+    return [urlsplit(url).hostname or "" for url in urls]
+
+
 def tls_context(settings: SourceSettings) -> ssl.SSLContext:
     """Verifies certificate and name, always. Raises ssl.SSLError or ValueError where ca_certificate is none."""
     context = ssl.create_default_context(cadata=settings.ca_certificate or None)

@@ -59,6 +59,10 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     verdict: str = ""
     # What was in monitor mode, so that the verdict was not carried out: rule | site | "".
     monitored: str = ""
+    # Of a certificate that an external authority issued, at its first sight and then once a day: which authority (id),
+    # and the DER.
+    external_authority: str = ""
+    external_certificate: bytes = b""
 
     @property
     def request(self) -> dict[str, Values]:

@@ -10,6 +10,7 @@ from nac.models.certificate import (
     ExpiryWarning,
 )
 from nac.models.certificate_status import OcspSignerRow, RevocationList, RevocationWork
+from nac.models.coa_request import CoaRequest
 from nac.models.endpoint import (
     Endpoint,
     EndpointEvidence,
@@ -18,6 +19,7 @@ from nac.models.endpoint import (
     EndpointSighting,
     EndpointWork,
 )
+from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -38,6 +40,7 @@ __all__ = [
     "Certificate",
     "CertificateAuthority",
     "CertificateSettings",
+    "CoaRequest",
     "Dictionary",
     "Endpoint",
     "EndpointEvidence",
@@ -46,6 +49,8 @@ __all__ = [
     "EndpointSighting",
     "EndpointWork",
     "ExpiryWarning",
+    "ExternalCertificate",
+    "ExternalStatus",
     "IdentitySource",
     "JournalPosition",
     "Msp",
@@ -62,6 +67,7 @@ __all__ = [
     "RevocationWork",
     "Site",
     "Slot",
+    "StatusSource",
     "Tenant",
     "User",
     "UserGroup",

@@ -25,6 +25,13 @@ class AuthLog(Base):
     __tablename__ = "auth_log"
     __table_args__ = (
         Index("ix_auth_log_tenant_id_mac_at", "tenant_id", "mac", text("at DESC")),
+        Index(
+            "ix_auth_log_tenant_id_certificate_serial_at",
+            "tenant_id",
+            "certificate_serial",
+            text("at DESC"),
+            postgresql_where=text("certificate_serial <> ''"),
+        ),
         {"postgresql_partition_by": "RANGE (at)"},
     )
 

@@ -10,6 +10,7 @@ from nac.ids import MspId, TenantId, TenantNumber
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
 TenantStatus = Literal["active", "suspended", "deleting"]
+StatusFailure = Literal["soft", "hard"]
 
 
 class Tenant(CreatedAt, UpdatedAt, Base):
@@ -38,6 +39,13 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     # As nac.methods names them.
     methods: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_METHODS))
     tls_versions: Mapped[list[str]] = mapped_column(ARRAY(Text), default=lambda: list(DEFAULT_TLS_VERSIONS))
+    # Ever: radiusd may remember an authority that was removed.
+    trusts_external: Mapped[bool] = mapped_column(default=False)
+    # Goes up where radiusd must be exchanged to hold what is trusted: OpenSSL forgets no authority, and looks for no
+    # other of a name that it holds.
+    trust_generation: Mapped[int] = mapped_column(default=0)
+    # Certificates of external authorities of which no fresh status is known: soft admits them, hard does not.
+    status_failure: Mapped[str] = mapped_column(default="soft")
 
 
 class PurgedTenant(Base):

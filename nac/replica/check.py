@@ -23,6 +23,8 @@ _TYPES: dict[str, type[records.Record]] = {
     "certificates": records.CertificateRecord,
     "sources": records.IdentitySourceRecord,
     "authorities": records.AuthorityRecord,
+    "issuers": records.IssuerRecord,
+    "statuses": records.ExternalStatusRecord,
     "session_counts": records.SessionCountRecord,
 }
 _TIMEOUT_SECONDS = 120

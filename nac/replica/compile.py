@@ -1,7 +1,7 @@
 """Rows of the database to records of the replica; radius/agent/mirror.py holds the queries that make these rows."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,14 +11,18 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    ExternalStatusRecord,
     IdentitySourceRecord,
+    IssuerRecord,
     NasRecord,
     PolicyRecord,
     SiteRecord,
     SlotRecord,
+    TrustedAuthority,
     UserRecord,
     nt_hash_context,
 )
+from pki.signatures import public_key_der
 
 # (sealed with the master key, context) -> sealed with the cell's key
 Reseal = Callable[[bytes, str], bytes]
@@ -27,8 +31,11 @@ _decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
-def slot_record(row: tuple[int, str, str, str, str, str, int, int, list[str], list[str]]) -> SlotRecord:
-    tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds, *offered = row
+def slot_record(
+    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool],
+) -> SlotRecord:
+    tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
+    methods, tls_versions, own_authorities_only, status_required = row[8:]
     # A tenant that is being deleted is no longer served.
     served = status if status == "active" else "suspended"
     return SlotRecord(
@@ -40,7 +47,10 @@ def slot_record(row: tuple[int, str, str, str, str, str, int, int, list[str], li
         server_certificate,
         limit,
         window_seconds,
-        *(tuple(choices) for choices in offered),
+        tuple(methods),
+        tuple(tls_versions),
+        own_authorities_only,
+        status_required,
     )
 
 
@@ -137,12 +147,62 @@ def certificate_record(row: tuple[str, str, str, str, str]) -> CertificateRecord
     return CertificateRecord(*row)
 
 
-def authority_records(rows: Iterable[tuple[str, int, bool]]) -> dict[str, AuthorityRecord]:
-    """By name, of (name, tenant number, whether we issue its certificates)."""
-    trusted: dict[str, list[tuple[int, bool]]] = {}
-    for subject, tenant, own in rows:
-        trusted.setdefault(subject, []).append((tenant, own))
-    return {subject: AuthorityRecord(tuple(sorted(tenants))) for subject, tenants in trusted.items()}
+class AuthorityRow(NamedTuple):
+    authority_id: str
+    tenant: int
+    subject: str
+    own: bool
+    revoked: bool
+    # None of a root.
+    issuer_id: str | None
+    certificate_der: bytes
+    not_after: int
+    listed_until: int
+
+
+def authority_records(rows: Iterable[AuthorityRow]) -> dict[str, AuthorityRecord]:
+    """By name: whose authority it is, of all tenants that trust one of it."""
+    trusted: dict[str, dict[int, bool]] = {}
+    for row in rows:
+        if not row.revoked:
+            tenants = trusted.setdefault(row.subject, {})
+            tenants[row.tenant] = tenants.get(row.tenant, False) or row.own
+    return {subject: AuthorityRecord(tuple(sorted(tenants.items()))) for subject, tenants in trusted.items()}
+
+
+def issuer_records(rows: Iterable[AuthorityRow]) -> dict[tuple[int, str], IssuerRecord]:
+    """By tenant number and name. What stands above an authority counts as well."""
+    by_id = {row.authority_id: row for row in rows}
+    found: dict[tuple[int, str], list[TrustedAuthority]] = {}
+    for row in by_id.values():
+        chain = list(_upwards(row, by_id))
+        authority = TrustedAuthority(
+            row.authority_id,
+            public_key_der(row.certificate_der),
+            row.own,
+            any(each.revoked for each in chain),
+            min(each.not_after for each in chain),
+            row.listed_until,
+        )
+        found.setdefault((row.tenant, row.subject), []).append(authority)
+    return {
+        key: IssuerRecord(tuple(sorted(authorities, key=lambda authority: authority.revoked)))
+        for key, authorities in found.items()
+    }
+
+
+def _upwards(row: AuthorityRow, by_id: Mapping[str, AuthorityRow]) -> Iterator[AuthorityRow]:
+    """An authority and those above it."""
+    seen = set()
+    current: AuthorityRow | None = row
+    while current is not None and current.authority_id not in seen:
+        yield current
+        seen.add(current.authority_id)
+        current = by_id.get(current.issuer_id) if current.issuer_id else None
+
+
+def external_status_record(row: tuple[bool, int]) -> ExternalStatusRecord:
+    return ExternalStatusRecord(*row)
 
 
 def mistakes(errors: PolicyErrors) -> str:

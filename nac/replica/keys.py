@@ -12,7 +12,7 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """Key of a site, policy or identity source by its UUID as text."""
+    """By a UUID as text: key of a site, policy or identity source, and what keys of external statuses begin with."""
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
 
@@ -35,6 +35,14 @@ def user(tenant: int, name: str) -> bytes:
 
 def certificate(tenant: int, serial_hex: str) -> bytes:
     return pack_tenant(tenant) + bytes.fromhex(serial_hex).lstrip(b"\0")[:MAX_NAME_BYTES]
+
+
+def issuer(tenant: int, issuer_line: str) -> bytes:
+    return pack_tenant(tenant) + authority_key(issuer_line)
+
+
+def external_status(tenant: int, authority_id: str, serial_hex: str) -> bytes:
+    return by_id(tenant, authority_id) + bytes.fromhex(serial_hex).lstrip(b"\0")[:MAX_NAME_BYTES]
 
 
 def session_count(tenant: int, key: str) -> bytes:

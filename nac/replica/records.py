@@ -19,6 +19,9 @@ users          u32 tenant, case-folded name               UserRecord
 certificates   u32 tenant, serial without leading zeros   CertificateRecord
 sources        u32 tenant, 16 bytes source id             IdentitySourceRecord
 authorities    16 bytes: `authority_key` of the name      AuthorityRecord
+issuers        u32 tenant, `authority_key` of the name    IssuerRecord
+statuses       u32 tenant, 16 bytes authority id, serial  ExternalStatusRecord
+               without leading zeros
 session_counts u32 tenant, b"m" 12 hex digits or          SessionCountRecord
                b"u" name in lower case
 =============  =========================================  ======================
@@ -30,7 +33,7 @@ import msgspec
 
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
-FORMAT = 2
+FORMAT = 3
 DATABASES = (
     "meta",
     "slots",
@@ -42,6 +45,8 @@ DATABASES = (
     "certificates",
     "sources",
     "authorities",
+    "issuers",
+    "statuses",
     "session_counts",
 )
 # How the hash of a password in PHC form begins: $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> (RFC 9106).
@@ -70,6 +75,10 @@ class SlotRecord(Record, frozen=True, array_like=True):
     # Offered, as nac.methods names them.
     methods: tuple[str, ...] = DEFAULT_METHODS
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
+    # No authority but those that Admit made was ever trusted here.
+    own_authorities_only: bool = False
+    # Certificates of external authorities are refused while no fresh status of them is known.
+    status_required: bool = False
 
 
 class SiteRecord(Record, frozen=True, array_like=True):
@@ -186,6 +195,36 @@ class SessionCountRecord(Record, frozen=True, array_like=True):
 class AuthorityRecord(Record, frozen=True, array_like=True):
     # Every tenant of this cell that trusts an authority of this name: (tenant number, we issue its certificates).
     trusted_by: tuple[tuple[int, bool], ...]
+
+
+class TrustedAuthority(Record, frozen=True, array_like=True):
+    """One of the authorities of a name that a tenant trusts, or trusted until it was revoked."""
+
+    authority_id: str
+    # SubjectPublicKeyInfo (RFC 5280 4.1.2.7): what a certificate must be signed with.
+    public_key: bytes
+    # Whether we issue its certificates.
+    own: bool
+    # It, or an authority above it, was revoked.
+    revoked: bool
+    # Epoch seconds: the first end among it and the authorities above it.
+    not_after: int
+    # Epoch seconds: until then the revoked serials in `statuses` are all there are; 0 where no list was ever read.
+    listed_until: int = 0
+
+
+class IssuerRecord(Record, frozen=True, array_like=True):
+    """Several where an authority was renewed with another key."""
+
+    authorities: tuple[TrustedAuthority, ...]
+
+
+class ExternalStatusRecord(Record, frozen=True, array_like=True):
+    """What an external authority says of one certificate."""
+
+    revoked: bool
+    # Epoch seconds; a revocation holds for ever, whatever stands here.
+    until: int
 
 
 def authority_key(issuer: str) -> bytes:

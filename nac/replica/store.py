@@ -19,7 +19,9 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    ExternalStatusRecord,
     IdentitySourceRecord,
+    IssuerRecord,
     NasRecord,
     PolicyRecord,
     SessionCountRecord,
@@ -53,6 +55,8 @@ _decode_certificate = msgspec.msgpack.Decoder(CertificateRecord).decode
 _decode_source = msgspec.msgpack.Decoder(IdentitySourceRecord).decode
 _decode_session_count = msgspec.msgpack.Decoder(SessionCountRecord).decode
 _decode_authority = msgspec.msgpack.Decoder(AuthorityRecord).decode
+_decode_issuer = msgspec.msgpack.Decoder(IssuerRecord).decode
+_decode_external_status = msgspec.msgpack.Decoder(ExternalStatusRecord).decode
 
 
 class ReplicaReader:
@@ -130,6 +134,8 @@ class _Generation:
         self.certificates = databases["certificates"]
         self.sources = databases["sources"]
         self.authorities = databases["authorities"]
+        self.issuers = databases["issuers"]
+        self.statuses = databases["statuses"]
         self.session_counts = databases["session_counts"]
 
 
@@ -214,6 +220,14 @@ class ReplicaView:
     def authority(self, issuer_oneline: str) -> AuthorityRecord | None:
         value = self._get(keys.authority_key(issuer_oneline), db=self._from.authorities)
         return None if value is None else _decode_authority(value)
+
+    def issuer(self, tenant: int, issuer_oneline: str) -> IssuerRecord | None:
+        value = self._get(keys.issuer(tenant, issuer_oneline), db=self._from.issuers)
+        return None if value is None else _decode_issuer(value)
+
+    def external_status(self, tenant: int, authority_id: str, serial_hex: str) -> ExternalStatusRecord | None:
+        value = self._get(keys.external_status(tenant, authority_id, serial_hex), db=self._from.statuses)
+        return None if value is None else _decode_external_status(value)
 
     def session_count(self, tenant: int, key: str) -> int:
         """Live sessions by "m" and a MAC address, or "u" and a name in lower case."""

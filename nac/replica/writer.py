@@ -17,7 +17,9 @@ from nac.replica.records import (
     AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
+    ExternalStatusRecord,
     IdentitySourceRecord,
+    IssuerRecord,
     NasRecord,
     PolicyRecord,
     Record,
@@ -28,7 +30,8 @@ from nac.replica.records import (
 )
 
 _TENANT_DATABASES = (
-    *("sites", "policies", "nases", "endpoints", "users", "certificates", "sources", "session_counts"),
+    *("sites", "policies", "nases", "endpoints", "users", "certificates", "sources", "statuses"),
+    "session_counts",
 )
 
 
@@ -196,6 +199,17 @@ class WriteBatch:
     def put_authority(self, issuer: str, record: AuthorityRecord) -> None:
         self._put("authorities", keys.authority_key(issuer), record)
 
+    def put_issuer(self, tenant: int, issuer: str, record: IssuerRecord) -> None:
+        self._put("issuers", keys.issuer(tenant, issuer), record)
+
+    def put_external_status(
+        self, tenant: int, authority_id: str, serial_hex: str, record: ExternalStatusRecord
+    ) -> None:
+        self._put("statuses", keys.external_status(tenant, authority_id, serial_hex), record)
+
+    def delete_external_status(self, tenant: int, authority_id: str, serial_hex: str) -> None:
+        self._delete("statuses", keys.external_status(tenant, authority_id, serial_hex))
+
     def set_meta(self, name: str, value: str) -> None:
         self._transaction.put(name.encode(), value.encode(), db=self._databases["meta"])
 
@@ -220,7 +234,8 @@ class WriteBatch:
         return _slots(self._transaction, self._databases)
 
     def clear_authorities(self) -> None:
-        self._transaction.drop(self._databases["authorities"], delete=False)
+        for name in ("authorities", "issuers"):
+            self._transaction.drop(self._databases[name], delete=False)
 
     def clear_tenant(self, tenant: int) -> None:
         """Remove everything under this tenant's number; its slot and the authorities it trusts stay."""

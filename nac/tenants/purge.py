@@ -14,6 +14,7 @@ from nac.models import (
     EndpointEvidence,
     EndpointSighting,
     EndpointWork,
+    ExternalCertificate,
     PolicyHits,
     PurgedTenant,
     QuarantinedRecord,
@@ -66,7 +67,10 @@ def _delete_batch(session: Session, tenant_id: TenantId) -> int:
         batch = select(log.at, log.id).where(log.tenant_id == tenant_id).order_by(log.at).limit(BATCH_ROWS)
         deleted += _count(session, delete(log).where(log.tenant_id == tenant_id, tuple_(log.at, log.id).in_(batch)))
     # These went with the tenant, but for what came late.
-    for unreferenced in (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits):
+    for unreferenced in (
+        *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
+        ExternalCertificate,
+    ):
         deleted += _count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
     return deleted
 

@@ -4,7 +4,15 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import EndpointEvidence, EndpointSighting, EndpointWork, PolicyHits, RadiusSession, Tenant
+from nac.models import (
+    EndpointEvidence,
+    EndpointSighting,
+    EndpointWork,
+    ExternalCertificate,
+    PolicyHits,
+    RadiusSession,
+    Tenant,
+)
 
 
 def get_by_slug(session: Session, slug: str) -> Tenant | None:
@@ -23,6 +31,9 @@ def list_page(session: Session, *, after_slug: str, limit: int) -> Sequence[Tena
 
 def delete_rows(session: Session, tenant_id: TenantId) -> None:
     """The tenant and all that goes with it, but for its logs, which are deleted in batches later."""
-    for unreferenced in (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits):
+    for unreferenced in (
+        *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
+        ExternalCertificate,
+    ):
         session.execute(delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
     session.execute(delete(Tenant).where(Tenant.id == tenant_id))

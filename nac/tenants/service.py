@@ -11,7 +11,7 @@ from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
-from nac.models.tenant import TenantStatus
+from nac.models.tenant import StatusFailure, TenantStatus
 from nac.sites import service as sites
 from nac.tenants import repository
 from nac.validation import require_name, require_slug
@@ -130,6 +130,15 @@ def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer
     if after != before:
         session.flush()
         _audit(session, actor, tenant, "set", before=before, after=after)
+    return tenant
+
+
+def set_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailure) -> Tenant:
+    """What becomes of certificates of external authorities while no fresh status of them is known."""
+    tenant = _require_locked(session, tenant_id)
+    before, tenant.status_failure = tenant.status_failure, to
+    session.flush()
+    _audit(session, actor, tenant, "set", before={"status_failure": before}, after={"status_failure": to})
     return tenant
 
 

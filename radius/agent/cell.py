@@ -86,7 +86,7 @@ class CellAgent:
         self._serve(directory, online=online)
         ended = self._work(cell_id, directory, sync, stop)
         if self._broken:
-            # radiusd serves on and is adopted by the agent that the supervisor starts next.
+            # radiusd and the verifier serve on until the agent that the supervisor starts next takes over.
             raise CellRefused("a part of this agent has failed, as the trace above says; it must be started again")
         self._radiusd.stop()
         if ended:
@@ -256,6 +256,8 @@ class CellAgent:
             self._paths,
             self._alarms,
             reject_delay_seconds=settings.reject_delay_seconds,
+            reach=settings.source_reach,
+            is_left=lambda: self._broken,
         )
         keeper = Keeper(
             self._settings,

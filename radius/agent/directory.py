@@ -34,6 +34,7 @@ class SlotRow:
     secret: str
     nas_clients: tuple[NasClient, ...]
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
+    trust_generation: int = 0
 
     def on_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
         return replace(self, auth_port=auth_port, acct_port=acct_port)
@@ -50,8 +51,7 @@ class Directory:
         with self._session() as session:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             clients = self._nas_clients(session)
-            tenants = session.execute(select(Tenant.id, Tenant.tls_versions)).all()
-            versions = {tenant_id: tuple(offered) for tenant_id, offered in tenants}
+            tenants = {tenant.id: tenant for tenant in session.scalars(select(Tenant))}
             return [
                 SlotRow(
                     int(row.number),
@@ -61,10 +61,12 @@ class Directory:
                     row.tenant_id,
                     self._open(row.secret_sealed, f"slot:{row.id}"),
                     tuple(clients.get(row.tenant_id, ())) if row.tenant_id else (),
-                    versions.get(row.tenant_id, DEFAULT_TLS_VERSIONS) if row.tenant_id else DEFAULT_TLS_VERSIONS,
+                    tuple(tenant.tls_versions) if tenant else DEFAULT_TLS_VERSIONS,
+                    tenant.trust_generation if tenant else 0,
                 )
                 for row in rows
                 if row.number < count
+                for tenant in [tenants.get(row.tenant_id) if row.tenant_id else None]
             ]
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:

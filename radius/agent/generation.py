@@ -81,6 +81,7 @@ class Generations:
                     slot.secret,
                     [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients],
                     slot.tls_versions,
+                    slot.trust_generation,
                 ]
                 for slot in slots
             ],

@@ -31,15 +31,18 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
     WHERE c.tenant_id = t.id AND c.profile = %(profile)s AND c.status = 'valid' AND c.not_after > now()
         AND c.key_sealed IS NOT NULL AND (c.present_from IS NULL OR c.present_from <= now())
     ORDER BY c.not_before DESC, c.created_at DESC LIMIT 1
-), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions
+), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
+NOT t.trusts_external, t.status_failure = 'hard'
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
 WHERE s.cell_id = %(cell)s
 """
 _AUTHORITIES = """
-SELECT a.subject, t.number, bool_or(a.kind <> 'external')
+SELECT a.id::text, t.number, a.subject, a.kind <> 'external', a.status = 'revoked', a.issuer_id::text,
+    a.certificate_der, floor(extract(epoch FROM a.not_after))::bigint,
+    coalesce(floor(extract(epoch FROM s.crl_next_update))::bigint, 0)
 FROM certificate_authorities a JOIN tenants t ON t.id = a.tenant_id
-WHERE a.status <> 'revoked'
-GROUP BY a.subject, t.number
+LEFT JOIN status_sources s ON s.tenant_id = a.tenant_id AND s.authority_id = a.id
+ORDER BY a.not_before DESC, a.id
 """
 _SITES = """
 SELECT id::text, name, coalesce(policy_id::text, ''), fallback::text, monitor, time_zone
@@ -90,6 +93,11 @@ _CERTIFICATES = """
 SELECT encode(serial, 'hex'), id::text, status, profile, common_name, revocation_reason
 FROM certificates WHERE tenant_id = %(tenant)s AND status <> 'intended'
 """
+_STATUSES = """
+SELECT authority_id::text, encode(serial, 'hex'), listed OR answer = 'revoked',
+    coalesce(floor(extract(epoch FROM until))::bigint, 0)
+FROM external_statuses WHERE tenant_id = %(tenant)s
+"""
 _HAS_SERVER = """
 SELECT EXISTS (
     SELECT FROM certificates
@@ -134,6 +142,13 @@ class Mirror:
                 _put_certificate,
                 WriteBatch.delete_certificate,
             ),
+            "external-status": _Noun(
+                _STATUSES,
+                " AND (authority_id, serial) IN (SELECT split_part(told, ':', 1)::uuid, "
+                "decode(split_part(told, ':', 2), 'hex') FROM unnest(%(keys)s::text[]) told)",
+                _put_status,
+                _delete_status,
+            ),
         }
 
     @property
@@ -147,8 +162,11 @@ class Mirror:
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
         """All of them: one name may be trusted by several tenants, and there are few."""
         batch.clear_authorities()
-        for subject, record in compiling.authority_records(cursor.execute(_AUTHORITIES).fetchall()).items():
+        rows = [compiling.AuthorityRow(*row) for row in cursor.execute(_AUTHORITIES).fetchall()]
+        for subject, record in compiling.authority_records(rows).items():
             batch.put_authority(subject, record)
+        for (tenant, subject), issuer in compiling.issuer_records(rows).items():
+            batch.put_issuer(tenant, subject, issuer)
 
     def load_tenant(self, connection: psycopg.Connection, batch: WriteBatch, tenant: Tenant) -> int:
         """Everything of a tenant whose records the batch does not hold; returns the number of rows."""
@@ -325,6 +343,17 @@ def _put_certificate(batch: WriteBatch, tenant: int, row: Row) -> str:
     serial: str = row[0]
     batch.put_certificate(tenant, serial, compiling.certificate_record(row[1:]))
     return serial
+
+
+def _put_status(batch: WriteBatch, tenant: int, row: Row) -> str:
+    authority_id, serial, *told = row
+    batch.put_external_status(tenant, authority_id, serial, compiling.external_status_record((told[0], told[1])))
+    return f"{authority_id}:{serial}"
+
+
+def _delete_status(batch: WriteBatch, tenant: int, key: str) -> None:
+    authority_id, _, serial = key.partition(":")
+    batch.delete_external_status(tenant, authority_id, serial)
 
 
 def _stream(connection: psycopg.Connection, query: str, parameters: dict[str, str]) -> Iterator[Row]:

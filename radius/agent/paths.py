@@ -60,6 +60,10 @@ class CellPaths:
         return self.root / "radiusd.log"
 
     @property
+    def verifier_pid(self) -> Path:
+        return self.root / "verifier.pid"
+
+    @property
     def status(self) -> Path:
         return self.root / "status.json"
 

@@ -4,11 +4,15 @@ Written once a minute (by accounting: half an hour) for each address, or when th
 so devices that come again and again cost nothing but a look into a dictionary.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import psycopg
+
+from nac.endpoints.work import MOST_WAITING
 from nac.journal.records import AccountingRecord, AuthRecord
 from nac.mac import called_station_ssid
 from nac.packet_values import Pairs, values_of
@@ -21,6 +25,13 @@ QUIET_MICROSECONDS = 60_000_000
 ACCOUNTING_QUIET_MICROSECONDS = 1_800_000_000
 # Beyond this the least recently seen are forgotten, which costs one more update each.
 MAX_REMEMBERED = 100_000
+
+# To look whether the list of a tenant is full means counting it: 70 ms where it is.
+LOOK_SECONDS = 10.0
+_FULL = """
+SELECT t FROM unnest(%(tenants)s::text[]) t
+WHERE EXISTS (SELECT FROM endpoint_work w WHERE w.tenant_id = t::uuid OFFSET %(most)s - 1)
+"""
 
 Key = tuple[str, str]
 
@@ -51,12 +62,31 @@ class _Written(NamedTuple):
     told: int
 
 
+class FullLists:
+    """Tenants with so much work in wait that nothing new of theirs is written down until the worker has caught up."""
+
+    def __init__(self) -> None:
+        self._looked: dict[str, float] = {}
+        self._full: set[str] = set()
+
+    def among(self, cursor: psycopg.Cursor, tenants: Iterable[str]) -> frozenset[str]:
+        now = time.monotonic()
+        due = [tenant for tenant in tenants if now - self._looked.get(tenant, float("-inf")) >= LOOK_SECONDS]
+        if due:
+            found = cursor.execute(_FULL, {"tenants": due, "most": MOST_WAITING}).fetchall()
+            self._looked.update(dict.fromkeys(due, now))
+            self._full.difference_update(due)
+            self._full.update(tenant for (tenant,) in found)
+        return frozenset(self._full.intersection(tenants))
+
+
 class Sightings:
     """What was written for each MAC address of late; changed only by `remember`, after the commit."""
 
     def __init__(self, quiet_microseconds: int) -> None:
         self._quiet = quiet_microseconds
         self._written: OrderedDict[Key, _Written] = OrderedDict()
+        self.full_lists = FullLists()
 
     def batch(self) -> "SightingBatch":
         return SightingBatch(self)
@@ -73,7 +103,9 @@ class Sightings:
 
     def remember(self, batch: "SightingBatch") -> None:
         for key, seen in batch.seen.items():
-            self._written[key] = _Written(seen.at, seen.permitted, seen.told or self.told(key))
+            # What was not written down is news when it is said again.
+            told = 0 if seen.tenant_id in batch.full else seen.told or self.told(key)
+            self._written[key] = _Written(seen.at, seen.permitted, told)
             self._written.move_to_end(key)
         while len(self._written) > MAX_REMEMBERED:
             self._written.popitem(last=False)
@@ -83,6 +115,11 @@ class SightingBatch:
     def __init__(self, known: Sightings) -> None:
         self._known = known
         self.seen: dict[Key, Sighting] = {}
+        # Of FullLists, once it is written.
+        self.full: frozenset[str] = frozenset()
+
+    def leave_room(self, cursor: psycopg.Cursor) -> None:
+        self.full = self._known.full_lists.among(cursor, {tenant for tenant, _ in self.seen})
 
     def add_authentication(self, record: AuthRecord) -> None:
         if not record.mac:
@@ -157,7 +194,10 @@ WITH merged AS (
     )
     SELECT tenant_id, mac, to_timestamp(at::float8 / 1e6), to_timestamp(at::float8 / 1e6), site_id, nas_id,
         coalesce(nas_port, ''), coalesce(ssid, ''), coalesce(method, ''), coalesce(identity, ''), permitted
-    FROM shipped_sightings
+    FROM shipped_sightings s
+    WHERE tenant_id <> ALL (%(full)s::uuid[])
+        -- OFFSET 0: looked up one by one, and no table of all that were ever seen is made.
+        OR EXISTS (SELECT FROM endpoint_sightings k WHERE k.tenant_id = s.tenant_id AND k.mac = s.mac OFFSET 0)
     ON CONFLICT (tenant_id, mac) DO UPDATE SET
         last_seen_at = excluded.last_seen_at, site_id = excluded.site_id, nas_id = excluded.nas_id,
         nas_port = excluded.nas_port, times = known.times + 1,
@@ -181,6 +221,7 @@ EVIDENCE_MERGE = """
 WITH merged AS (
     INSERT INTO endpoint_evidence AS known (tenant_id, mac, source, key, value, at)
     SELECT tenant_id, mac, source, key, value, to_timestamp(at::float8 / 1e6) FROM shipped_evidence
+    WHERE tenant_id <> ALL (%(full)s::uuid[])
     ON CONFLICT (tenant_id, mac, source, key) DO UPDATE SET value = excluded.value, at = excluded.at
     WHERE known.value <> excluded.value AND known.at <= excluded.at
     RETURNING tenant_id, mac

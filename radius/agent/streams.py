@@ -10,6 +10,7 @@ from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from radius.agent import hits, rows, session_counts, sessions, sightings, usage
 from radius.agent.conversations import Conversations
+from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
 from radius.agent.sessions import SessionBatch
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
@@ -85,6 +86,7 @@ class AuthWork:
         self.conversations = conversations
         self.sightings = seen
         self._hits = Hits()
+        self._external = ExternalCertificates()
 
     def take(self, payload: memoryview) -> int:
         record = _record(payload, self._tenants)
@@ -102,6 +104,7 @@ class AuthWork:
             line = rows.auth_line(record)
         self._lines.append(line)
         self._hits.add(record)
+        self._external.add(record)
         if record.conversation:
             self.conversations.end(record.conversation)
         self.sightings.add_authentication(record)
@@ -118,6 +121,7 @@ class AuthWork:
         write_sightings(cursor, self.sightings)
         if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
             cursor.execute(hits.HITS_MERGE)
+        self._external.write(cursor)
 
     def open_conversations(self) -> str:
         return self.conversations.to_json()
@@ -210,10 +214,13 @@ def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
 
 
 def write_sightings(cursor: psycopg.Cursor, seen: SightingBatch) -> None:
-    if copy_rows(cursor, sightings.SIGHTINGS_COPY, seen.sighting_lines()):
-        cursor.execute(sightings.SIGHTINGS_MERGE)
+    if not copy_rows(cursor, sightings.SIGHTINGS_COPY, seen.sighting_lines()):
+        return
+    seen.leave_room(cursor)
+    given = {"full": list(seen.full)}
+    cursor.execute(sightings.SIGHTINGS_MERGE, given)
     if copy_rows(cursor, sightings.EVIDENCE_COPY, seen.evidence_lines()):
-        cursor.execute(sightings.EVIDENCE_MERGE)
+        cursor.execute(sightings.EVIDENCE_MERGE, given)
 
 
 def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:

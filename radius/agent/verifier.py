@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 
+from nac.identities.reach import USUAL, Reach
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
@@ -33,13 +35,25 @@ _ALARM = "verifier"
 
 
 class VerifierProcess:
-    def __init__(self, port: int, paths: CellPaths, alarms: Alarms, *, reject_delay_seconds: float = 0) -> None:
+    def __init__(
+        self,
+        port: int,
+        paths: CellPaths,
+        alarms: Alarms,
+        *,
+        reject_delay_seconds: float = 0,
+        reach: Reach = USUAL,
+        is_left: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_left`: whether what we started is to serve on when we end, for the next agent to take over."""
         self.counters: Counter[str] = Counter()
         self.pid = 0
         self._port = port
         self._paths = paths
         self._alarms = alarms
         self._reject_delay_seconds = reject_delay_seconds
+        self._reach = reach
+        self._is_left = is_left
         # Counted by processes that have ended.
         self._before: Counter[str] = Counter()
         self._troubled: set[str] = set()
@@ -54,6 +68,8 @@ class VerifierProcess:
         """Ours as long as we live, whatever becomes of the process; None where `stop` came first."""
         while not stop.is_set():
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            # Beside the verifier of an agent that was killed, which answers until ours does.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             try:
                 sock.bind((LOOPBACK, self._port))
             except OSError as exc:
@@ -76,7 +92,10 @@ class VerifierProcess:
             try:
                 self._follow(process, stop)
             finally:
-                self._end(process)
+                if stop.is_set() and self._is_left():
+                    _leave(process)
+                else:
+                    self._end(process)
             if stop.is_set():
                 return
             stayed_up = time.monotonic() - started > _STAYED_UP_SECONDS
@@ -97,13 +116,16 @@ class VerifierProcess:
             cwd=RADDB.parent.parent,
             env=bare_environment(),
             pass_fds=(sock.fileno(),),
+            start_new_session=True,
         )
         orders = Orders(
             sock.fileno(),
+            str(self._paths.verifier_pid),
             verifier_secret(self._paths),
             str(self._paths.replica),
             str(self._paths.key),
             self._reject_delay_seconds,
+            str(self._reach),
         )
         self.pid = process.pid
         assert process.stdin is not None
@@ -148,6 +170,8 @@ class VerifierProcess:
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        # By a signal: if only its standard input ends, it takes us for killed.
+        process.terminate()
         with suppress(BrokenPipeError):
             process.stdin.close()
         try:
@@ -157,3 +181,13 @@ class VerifierProcess:
             process.wait()
         process.stdout.close()
         self.pid = 0
+
+
+def _leave(process: "subprocess.Popen[bytes]") -> None:
+    """As if we were killed."""
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        with suppress(BrokenPipeError):
+            pipe.close()
+    # Else Popen would warn of a process that still runs.
+    process.returncode = 0

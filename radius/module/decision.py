@@ -22,6 +22,7 @@ from radius.module.resumption import (
     keep_resumable,
     stored_certificate,
 )
+from radius.module.trust import check_certificate, external_sighting, find_issuer
 from radius.module.verified import user_facts
 
 _TLS_METHODS = ("eap-tls", *TUNNELLED_METHODS, *UNFINISHED_TUNNELS)
@@ -115,11 +116,13 @@ class Case:
         "at",
         "certificate_der",
         "endpoint",
+        "external_authority",
         "facts",
         "identity",
         "method",
         "place",
         "request",
+        "session_files",
         "state",
     )
 
@@ -136,8 +139,12 @@ class Case:
         self._certificate: Attributes | None = None
         # What the replica knows of the device, approved or not.
         self.endpoint: EndpointRecord | None = None
+        # Where radiusd stored the session, and the one that it resumed.
+        self.session_files: tuple[str, ...] = ()
         # As the stored session has it; b"" where none was read there.
         self.certificate_der = b""
+        # Which external authority issued the certificate, where that is to be told.
+        self.external_authority = ""
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
 
@@ -234,8 +241,16 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     facts["identity"] = case.certificate.get("TLS-Client-Cert-Common-Name", ())
     facts["tls.version"] = (case.tls_version,)
     facts["tls.resumed"] = (case.resumed,)
-    reason = check_certificate(case.certificate, view, slot, facts)
-    return Outcome(False, reason) if reason else None
+    at = case.at // 1_000_000
+    issuer = find_issuer(case.certificate, view, slot)
+    reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
+    case.external_authority = external_sighting(slot.tenant, case.certificate_der, issuer, at=at)
+    if not reason:
+        return None
+    # It is refused in full handshakes as well; what is left of the session is of no use to anybody.
+    for session_file in case.session_files:
+        discard_session(session_file)
+    return Outcome(False, reason)
 
 
 def _shown_certificate(case: Case) -> Attributes:
@@ -245,8 +260,10 @@ def _shown_certificate(case: Case) -> Attributes:
     """
     try:
         session_file = first(case.state, "TLS-Cache-Filename")
+        resumed_file = first(case.certificate, "TLS-Client-Cert-Filename")
+        case.session_files = session_file, resumed_file
         if not session_file:
-            session_file = first(case.certificate, "TLS-Client-Cert-Filename")
+            session_file = resumed_file
             case.certificate_der, certificate = stored_certificate(session_file)
             return certificate
         case.certificate_der, certificate = stored_certificate(session_file)
@@ -256,7 +273,7 @@ def _shown_certificate(case: Case) -> Attributes:
     except SessionUnreadable:
         if case.resumed or not case.certificate:
             raise
-        # No room for sessions, or a client that takes no tickets: radiusd's words must do.
+        # No room for sessions, or a client that takes no tickets: radiusd's words must do where they can.
         return case.certificate
 
 
@@ -282,45 +299,6 @@ def explain_reject(case: Case, view: ReplicaView) -> Outcome:
     elif reason == "tls-version":
         detail = f"{detail}; offered here: {', '.join(slot.tls_versions)}".removeprefix("; ")
     return Outcome(False, reason, detail)
-
-
-_SAN_VALUES = (
-    ("certificate.san.dns", "TLS-Client-Cert-Subject-Alt-Name-Dns"),
-    ("certificate.san.email", "TLS-Client-Cert-Subject-Alt-Name-Email"),
-    ("certificate.san.upn", "TLS-Client-Cert-Subject-Alt-Name-Upn"),
-    ("certificate.san.uri", "TLS-Client-Cert-Subject-Alt-Name-Uri"),
-    ("certificate.eku", "TLS-Client-Cert-X509v3-Extended-Key-Usage-OID"),
-    ("certificate.common_name", "TLS-Client-Cert-Common-Name"),
-    ("certificate.subject", "TLS-Client-Cert-Subject"),
-    ("certificate.issuer", "TLS-Client-Cert-Issuer"),
-    ("certificate.serial", "TLS-Client-Cert-Serial"),
-)
-# Beginning of the profiles of certificates to log in with.
-CLIENT_PROFILES = "eap-client-"
-
-
-def check_certificate(certificate: Attributes, view: ReplicaView, slot: SlotRecord, facts: Facts) -> str:
-    """A reason to refuse the client's certificate for its status in the replica, or "" with its fields in `facts`."""
-    serial = first(certificate, "TLS-Client-Cert-Serial").lower()
-    authority = view.authority(first(certificate, "TLS-Client-Cert-Issuer"))
-    issued_here = dict(authority.trusted_by).get(slot.tenant) if authority else None
-    if issued_here is None:
-        return "unknown-ca"
-    if issued_here:
-        # Serials are an authority's own: a foreign one may use ours, by chance or on purpose.
-        record = view.certificate(slot.tenant, serial)
-        if record is None:
-            return "certificate-unknown"
-        if record.status != "valid":
-            return f"certificate-{record.status}"
-        if not record.profile.startswith(CLIENT_PROFILES):
-            # A RadSec client's has the same usage as a device's.
-            return "wrong-key-usage"
-        facts["certificate.profile"] = (record.profile,)
-    for name, attribute in _SAN_VALUES:
-        if attribute in certificate:
-            facts[name] = certificate[attribute]
-    return ""
 
 
 def foreign_authority(case: Case, view: ReplicaView, slot: SlotRecord) -> bool:

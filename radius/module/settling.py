@@ -135,4 +135,6 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         suppressed,
         outcome.verdict,
         outcome.monitored,
+        case.external_authority,
+        case.certificate_der if case.external_authority else b"",
     )

@@ -1,6 +1,7 @@
 """The verifier's process: told on standard input what it needs, tells on standard output how it goes.
 
-It ends when its standard input does, so it never outlives the agent that owns it.
+Its agent ends it by a signal. Where standard input ends without one, the agent was killed: it answers on until the next
+agent's verifier does, which has a socket of its own on the same port (SO_REUSEPORT).
 """
 
 import asyncio
@@ -10,10 +11,13 @@ import resource
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from nac.identities.reach import Reach
+from nac.identities.settings import LOGIN_SECONDS
 from nac.replica.store import ReplicaReader
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier.report import Orders, Report
@@ -22,6 +26,10 @@ from radius.verifier.sources import LiveSources
 from radius.verifier.verifier import Verifier
 
 REPORT_SECONDS = 1.0
+# Without an agent. After this the cell may be another machine's (nac.cells.service.SILENT_SECONDS).
+ALONE_SECONDS = 60.0
+_LOOK_SECONDS = 0.2
+LOOPBACK, _DISCARD_PORT = "127.0.0.1", 9
 # Look-ups of host names, which may hang, have threads of their own.
 _RESOLVERS = 32
 
@@ -30,20 +38,42 @@ async def serve(orders: Orders) -> None:
     """Until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="resolver"))
-    sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))))
+    sources = LiveSources(Sealer(MasterKeyFile(Path(orders.cell_key_file))), Reach.parse(orders.reach))
     verifier = Verifier(ReplicaReader(orders.replica_directory), sources)
     server = Server(orders.secret.encode(), verifier.verify, reject_delay_seconds=orders.reject_delay_seconds)
-    transport = await listen(server, socket.socket(fileno=orders.socket))
+    sock = socket.socket(fileno=orders.socket)
+    await listen(server, sock)
+    pid_file = Path(orders.pid_file)
+    pid_file.write_text(str(os.getpid()))
     ended = loop.create_task(_end_of_input(loop))
-    try:
+    with suppress(BrokenPipeError):
         while not ended.done():
             await verifier.tidy()
             _tell(Report(dict(server.counters), dict(sources.trouble())))
             await asyncio.wait((ended,), timeout=REPORT_SECONDS)
-    finally:
-        transport.abort()
+    alone_until = loop.time() + ALONE_SECONDS
+    while loop.time() < alone_until and _is_mine(pid_file):
+        await verifier.tidy()
+        await asyncio.sleep(_LOOK_SECONDS)
+    await _retire(server, sock)
     # A thread may hang in the look-up of a name, and the next agent needs the port.
     os._exit(0)
+
+
+def _is_mine(pid_file: Path) -> bool:
+    try:
+        return pid_file.read_text() == str(os.getpid())
+    except FileNotFoundError:
+        return False
+
+
+async def _retire(server: Server, sock: socket.socket) -> None:
+    """Connected to nobody's port it is given nothing more; what it holds already is answered."""
+    sock.connect((LOOPBACK, _DISCARD_PORT))
+    end = asyncio.get_running_loop().time() + LOGIN_SECONDS
+    await asyncio.sleep(_LOOK_SECONDS)
+    while not server.is_idle and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _end_of_input(loop: asyncio.AbstractEventLoop) -> None:

@@ -6,11 +6,15 @@ import msgspec
 class Orders(msgspec.Struct, frozen=True):
     # File descriptor of the socket, which outlives the process: what comes while it is started again waits there.
     socket: int
+    # Where it says that it is the one that answers now.
+    pid_file: str
     # Shared with radiusd.
     secret: str
     replica_directory: str
     cell_key_file: str
     reject_delay_seconds: float = 0
+    # Where identity sources may be, as nac.identities.reach reads it.
+    reach: str = ""
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -45,6 +45,10 @@ class Server(asyncio.DatagramProtocol):
         self._held: set[_Key] = set()
         self._answered: OrderedDict[_Key, bytes] = OrderedDict()
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._under_way and not self._held
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.DatagramTransport, transport)
 

@@ -10,6 +10,7 @@ import msgspec
 from nac.identities.answer import Answer
 from nac.identities.asking import FAULTS, ask, make_source
 from nac.identities.names import UserName
+from nac.identities.reach import Reach
 from nac.identities.settings import LdapSettings, OidcSettings
 from nac.identities.source import Source
 from nac.replica.records import IdentitySourceRecord
@@ -82,8 +83,9 @@ class LiveSource:
 class LiveSources:
     """Made when they are first asked, made anew when they have changed."""
 
-    def __init__(self, sealer: Sealer) -> None:
+    def __init__(self, sealer: Sealer, reach: Reach) -> None:
         self._sealer = sealer
+        self._reach = reach
         self._live: dict[tuple[int, str], LiveSource] = {}
 
     async def live(self, tenant: int, slug: str, record: IdentitySourceRecord) -> LiveSource | Answer:
@@ -96,7 +98,7 @@ class LiveSources:
             document = msgspec.json.decode(record.document, type=dict[str, object])
             context = f"identity-source:{record.source_id}"
             secret = self._sealer.open(record.sealed_secret, context) if record.sealed_secret else b""
-            source = make_source(record.name, record.kind, document, secret)
+            source = make_source(record.name, record.kind, document, secret, self._reach)
         except (ValueError, SecretsError) as exc:
             log.error("tenant %s, source %s cannot be used: %s", slug, record.name, exc)
             await self._let_go(key, known)

@@ -1,5 +1,6 @@
 """Every address that is seen is written down, once; what changes is work for the worker, and nothing else is."""
 
+from radius.agent import sightings as under_test
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, drain
@@ -71,6 +72,34 @@ def test_evidence_of_several_records_of_a_batch_is_kept(owner, alpha, journal):
         accounting(alpha, "Interim-Update", at=AT + 2 * SECOND, seconds=2),
     )
     assert evidence(owner) == [("dhcp", "class", "Brother"), ("dhcp", "hostname", "BRW001")]
+
+
+def test_full_list_of_work_takes_nothing_new_of_its_tenant_and_loses_nothing_that_is_said_again(
+    owner, alpha, make, journal, monkeypatch
+):
+    known, stranger = "00:1b:a9:00:00:01", "00:1b:a9:00:00:02"
+    bravo = make("bravo")
+    named = (("User-Name", "host/pc1"),)
+    journal.ship(auth(alpha, mac=known.replace(":", "")))
+    monkeypatch.setattr(under_test, "MOST_WAITING", 1)
+    monkeypatch.setattr(under_test, "LOOK_SECONDS", 0)
+    again = AT + 2 * SECOND
+    journal.ship(
+        auth(alpha, at=again, mac=known.replace(":", ""), permitted=False, pairs=named),
+        auth(alpha, at=again, mac=stranger.replace(":", "")),
+        auth(bravo, at=again, mac=stranger.replace(":", "")),
+    )
+    # Of alpha, what was known is kept up; bravo's list has room.
+    assert sorted(sightings(owner, "mac::text, times, permitted")) == [(known, 2, False), (stranger, 1, True)]
+    assert evidence(owner) == []
+    assert sorted(take_work(owner)) == [known, stranger]
+    later = again + SECOND
+    journal.ship(
+        auth(alpha, at=later, mac=known.replace(":", ""), permitted=False, pairs=named),
+        auth(alpha, at=later + 60 * SECOND, mac=stranger.replace(":", "")),
+    )
+    assert evidence(owner) == [("radius", "machine", "host/pc1")]
+    assert sorted(take_work(owner)) == [known, stranger]
 
 
 def test_agent_that_starts_anew_repeats_no_work(owner, alpha, journal):

@@ -3,15 +3,19 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
 
+from loadtest.packet import NAS_IDENTIFIER, USER_NAME, Secret, access_request, attribute
 from nac.replica.store import ReplicaWriter
 from nac.secrets import MasterKeyFile
 from radius.agent.alarms import Alarms
+from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
 from radius.agent.verifier import VerifierProcess
 from radius.verifier.report import Report
@@ -35,8 +39,8 @@ def port():
 
 
 @contextmanager
-def kept(paths, port, alarms):
-    process = VerifierProcess(port, paths, alarms)
+def kept(paths, port, alarms, **options):
+    process = VerifierProcess(port, paths, alarms, **options)
     stop = threading.Event()
     thread = threading.Thread(target=process.run, args=(stop,))
     thread.start()
@@ -49,6 +53,11 @@ def kept(paths, port, alarms):
 
 def codes(alarms):
     return {alarm.code for alarm in alarms.standing()}
+
+
+def has_ended(pid):
+    """Of a child of ours, whom nobody else waits for."""
+    return os.waitpid(pid, os.WNOHANG)[0] == pid
 
 
 def is_running(pid):
@@ -66,6 +75,82 @@ def test_it_is_started_again_when_it_ends_and_ends_with_the_agent(paths, port):
         until(lambda: codes(alarms) == set(), "the end of the alarms")
         last = process.pid
     assert not is_running(last)
+
+
+# An agent that has nothing but a verifier.
+_AGENT = """
+import sys, threading
+from pathlib import Path
+from radius.agent.alarms import Alarms
+from radius.agent.generation import verifier_secret
+from radius.agent.paths import CellPaths
+from radius.agent.verifier import VerifierProcess
+VerifierProcess(int(sys.argv[1]), CellPaths(Path(sys.argv[2])), Alarms()).run(threading.Event())
+"""
+
+
+class Questions:
+    """As radiusd asks: from one port and the next, each but once."""
+
+    def __init__(self, paths, port):
+        self._secret = Secret(verifier_secret(paths).encode())
+        self._port = port
+        self._asked = []
+
+    def ask(self):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        attributes = attribute(USER_NAME, b"anna") + attribute(NAS_IDENTIFIER, "slot_0")
+        sock.sendto(access_request(1, os.urandom(16), attributes, self._secret, b"x"), ("127.0.0.1", self._port))
+        self._asked.append(sock)
+
+    def unanswered(self):
+        """How many of them are not answered within 5 s, all together."""
+        missing, end = 0, time.monotonic() + 5
+        for sock in self._asked:
+            with sock:
+                sock.settimeout(max(0.01, end - time.monotonic()))
+                try:
+                    sock.recv(4096)
+                except TimeoutError:
+                    missing += 1
+        return missing
+
+
+def test_agent_that_is_killed_leaves_a_verifier_that_answers_until_the_next_one_does(paths, port):
+    agent = subprocess.Popen([sys.executable, "-c", _AGENT, str(port), str(paths.root)])
+    until(paths.verifier_pid.exists, "the verifier answers")
+    orphan = int(paths.verifier_pid.read_text())
+    questions = Questions(paths, port)
+    questions.ask()
+    agent.kill()
+    agent.wait()
+    for _ in range(20):
+        questions.ask()
+        time.sleep(0.05)
+    assert is_running(orphan)
+    with kept(paths, port, Alarms()) as process:
+
+        def taken_over():
+            questions.ask()
+            return not is_running(orphan)
+
+        until(taken_over, "the end of the verifier that was left")
+        assert paths.verifier_pid.read_text() == str(process.pid)
+        for _ in range(20):
+            questions.ask()
+        assert questions.unanswered() == 0
+
+
+def test_agent_that_leaves_its_verifier_is_as_one_that_was_killed(paths, port):
+    with kept(paths, port, Alarms(), is_left=lambda: True) as process:
+        until(lambda: paths.verifier_pid.exists(), "the verifier answers")
+        left = process.pid
+    assert is_running(left)
+    questions = Questions(paths, port)
+    questions.ask()
+    assert questions.unanswered() == 0
+    with kept(paths, port, Alarms()):
+        until(lambda: has_ended(left), "the end of the verifier that was left")
 
 
 def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):

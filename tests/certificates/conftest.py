@@ -1,8 +1,17 @@
+import itertools
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
+from nac.clock import utc_now
+from nac.models import AuthLog, RadiusSession
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
+
+NOW = utc_now()
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
@@ -18,3 +27,58 @@ def alpha(app_engine: Engine, platform: Platform) -> Certified:
 @pytest.fixture
 def bravo(app_engine: Engine, platform: Platform) -> Certified:
     return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+
+
+@pytest.fixture
+def lives(owner_engine: Engine, alpha: Certified):
+    """A device that showed a certificate, and whose session lives; returns the session's id on the NAS."""
+
+    def lives(
+        serial: str, *, mac: str = "", minutes_ago: int = 60, stopped: bool = False, of: Certified = alpha
+    ) -> str:
+        number = next(_numbers)
+        mac, session_id = mac or f"02aa{number:08x}", f"s{number}"
+        began = NOW - timedelta(minutes=minutes_ago)
+        with Session(owner_engine) as session, session.begin():
+            session.add(
+                AuthLog(
+                    at=began,
+                    tenant_id=of.tenant_id,
+                    cell_id=1,
+                    nas_identifier="",
+                    nas_port="",
+                    mac=mac,
+                    identity="",
+                    method="eap-tls",
+                    permitted=True,
+                    reason="",
+                    detail="",
+                    rule_id="",
+                    rule_name="",
+                    policy_version=1,
+                    vlan="",
+                    reply=[],
+                    certificate_serial=serial,
+                    tls_version="",
+                    resumed=False,
+                    request={},
+                    module_microseconds=1,
+                    suppressed=0,
+                )
+            )
+            session.add(
+                RadiusSession(
+                    tenant_id=of.tenant_id,
+                    nas_key="nas",
+                    session_id=session_id,
+                    mac_key=mac,
+                    mac=mac,
+                    nas_address="192.0.2.1",
+                    started_at=began,
+                    updated_at=began,
+                    stopped_at=NOW if stopped else None,
+                )
+            )
+        return session_id
+
+    return lives

@@ -46,7 +46,7 @@ def test_row_of_stray_time_goes_to_default_partition_and_moves_when_its_day_is_m
     with owner_engine.begin() as connection:
         partition = f"auth_log_{days[1]}"
         assert connection.scalar(_PARTITION_OF_ROW) == partition
-        assert connection.scalar(text(f"SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")) == 2
+        assert connection.scalar(text(f"SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")) == 3
         for day in days:
             connection.execute(text(f"DROP TABLE auth_log_{day}, accounting_log_{day}"))
 

@@ -26,6 +26,7 @@ OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 LOGS = {
     *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
     "policy_hits",
+    "external_certificates",
 }
 # No cell's business.
 NOT_FOR_CELLS = {

@@ -22,6 +22,8 @@ _BY_NAME: dict[str, Any] = {
     "policy_versions.status": "draft",
     "identity_sources.name": "corp",
     "identity_sources.kind": "ldap",
+    "coa_requests.state": "queued",
+    "external_statuses.answer": "good",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

@@ -9,7 +9,7 @@ import pytest
 from nac.identities.answer import Answer
 from nac.identities.asking import ask, make_source
 from nac.identities.names import addressed_to
-from tests.identities.conftest import ANNA, ANNAS_PASSWORD
+from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE
 from tests.identities.slapd import BASE, SERVICE_PASSWORD
 
 
@@ -30,7 +30,7 @@ def asked_of(make, name, password, *, times=1) -> list[Answer]:
 
 
 def answered(document, name, password, *, secret=SERVICE_PASSWORD) -> Answer:
-    return asked_of(lambda: make_source("corp", "ldap", document, secret.encode()), name, password)[0]
+    return asked_of(lambda: make_source("corp", "ldap", document, secret.encode(), HERE), name, password)[0]
 
 
 def reason(document, name, password, **options) -> str:
@@ -72,7 +72,7 @@ class TestRightPassword:
 
     def test_connections_are_used_again_and_replaced_when_the_server_was_restarted(self, document, directory):
         async def run():
-            source = make_source("corp", "ldap", document, SERVICE_PASSWORD.encode())
+            source = make_source("corp", "ldap", document, SERVICE_PASSWORD.encode(), HERE)
             name = addressed_to(ANNA, ())
             answers = [await ask(source, name, ANNAS_PASSWORD.encode(), source_name="corp")]
             directory.stop()
@@ -135,7 +135,7 @@ class TestDirectoryAtFault:
         hurried = document | {"time_limit_seconds": 0.5}
 
         async def run():
-            source = make_source("corp", "ldap", hurried, SERVICE_PASSWORD.encode())
+            source = make_source("corp", "ldap", hurried, SERVICE_PASSWORD.encode(), HERE)
             name = addressed_to(ANNA, ())
             os.kill(directory.pid, signal.SIGSTOP)
             try:

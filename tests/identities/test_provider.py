@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from nac.clock import epoch_seconds
 from nac.identities.asking import make_source
 from nac.identities.provider import Provider
+from tests.identities.conftest import HERE
 from tests.identities.servers import provider
 from tests.identities.slapd import make_certificates
 from tests.identities.test_directory import asked_of
@@ -95,7 +96,9 @@ def ask(outside, certificates):
             "ca_certificate": certificates[1],
             "attributes": {"department": "dept"},
         } | changed
-        return asked_of(lambda: make_source("idp", "oidc", settings, SECRET.encode()), name, password, times=times)[-1]
+        return asked_of(
+            lambda: make_source("idp", "oidc", settings, SECRET.encode(), HERE), name, password, times=times
+        )[-1]
 
     return ask
 
@@ -108,6 +111,14 @@ def test_user_comes_with_groups_and_attributes_of_the_token(ask, outside):
     form = outside.forms[0]
     assert (form["grant_type"], form["scope"]) == ("password", "openid profile")
     assert form["authorization"] == "Basic " + b64encode(f"admit:{SECRET}".encode()).decode()
+
+
+@pytest.mark.parametrize("endpoint", ["token_endpoint", "jwks_uri"])
+def test_endpoint_that_discovery_names_is_not_followed_to_a_refused_address(ask, outside, endpoint):
+    outside.discovery = {endpoint: "https://169.254.169.254/latest"}
+    answer = ask()
+    assert answer.reason == "directory-refused"
+    assert "169.254.169.254 is a link-local address" in answer.detail
 
 
 def test_token_signed_on_a_curve_holds_too(ask, outside):

@@ -7,6 +7,7 @@ from nac.db import TenantScope, session_scope
 from nac.errors import AlreadyExists, Conflict
 from nac.groups import ENDPOINT_GROUPS
 from nac.identities import service as sources
+from nac.identities.reach import USUAL
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
 from nac.policies import service as policies
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
@@ -104,7 +105,7 @@ def test_groups_of_users_may_be_those_of_a_directory(do, policy):
         do(policies.save_draft, slug="main", document=document)
 
     settings = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net"}
-    do(sources.add_source, name="corp", kind="ldap", settings=settings, secret=None, seal=seal)
+    do(sources.add_source, name="corp", kind="ldap", settings=settings, secret=None, seal=seal, reach=USUAL)
 
     do(policies.save_draft, slug="main", document=document)
     do(policies.publish_policy, slug="main")

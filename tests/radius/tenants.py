@@ -13,7 +13,6 @@ from nac.clock import utc_now
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 from nac.replica import keys
 from nac.replica.records import (
-    AuthorityRecord,
     CertificateRecord,
     EndpointRecord,
     IdentitySourceRecord,
@@ -31,11 +30,11 @@ from pki.bundles import certificates_pem
 from pki.issuing import Issuer, issue, issue_root
 from pki.keys import PrivateKey, generate_key, key_pem
 from pki.names import San, parse_san, subject_name
-from pki.openssl_names import subject_line
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 from radius.agent.materials import ServerCertificate
 from tests.radius.earlier import earlier_hash
+from tests.radius.trusting import put_trusted
 
 PRINTER = "02a0c0000001"
 BLOCKED = "02a0c0000002"
@@ -232,6 +231,8 @@ class Tenant:
         window_seconds: int = 60,
         methods: tuple[str, ...] = DEFAULT_METHODS,
         tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS,
+        own_authorities_only: bool = True,
+        status_required: bool = False,
     ) -> SlotRecord:
         return SlotRecord(
             self.number,
@@ -244,13 +245,12 @@ class Tenant:
             window_seconds,
             methods,
             tls_versions,
+            own_authorities_only,
+            status_required,
         )
 
     def policy_record(self, document: object = POLICY, *, version: int = 7) -> PolicyRecord:
         return PolicyRecord(self.policy_id, "Office", version, json.dumps(document).encode())
-
-    def authority_lines(self) -> tuple[str, ...]:
-        return tuple(subject_line(certificate) for certificate in self.authorities.certificates)
 
     def fill(self, batch: WriteBatch, sealer: Sealer) -> None:
         """Every record of this tenant."""
@@ -259,8 +259,8 @@ class Tenant:
         batch.put_policy(self.number, self.policy_record())
         nas = NasRecord(self.nas_id, "Switch 1", self.site_id, "cisco")
         batch.put_nas(keys.by_identifier(self.number, "switch-1"), nas)
-        for line in self.authority_lines():
-            batch.put_authority(line, AuthorityRecord(((self.number, True),)))
+        for certificate in self.authorities.certificates:
+            put_trusted(batch, self.number, certificate, own=True)
         self._fill_endpoints(batch)
         self._fill_users(batch, sealer)
         for name, client in self.clients.items():

@@ -16,6 +16,7 @@ from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT, CALLING_STATION_ID, US
 from nac.replica.records import IdentitySourceRecord
 from radius.agent.alarms import Alarms
 from radius.agent.verifier import VerifierProcess
+from tests.identities.conftest import HERE
 from tests.identities.slapd import BASE, SERVICE_DN, SERVICE_PASSWORD, Slapd, dn_of, group, person, tree
 from tests.radius.nas import Nas, joined, mab
 from tests.radius.supplicant import new_mac
@@ -30,7 +31,7 @@ OTHER = "another anna's password"
 @contextmanager
 def running_process(cell):
     """The verifier as the agent runs it."""
-    process = VerifierProcess(cell.config.verifier.port, cell.paths, Alarms())
+    process = VerifierProcess(cell.config.verifier.port, cell.paths, Alarms(), reach=HERE)
     stop = threading.Event()
     thread = threading.Thread(target=process.run, args=(stop,))
     thread.start()

@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from loadtest.eap_tls_client import EapTls, Supplicant, client_context
 from loadtest.packet import ACCESS_REJECT, CALLING_STATION_ID, attribute
-from nac.replica.records import AuthorityRecord, CertificateRecord
+from nac.replica.records import CertificateRecord
 from pki.issuing import Issuer, issue_root
 from pki.keys import generate_key, load_key
 from pki.names import subject_name
@@ -24,6 +24,7 @@ from tests.radius.devices import Device
 from tests.radius.nas import Nas
 from tests.radius.supplicant import TLS_1_1, TLS_1_2, TLS_1_3, eap_tls, new_mac
 from tests.radius.tenants import Authorities
+from tests.radius.trusting import put_trusted
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 both_tenants = pytest.mark.parametrize("slug", ["alpha", "bravo"])
@@ -244,7 +245,7 @@ def long_chain(standalone_cell):
         issuer = Issuer(builder.sign(issuer.key, hashes.SHA256()), key)
         chain.insert(0, issuer.certificate)
     pem = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in chain)
-    return authorities.write_client("old-laptop", chain[0], issuer.key, chain=pem), subject_line(chain[1])
+    return authorities.write_client("old-laptop", chain[0], issuer.key, chain=pem), chain[1]
 
 
 @both_versions
@@ -252,9 +253,9 @@ def long_chain(standalone_cell):
 def test_long_chain_comes_in_fragments_of_any_size(cell, replica, long_chain, version, octets):
     client, issuer = long_chain
     with replica.begin() as batch:
-        batch.put_authority(issuer, AuthorityRecord(((cell.alpha.number, False),)))
+        put_trusted(batch, cell.alpha.number, issuer)
     seen = eap_tls(cell.alpha, client, version, fragment_octets=octets, attributes=("12:d:500",)).run()
     assert seen.accepted
     record = cell.decision()
     assert (record.permitted, record.certificate_serial, record.tls_version) == (True, client.serial, version)
-    assert record.request["certificate.issuer"] == (issuer,)
+    assert record.request["certificate.issuer"] == (subject_line(issuer),)

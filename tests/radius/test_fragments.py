@@ -11,17 +11,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nac.clock import utc_now
-from nac.replica.records import AuthorityRecord
 from pki.bundles import certificates_pem
 from pki.issuing import Issuer, issue, issue_root
 from pki.keys import key_pem
 from pki.names import subject_name
-from pki.openssl_names import subject_line
 from pki.profiles import PROFILES
 from pki.serials import random_serial
 from radius.agent.materials import Materials, TenantMaterial
 from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
 from tests.radius.tenants import ClientFiles, der
+from tests.radius.trusting import put_trusted
 
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 # What a device may send in an EAP packet; 1,400 is just below what a cable carries.
@@ -84,7 +83,7 @@ def trusting(cell, replica, chain):
 
     with replica.begin() as batch:
         for certificate in chain.authorities:
-            batch.put_authority(subject_line(certificate), AuthorityRecord(((alpha.number, False),)))
+            put_trusted(batch, alpha.number, certificate)
     trust(chain.authorities[0])
     yield alpha
     trust()

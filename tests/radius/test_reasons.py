@@ -18,7 +18,7 @@ FILES = sorted(
 _CALLS = {"Outcome": 1, "Failure": 0, "Decision": 1, "Ruling": 1, "Answer": 0}
 _METHODS = {"refused": 0, "unasked": 1}
 # Functions of the module that return a reason, or "" for none.
-_RETURNING = {"refusal", "check_certificate"}
+_RETURNING = {"refusal", "check_certificate", "_standing", "_status", "_external_status"}
 # f"certificate-{status}": what CertificateRecord.status may be beside valid.
 _STATUSES = ("revoked", "suspended")
 

@@ -8,8 +8,6 @@ from loadtest.micro.stand_in import CODES
 from nac.packet_values import packet_value, packet_values, visible_pairs
 from nac.replica import keys
 from nac.replica.records import (
-    AuthorityRecord,
-    CertificateRecord,
     NasRecord,
     PolicyRecord,
     SiteRecord,
@@ -20,7 +18,7 @@ from nac.replica.store import ReplicaReader, ReplicaWriter
 from nac.secrets import MasterKeyFile, SealedValueRefused, Sealer
 from radius.module import radiusd_api
 from radius.module.credentials import PasswordOpener, examine
-from radius.module.decision import Places, check_certificate
+from radius.module.decision import Places
 from radius.module.request import AccessRequest, collect
 
 OWN = (("Admit-Slot", "slot_0"), ("Admit-Source", "198.51.100.7"))
@@ -51,12 +49,6 @@ def reader(tmp_path_factory, sealer):
         batch.put_slot(0, SLOT)
         batch.put_site(1, SiteRecord(SITE, "main", POLICY))
         batch.put_policy(1, PolicyRecord(POLICY, "main", 1, b"{}"))
-        for name, issued_here in (("/CN=ours", True), ("/CN=foreign", False)):
-            batch.put_authority(name, AuthorityRecord(((1, issued_here),)))
-        batch.put_certificate(1, "0a", CertificateRecord("1", "valid", "eap-client-device", "laptop", ""))
-        batch.put_certificate(
-            1, "0b", CertificateRecord("2", "revoked", "eap-client-device", "stolen", "keyCompromise")
-        )
         batch.put_nas(keys.by_identifier(1, "switch"), nas("by identifier"))
         batch.put_nas(keys.by_address(1, bytes((192, 0, 2, 1))), nas("by address"))
         batch.put_nas(keys.by_address(1, bytes((198, 51, 100, 7))), nas("by source"))
@@ -282,26 +274,6 @@ class TestCredentials:
     def test_password_of_another_row_is_not_opened(self, ask):
         with pytest.raises(SealedValueRefused):
             ask("moved", CHAP)
-
-
-@pytest.mark.parametrize(
-    ("issuer", "serial", "reason", "profile"),
-    [
-        ("/CN=ours", "0a", "", ("eap-client-device",)),
-        ("/CN=ours", "0b", "certificate-revoked", None),
-        ("/CN=ours", "0c", "certificate-unknown", None),
-        # A foreign authority that uses our serials gains nothing by it and loses nothing.
-        ("/CN=foreign", "0a", "", None),
-        ("/CN=foreign", "0b", "", None),
-        ("/CN=foreign", "0c", "", None),
-        ("/CN=nobody", "0a", "unknown-ca", None),
-    ],
-)
-def test_status_and_profile_are_those_of_our_own_certificates(view, issuer, serial, reason, profile):
-    facts = {}
-    shown = {"TLS-Client-Cert-Issuer": (issuer,), "TLS-Client-Cert-Serial": (serial,)}
-    assert check_certificate(shown, view, SLOT, facts) == reason
-    assert facts.get("certificate.profile") == profile
 
 
 def test_password_opener_reads_the_cells_key(tmp_path):

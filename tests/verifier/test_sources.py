@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from nac.identities.reach import USUAL
 from nac.replica.records import IdentitySourceRecord
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier import sources as under_test
@@ -51,7 +52,7 @@ def made(monkeypatch):
 
 @pytest.fixture
 def sources(tmp_path):
-    return LiveSources(Sealer(MasterKeyFile.create(tmp_path / "key")))
+    return LiveSources(Sealer(MasterKeyFile.create(tmp_path / "key")), USUAL)
 
 
 def test_several_logins_that_meet_a_change_share_one_source(sources, made):

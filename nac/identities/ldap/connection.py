@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
 from nac.identities.ldap import ber, messages
 from nac.identities.ldap.messages import Entry, Message, Result
+from nac.identities.reach import Place, Reach
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ class Server:
     # None: in the clear.
     tls: ssl.SSLContext | None
     start_tls: bool
+    reach: Reach
 
     @property
     def place(self) -> tuple[str, int]:
@@ -51,7 +53,7 @@ class Connection:
     async def open(cls, server: Server) -> "Connection":
         host, port = server.place
         try:
-            sock = await _connected(host, port)
+            sock = await _connected(await server.reach.places(host, port))
             try:
                 if server.start_tls:
                     await _ask_for_tls(sock)
@@ -149,12 +151,12 @@ class Connection:
             raise DirectoryRefused(f"it does not speak LDAP: {exc}") from exc
 
 
-async def _connected(host: str, port: int) -> socket.socket:
-    """To the first address of the host that takes the connection."""
+async def _connected(places: Sequence[Place]) -> socket.socket:
+    """To the first that takes the connection."""
     loop = asyncio.get_running_loop()
     last: OSError | None = None
-    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        sock = socket.socket(family, kind, protocol)
+    for family, address in places:
+        sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setblocking(False)
         try:
             await loop.sock_connect(sock, address)
@@ -198,6 +200,7 @@ async def _received(sock: socket.socket, most: int) -> bytes:
 
 
 def _words(exc: Exception) -> str:
-    if isinstance(exc, OSError) and exc.errno:
+    # The number in an SSLError is OpenSSL's.
+    if isinstance(exc, OSError) and exc.errno and not isinstance(exc, ssl.SSLError):
         return os.strerror(exc.errno)
     return str(exc) or type(exc).__name__

@@ -1,0 +1,48 @@
+"""How an authority is shown."""
+
+from sqlalchemy.orm import Session
+
+from cli.output import Row
+from nac.certificates import external
+from nac.clock import utc_now
+from nac.ids import TenantId
+from nac.models import CertificateAuthority, StatusSource
+
+
+def authority_row(session: Session, tenant_id: TenantId, authority: CertificateAuthority) -> dict[str, object]:
+    source = external.get_source(session, tenant_id=tenant_id, authority_id=authority.id)
+    return {
+        "id": str(authority.id),
+        "kind": authority.kind,
+        "name": authority.name,
+        "status": authority.status,
+        "not_after": authority.not_after.isoformat(),
+        "revocations": _freshness(source),
+    }
+
+
+def status_rows(source: StatusSource | None) -> Row:
+    """What is known of where status comes from, and how old it is; nothing of authorities of ours."""
+    if source is None:
+        return {}
+    return {
+        "crl_url": source.crl_url,
+        "ocsp_url": source.ocsp_url,
+        "crl_number": None if source.crl_number is None else str(source.crl_number),
+        "crl_this_update": source.crl_this_update and source.crl_this_update.isoformat(),
+        "crl_next_update": source.crl_next_update and source.crl_next_update.isoformat(),
+        "crl_checked_at": source.crl_checked_at and source.crl_checked_at.isoformat(),
+        "crl_failure": source.crl_failure,
+    }
+
+
+def _freshness(source: StatusSource | None) -> str:
+    """In a word: ours; or how old the list in force is."""
+    if source is None:
+        return "ours"
+    if source.crl_this_update is None or source.crl_next_update is None:
+        return "no list"
+    age = utc_now() - source.crl_this_update
+    hours = int(age.total_seconds() // 3600)
+    old = f"{hours // 24} days old" if hours >= 48 else f"{hours} hours old"
+    return old if source.crl_next_update > utc_now() else f"{old}, overdue"

@@ -1,0 +1,118 @@
+"""`./admit ca import|set|remove|revoke`: which authorities a tenant trusts."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cli.commands._ca_rows import authority_row
+from cli.domain import Domain
+from cli.fail import Refused
+from cli.mistakes import rows_listed
+from cli.output import json_option, show_list, show_one, tenant_option
+from nac.certificates import external, revoking
+from nac.clock import utc_now
+
+_crl_url = click.option("--crl-url", metavar="URL", help="Where their lists of revoked certificates are.")
+_ocsp_url = click.option("--ocsp-url", metavar="URL", help="Where their status is asked for (OCSP).")
+
+
+@click.command("import")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@tenant_option
+@_crl_url
+@_ocsp_url
+@json_option
+def import_(files: tuple[Path, ...], tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
+    """Trust the authorities in FILEs for devices of the tenant: PEM, DER or PKCS#7.
+
+    Give every authority that issues certificates to devices, and those above it up to the root. All are trusted, or,
+    where anything is wrong with one of them, none. Without addresses of their status those in the certificates of
+    devices are used (docs/trust.md).
+    """
+    contents = [(path.name, _read(path)) for path in files]
+    domain = Domain()
+    with rows_listed(external.InvalidUpload, as_json=as_json):
+        with domain.change(tenant) as (session, tenant_id):
+            imported = external.import_authorities(
+                session,
+                actor=domain.actor,
+                tenant_id=tenant_id,
+                files=contents,
+                now=utc_now(),
+                crl_url=crl_url or "",
+                ocsp_url=ocsp_url or "",
+            )
+            rows = [authority_row(session, tenant_id, row) for row in imported.authorities]
+        if imported.needs_exchange:
+            domain.await_exchange(tenant)
+    show_list(rows, as_json=as_json)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        raise Refused(f"It cannot be read: {exc.strerror}.", place=str(path)) from exc
+
+
+@click.command("set")
+@click.argument("authority")
+@tenant_option
+@_crl_url
+@_ocsp_url
+@json_option
+def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
+    """Say where the status of certificates of the external AUTHORITY is fetched; "" goes by what they say."""
+    if crl_url is None and ocsp_url is None:
+        raise Refused("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        row = external.set_sources(
+            session, actor=domain.actor, tenant_id=tenant_id, which=authority, crl_url=crl_url, ocsp_url=ocsp_url
+        )
+        shown = authority_row(session, tenant_id, row)
+    show_one(shown, as_json=as_json)
+
+
+@click.command()
+@click.argument("authority")
+@tenant_option
+@json_option
+def remove(authority: str, tenant: str, as_json: bool) -> None:
+    """Trust the external AUTHORITY no more, nor those below it that no other one vouches for."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        gone = external.remove_authority(session, actor=domain.actor, tenant_id=tenant_id, which=authority)
+        rows = [{"id": str(row.id), "name": row.name} for row in gone]
+    show_one(
+        {"removed": [row["id"] for row in rows]} if as_json else {"removed": [row["name"] for row in rows]},
+        as_json=as_json,
+    )
+
+
+@click.command()
+@click.argument("authority")
+@tenant_option
+@click.option("--reason", type=click.Choice(revoking.AUTHORITY_REASONS), default="unspecified", show_default=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -> None:
+    """Revoke AUTHORITY for good, with those below it and every certificate that they issued.
+
+    Of the tenant's own authority that includes the certificate that its RADIUS server shows: nobody is admitted by a
+    certificate or through a tunnel until there is another (./admit ca rollover).
+    """
+    domain = Domain()
+    if not yes:
+        click.confirm(f"Revoke authority {authority} and all that it issued?", abort=True, err=True)
+    with domain.change(tenant) as (session, tenant_id):
+        done = revoking.revoke_authority(
+            session, actor=domain.actor, tenant_id=tenant_id, which=authority, now=utc_now(), reason=reason
+        )
+    show_one(asdict(done), as_json=as_json)
+
+
+COMMANDS = (import_, set_, remove, revoke)

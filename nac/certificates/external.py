@@ -1,0 +1,291 @@
+"""Authorities that a tenant brings along: trusted in its slot alone, for the certificates of its devices."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import AuthorityNotFound
+from nac.errors import InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.models import CertificateAuthority, ExternalCertificate, StatusSource, Tenant
+from nac.validation import require_web_address
+from pki.errors import UploadNotReadable
+from pki.issuing import key_identifier
+from pki.openssl_names import subject_line
+from pki.uploads import has_signed, is_root, is_signed_well, made_key_identifier, mistakes_of, read_certificates
+
+# Each is a file that radiusd and a record that every decision over its devices reads.
+AUTHORITIES_MOST = 100
+# Of one name: each is tried at the first sight of a certificate.
+SAME_NAME_MOST = 8
+
+
+class Mistake(NamedTuple):
+    # The file, and which certificate of it.
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+class InvalidUpload(InvalidInput):
+    """The uploaded authorities cannot be trusted as they are."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(map(str, self.mistakes)))
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Authorities of an upload, those that were trusted already included."""
+
+    authorities: tuple[CertificateAuthority, ...]
+    # Whether radiusd has to be exchanged before the new ones admit anybody.
+    needs_exchange: bool
+
+
+@dataclass(slots=True)
+class _Upload:
+    session: Session
+    tenant_id: TenantId
+    now: datetime
+    mistakes: list[Mistake] = field(default_factory=list)
+    # Every certificate once, with its place.
+    certificates: dict[bytes, tuple[x509.Certificate, str]] = field(default_factory=dict)
+
+    def read(self, name: str, data: bytes) -> None:
+        try:
+            found = read_certificates(data)
+        except UploadNotReadable as exc:
+            self.mistakes.append(Mistake(name, str(exc)))
+            return
+        for number, certificate in enumerate(found, 1):
+            place = f"{name}, certificate {number} ({subject_line(certificate)})"
+            self.certificates.setdefault(_der(certificate), (certificate, place))
+
+    def check(self, present: Sequence[CertificateAuthority]) -> None:
+        own = {row.subject for row in present if row.kind != "external"}
+        known = [x509.load_der_x509_certificate(row.certificate_der) for row in present if _is_trusted(row)]
+        offered = [certificate for certificate, _ in self.certificates.values()]
+        for certificate, place in self.certificates.values():
+            found = list(mistakes_of(certificate, now=self.now))
+            if self.session.scalar(select(func.is_made_here(made_key_identifier(certificate)))):
+                found.append("Admit made this authority; it is trusted where it belongs, and cannot be uploaded.")
+            elif subject_line(certificate) in own:
+                found.append("It bears the name of an authority that Admit made for this tenant.")
+            if (
+                is_signed_well(certificate)
+                and not is_root(certificate)
+                and not _parents(certificate, [*offered, *known])
+            ):
+                found.append("The authority that signed it is not here. Upload all, up to the root.")
+            self.mistakes += (Mistake(place, message) for message in found)
+        self._check_numbers(present)
+
+    def _check_numbers(self, present: Sequence[CertificateAuthority]) -> None:
+        trusted = {row.certificate_der: row.subject for row in present if row.kind == "external"}
+        subjects = list((trusted | {der: subject_line(each) for der, (each, _) in self.certificates.items()}).values())
+        if len(subjects) > AUTHORITIES_MOST:
+            self.mistakes.append(
+                Mistake("upload", f"{len(subjects)} authorities would be trusted; at most {AUTHORITIES_MOST} may be.")
+            )
+        for subject in dict.fromkeys(subjects):
+            if subjects.count(subject) > SAME_NAME_MOST:
+                message = f"More than {SAME_NAME_MOST} authorities of the name {subject}. Remove old ones."
+                self.mistakes.append(Mistake("upload", message))
+
+
+def import_authorities(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    files: Iterable[tuple[str, bytes]],
+    now: datetime,
+    crl_url: str = "",
+    ocsp_url: str = "",
+) -> Imported:
+    """Trust the roots and intermediates of `files`, (name, content). Raises InvalidUpload with every mistake.
+
+    The addresses are those of all of them; "" goes by what certificates say.
+    """
+    for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
+        if url:
+            require_web_address(url, place=name)
+    tenant = _lock(session, tenant_id)
+    present = repository.list_authorities(session, tenant_id)
+    upload = _Upload(session, tenant_id, now)
+    for name, data in files:
+        upload.read(name, data)
+    upload.check(present)
+    if upload.mistakes:
+        raise InvalidUpload(upload.mistakes)
+    by_der = {row.certificate_der: row for row in present if row.kind == "external"}
+    names_held = {row.subject for row in present}
+    rows, fresh = [], []
+    for der, (certificate, _) in upload.certificates.items():
+        row = by_der.get(der)
+        if row is None:
+            row = _add(session, tenant_id, certificate)
+            fresh.append(row)
+        row.status, row.revoked_at, row.revocation_reason = "active", None, ""
+        _set_source(session, row, crl_url=crl_url or None, ocsp_url=ocsp_url or None)
+        rows.append(row)
+    _link(session, tenant_id)
+    for row in rows:
+        _audit(session, actor, row, "import")
+    # OpenSSL looks for no other authority of a name that it holds.
+    needs_exchange = any(row.subject in names_held for row in fresh)
+    tenant.trusts_external = True
+    tenant.trust_generation += needs_exchange
+    session.flush()
+    return Imported(tuple(rows), needs_exchange)
+
+
+def remove_authority(
+    session: Session, *, actor: str, tenant_id: TenantId, which: str
+) -> Sequence[CertificateAuthority]:
+    """Trust an external authority no more, nor those below it that no other one vouches for; returns them all."""
+    tenant = _lock(session, tenant_id)
+    first = require_external(session, tenant_id=tenant_id, which=which)
+    gone = [first]
+    while orphans := _link(session, tenant_id, without={row.id for row in gone}):
+        gone += orphans
+    for row in gone:
+        row.issuer_id = None
+        _audit(session, actor, row, "remove")
+    session.flush()
+    ids = [row.id for row in gone]
+    session.execute(delete(ExternalCertificate).where(ExternalCertificate.authority_id.in_(ids)))
+    session.execute(delete(CertificateAuthority).where(CertificateAuthority.id.in_(ids)))
+    # So that radiusd forgets it, too; it is refused at once.
+    tenant.trust_generation += 1
+    session.flush()
+    return gone
+
+
+def set_sources(
+    session: Session, *, actor: str, tenant_id: TenantId, which: str, crl_url: str | None, ocsp_url: str | None
+) -> CertificateAuthority:
+    """Where the status of an external authority's certificates is fetched; None leaves an address as it is."""
+    for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
+        if url:
+            require_web_address(url, place=name)
+    row = require_external(session, tenant_id=tenant_id, which=which)
+    _set_source(session, row, crl_url=crl_url, ocsp_url=ocsp_url)
+    _audit(session, actor, row, "set")
+    return row
+
+
+def require_external(session: Session, *, tenant_id: TenantId, which: str) -> CertificateAuthority:
+    for row in repository.list_authorities(session, tenant_id):
+        if str(row.id) == which:
+            if row.kind != "external":
+                raise InvalidInput("Admit made this authority; only those that were uploaded go.", place="authority")
+            return row
+    raise AuthorityNotFound(
+        f"There is no certificate authority {which!r}.", place="authority", remedy="They are listed by: ./admit ca list"
+    )
+
+
+def get_source(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> StatusSource | None:
+    query = select(StatusSource).where(StatusSource.tenant_id == tenant_id, StatusSource.authority_id == authority_id)
+    return session.scalar(query)
+
+
+def _lock(session: Session, tenant_id: TenantId) -> Tenant:
+    tenant = repository.lock_tenant(session, tenant_id)
+    if tenant is None:
+        raise NotFound("There is no such tenant.", place="tenant")
+    return tenant
+
+
+def _is_trusted(row: CertificateAuthority) -> bool:
+    return row.kind == "external" and row.status != "revoked"
+
+
+def _parents(certificate: x509.Certificate, candidates: Iterable[x509.Certificate]) -> list[x509.Certificate]:
+    return [each for each in candidates if _der(each) != _der(certificate) and has_signed(each, certificate)]
+
+
+def _link(session: Session, tenant_id: TenantId, *, without: Iterable[UUID] = ()) -> list[CertificateAuthority]:
+    """Name for each external authority the one above it that lasts longest; returns those that have none."""
+    excluded = set(without)
+    rows = [row for row in repository.list_authorities(session, tenant_id) if row.id not in excluded]
+    trusted = {row.certificate_der: row for row in rows if _is_trusted(row)}
+    loaded = [x509.load_der_x509_certificate(der) for der in trusted]
+    orphans = []
+    for certificate in loaded:
+        row = trusted[_der(certificate)]
+        if is_root(certificate):
+            continue
+        parents = _parents(certificate, loaded)
+        if parents:
+            last = max(parents, key=lambda each: each.not_valid_after_utc)
+            row.issuer_id = trusted[_der(last)].id
+        else:
+            orphans.append(row)
+    session.flush()
+    return orphans
+
+
+def _add(session: Session, tenant_id: TenantId, certificate: x509.Certificate) -> CertificateAuthority:
+    row = CertificateAuthority(
+        tenant_id=tenant_id,
+        kind="external",
+        name=_name(certificate),
+        subject=subject_line(certificate),
+        certificate_der=_der(certificate),
+        key_id=key_identifier(certificate),
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+    )
+    session.add(row)
+    session.flush()
+    return row
+
+
+def _name(certificate: x509.Certificate) -> str:
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else subject_line(certificate)
+
+
+def _set_source(session: Session, row: CertificateAuthority, *, crl_url: str | None, ocsp_url: str | None) -> None:
+    source = session.get(StatusSource, row.id)
+    if source is None:
+        source = StatusSource(tenant_id=row.tenant_id, authority_id=row.id)
+        session.add(source)
+    if crl_url is not None:
+        source.crl_url = crl_url
+    if ocsp_url is not None:
+        source.ocsp_url = ocsp_url
+    # Asked at once.
+    source.crl_due_at = func.now()
+    session.flush()
+
+
+def _audit(session: Session, actor: str, row: CertificateAuthority, verb: str) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"authority.{verb}",
+        target=row.name,
+        tenant_id=row.tenant_id,
+        after={"id": str(row.id), "subject": row.subject, "not_after": row.not_after.isoformat()},
+    )
+
+
+def _der(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(Encoding.DER)

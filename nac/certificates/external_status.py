@@ -1,0 +1,284 @@
+"""What external authorities say of their certificates, asked by the worker and never while a device waits.
+
+Each step reads what is due in one transaction, asks outside of any, and stores in another: nobody's rows are locked
+while a server far away takes its time.
+"""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+from uuid import UUID
+
+from cryptography import x509
+from sqlalchemy import Engine, delete, func, select, text, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.certificates.web import FetchFailed, Web
+from nac.coa_requests import service as coa_requests
+from nac.db import TenantScope, session_scope
+from nac.ids import TenantId
+from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
+from pki.errors import StatusNotUsable
+from pki.foreign_status import (
+    CRL_BYTES_MOST,
+    OCSP_BYTES_MOST,
+    OcspAnswer,
+    RevocationList,
+    ocsp_request,
+    read_crl,
+    read_ocsp,
+)
+
+# What holds for days is looked at again after an hour, what holds for minutes not more often than every five.
+_MOST, _LEAST = timedelta(hours=1), timedelta(minutes=5)
+# A certificate that nobody has shown for so long is asked about no more, and after a while forgotten.
+_SEEN = timedelta(days=30)
+FORGOTTEN_AFTER = timedelta(days=90)
+CERTIFICATES_MOST = 10_000
+# Of one tenant at a time, so that none holds up the others.
+_ASKED_AT_ONCE = 200
+_PARALLEL = 8
+_LISTS_MOST = 3
+_BATCH = 5_000
+
+
+class _Source(NamedTuple):
+    authority_id: UUID
+    certificate: x509.Certificate
+    urls: tuple[str, ...]
+
+
+class _Question(NamedTuple):
+    authority_id: UUID
+    certificate: x509.Certificate
+    serial: bytes
+    urls: tuple[str, ...]
+    # Of the answer before: an older one is not taken.
+    this_update: datetime | None
+
+
+def tenants(session: Session) -> Sequence[UUID]:
+    """Those that trust an external authority. As admit_worker."""
+    return session.scalars(text("SELECT tenants_with_external_authorities()")).all()
+
+
+async def refresh(tenant_id: TenantId, web: Web, *, now: datetime, engine: Engine | None = None) -> None:
+    """Ask whatever is due of the tenant's external authorities: lists first, then single certificates by OCSP."""
+    scope = TenantScope(tenant_id)
+    with session_scope(scope, engine=engine) as session:
+        sources = _due_lists(session, now)
+    for source in sources:
+        found = await _fetch_list(source, web, now)
+        with session_scope(scope, engine=engine) as session:
+            _store_list(session, tenant_id, source.authority_id, found, now)
+    with session_scope(scope, engine=engine) as session:
+        questions = _due_questions(session, now)
+    limit = asyncio.Semaphore(_PARALLEL)
+    answers = await asyncio.gather(*(_ask(question, web, now, limit) for question in questions))
+    with session_scope(scope, engine=engine) as session:
+        for question, answer in zip(questions, answers, strict=True):
+            _store_answer(session, tenant_id, question, answer, now)
+        _forget(session, tenant_id, now)
+
+
+def _due_lists(session: Session, now: datetime) -> list[_Source]:
+    rows = session.execute(
+        select(StatusSource, CertificateAuthority.certificate_der)
+        .join(CertificateAuthority, CertificateAuthority.id == StatusSource.authority_id)
+        .where(StatusSource.crl_due_at <= now, CertificateAuthority.status != "revoked")
+        .order_by(StatusSource.crl_due_at)
+    ).all()
+    found = []
+    for source, der in rows:
+        urls = (source.crl_url,) if source.crl_url else _urls_seen(session, source.authority_id)
+        if urls:
+            found.append(_Source(source.authority_id, x509.load_der_x509_certificate(der), urls))
+    return found
+
+
+def _urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
+    """Where certificates of the authority say that its list is: the places that most of them name."""
+    url = func.unnest(ExternalCertificate.crl_urls).label("url")
+    seen = select(url).where(ExternalCertificate.authority_id == authority_id).subquery()
+    query = select(seen.c.url).group_by(seen.c.url).order_by(func.count().desc(), seen.c.url).limit(_LISTS_MOST)
+    return tuple(session.scalars(query))
+
+
+async def _fetch_list(source: _Source, web: Web, now: datetime) -> RevocationList | str:
+    """The list, or why there is none."""
+    whys = []
+    for url in source.urls:
+        try:
+            data = await web.fetch(url, most_bytes=CRL_BYTES_MOST)
+            return await asyncio.to_thread(read_crl, data, source.certificate, now=now)
+        except FetchFailed as exc:
+            whys.append(str(exc))
+        except StatusNotUsable as exc:
+            whys.append(f"{url}: {exc}")
+    return " ".join(whys)
+
+
+def _store_list(
+    session: Session, tenant_id: TenantId, authority_id: UUID, found: RevocationList | str, now: datetime
+) -> None:
+    source = session.get(StatusSource, authority_id, with_for_update=True)
+    # Removed meanwhile.
+    if source is None:
+        return
+    source.crl_checked_at = now
+    failure = found if isinstance(found, str) else _why_older(source, found)
+    source.crl_failure = failure
+    if failure or isinstance(found, str):
+        source.crl_due_at = now + _LEAST
+        return
+    is_new = source.crl_this_update != found.this_update
+    source.crl_due_at = _due(now, found.next_update)
+    source.crl_number = None if found.number is None else Decimal(found.number)
+    source.crl_this_update, source.crl_next_update = found.this_update, found.next_update
+    if is_new:
+        _store_listed(session, tenant_id, authority_id, found.serials)
+
+
+def _why_older(source: StatusSource, found: RevocationList) -> str:
+    """Nobody who keeps an old list may take a revocation back with it."""
+    if source.crl_this_update is not None and found.this_update < source.crl_this_update:
+        return f"The list that was sent is of {found.this_update:%Y-%m-%d %H:%M} UTC, older than the one in force."
+    if source.crl_number is not None and (found.number is None or found.number < source.crl_number):
+        return f"The list that was sent has the number {found.number}, lower than that of the one in force."
+    return ""
+
+
+def _store_listed(session: Session, tenant_id: TenantId, authority_id: UUID, serials: Collection[bytes]) -> None:
+    table = ExternalStatus
+    of_authority = table.authority_id == authority_id
+    listed = set(session.scalars(select(table.serial).where(of_authority, table.listed)))
+    for batch in _batches(sorted(listed - set(serials))):
+        gone = of_authority & table.serial.in_(batch)
+        session.execute(
+            update(table).where(gone, table.answer != "").values(listed=False), execution_options=_UNSYNCHRONISED
+        )
+        session.execute(delete(table).where(gone, table.answer == ""), execution_options=_UNSYNCHRONISED)
+    fresh = sorted(set(serials) - listed)
+    for batch in _batches(fresh):
+        rows = [
+            {"tenant_id": tenant_id, "authority_id": authority_id, "serial": serial, "listed": True, "answer": ""}
+            for serial in batch
+        ]
+        statement = insert(table).values(rows)
+        session.execute(
+            statement.on_conflict_do_update(index_elements=["authority_id", "serial"], set_={"listed": True})
+        )
+    _disconnect(session, tenant_id, authority_id, fresh)
+
+
+def _disconnect(session: Session, tenant_id: TenantId, authority_id: UUID, revoked: Sequence[bytes]) -> None:
+    """Those that devices have shown here."""
+    for batch in _batches(revoked):
+        seen = session.scalars(
+            select(ExternalCertificate.serial).where(
+                ExternalCertificate.authority_id == authority_id, ExternalCertificate.serial.in_(batch)
+            )
+        ).all()
+        if seen:
+            coa_requests.queue_disconnects(session, tenant_id=tenant_id, serials=seen, reason="certificate-revoked")
+
+
+def _due_questions(session: Session, now: datetime) -> list[_Question]:
+    """About certificates of authorities of which no list is in force."""
+    seen = ExternalCertificate
+    rows = session.execute(
+        select(seen, StatusSource.ocsp_url, CertificateAuthority.certificate_der)
+        .join(StatusSource, StatusSource.authority_id == seen.authority_id)
+        .join(CertificateAuthority, CertificateAuthority.id == seen.authority_id)
+        .where(
+            seen.ocsp_due_at <= now,
+            seen.not_after > now,
+            seen.last_seen_at > now - _SEEN,
+            (StatusSource.ocsp_url != "") | (func.cardinality(seen.ocsp_urls) > 0),
+            StatusSource.crl_next_update.is_(None) | (StatusSource.crl_next_update <= now),
+            CertificateAuthority.status != "revoked",
+        )
+        .order_by(seen.ocsp_due_at)
+        .limit(_ASKED_AT_ONCE)
+    ).all()
+    return [
+        _Question(
+            row.authority_id,
+            x509.load_der_x509_certificate(der),
+            row.serial,
+            (ocsp_url,) if ocsp_url else tuple(row.ocsp_urls),
+            row.ocsp_this_update,
+        )
+        for row, ocsp_url, der in rows
+    ]
+
+
+async def _ask(question: _Question, web: Web, now: datetime, limit: asyncio.Semaphore) -> OcspAnswer | str:
+    asked = ocsp_request(question.certificate, question.serial)
+    headers = {"content-type": "application/ocsp-request", "accept": "application/ocsp-response"}
+    whys = []
+    for url in question.urls:
+        try:
+            async with limit:
+                data = await web.fetch(url, most_bytes=OCSP_BYTES_MOST, body=asked, headers=headers)
+            answer = read_ocsp(data, question.certificate, question.serial, now=now)
+        except FetchFailed as exc:
+            whys.append(str(exc))
+        except StatusNotUsable as exc:
+            whys.append(f"{url}: {exc}")
+        else:
+            if question.this_update is None or answer.this_update >= question.this_update:
+                return answer
+            whys.append(f"{url}: The answer is older than the one before it.")
+    return " ".join(whys)
+
+
+def _store_answer(
+    session: Session, tenant_id: TenantId, question: _Question, answer: OcspAnswer | str, now: datetime
+) -> None:
+    key = {"authority_id": question.authority_id, "serial": question.serial}
+    seen = session.get(ExternalCertificate, key, with_for_update=True)
+    if seen is None or session.get(StatusSource, question.authority_id) is None:
+        return
+    seen.ocsp_checked_at = now
+    if isinstance(answer, str):
+        seen.ocsp_failure, seen.ocsp_due_at = answer, now + _LEAST
+        return
+    seen.ocsp_failure, seen.ocsp_due_at = "", _due(now, answer.until)
+    seen.ocsp_this_update = answer.this_update
+    status = session.get(ExternalStatus, key) or ExternalStatus(tenant_id=tenant_id, listed=False, answer="", **key)
+    session.add(status)
+    was = status.answer
+    status.answer, status.until = "revoked" if answer.revoked else "good", answer.until
+    session.flush()
+    if answer.revoked and was != "revoked":
+        coa_requests.queue_disconnects(
+            session, tenant_id=tenant_id, serials=[question.serial], reason="certificate-revoked"
+        )
+
+
+def _forget(session: Session, tenant_id: TenantId, now: datetime) -> None:
+    """What nobody has shown for long, and the oldest beyond the bound."""
+    seen = ExternalCertificate
+    newest = select(seen.authority_id, seen.serial).where(seen.tenant_id == tenant_id)
+    beyond = newest.order_by(seen.last_seen_at.desc()).offset(CERTIFICATES_MOST)
+    for which in (
+        seen.last_seen_at < now - FORGOTTEN_AFTER,
+        tuple_(seen.authority_id, seen.serial).in_(beyond),
+    ):
+        session.execute(delete(seen).where(seen.tenant_id == tenant_id, which), execution_options=_UNSYNCHRONISED)
+
+
+_UNSYNCHRONISED = {"synchronize_session": False}
+
+
+def _due(now: datetime, until: datetime) -> datetime:
+    """Half way to the end of what is known."""
+    return now + min(max((until - now) / 2, _LEAST), _MOST)
+
+
+def _batches(items: Sequence[bytes]) -> list[Sequence[bytes]]:
+    return [items[at : at + _BATCH] for at in range(0, len(items), _BATCH)]

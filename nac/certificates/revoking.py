@@ -1,0 +1,142 @@
+"""Revoking much at once: all certificates of a device, of a user, of an authority. One transaction, in batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates import repository
+from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.service import REVOCATION_REASONS, RevocationReason, require_authority
+from nac.certificates.status import status_changed
+from nac.coa_requests import service as coa_requests
+from nac.endpoints.service import require_by_mac
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.models import AuditEntry, Certificate, CertificateAuthority
+from nac.users.service import require_by_name
+
+BATCH = 1_000
+# RFC 5280 5.3.1: cACompromise is for authorities alone.
+AuthorityReason = RevocationReason | Literal["cACompromise"]
+AUTHORITY_REASONS: tuple[AuthorityReason, ...] = (*REVOCATION_REASONS, "cACompromise")
+
+
+@dataclass(slots=True)
+class Revocation:
+    """What was done."""
+
+    authorities: int = 0
+    certificates: int = 0
+    # Live sessions that are asked to end.
+    disconnects: int = 0
+
+
+def revoke_all_of_endpoint(
+    session: Session, *, actor: str, tenant_id: TenantId, mac: str, now: datetime, reason: str = "unspecified"
+) -> Revocation:
+    """Certificates that were issued to the endpoint."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
+    return _revoke_where(session, actor, tenant_id, Certificate.endpoint_id == endpoint.id, now, _checked(reason))
+
+
+def revoke_all_of_user(
+    session: Session, *, actor: str, tenant_id: TenantId, name: str, now: datetime, reason: str = "unspecified"
+) -> Revocation:
+    """Certificates that were issued to the user."""
+    user = require_by_name(session, tenant_id=tenant_id, name=name)
+    return _revoke_where(session, actor, tenant_id, Certificate.user_id == user.id, now, _checked(reason))
+
+
+def revoke_authority(
+    session: Session, *, actor: str, tenant_id: TenantId, which: str, now: datetime, reason: str = "unspecified"
+) -> Revocation:
+    """For good: the authority, those below it, and all that they issued. An external one is trusted no more."""
+    tenant = repository.lock_tenant(session, tenant_id)
+    assert tenant is not None
+    authority = require_authority(session, tenant_id=tenant_id, which=which)
+    if authority.status == "revoked":
+        raise CertificateStatusConflict(f"Authority {authority.name} is revoked already.", place="authority")
+    checked = _checked(reason, AUTHORITY_REASONS)
+    rows = _with_those_below(authority, repository.list_authorities(session, tenant_id))
+    for row in rows:
+        row.status, row.revoked_at, row.revocation_reason = "revoked", now, checked
+        audit.append(
+            session,
+            actor=actor,
+            action="authority.revoke",
+            target=row.name,
+            tenant_id=tenant_id,
+            after={"id": str(row.id), "subject": row.subject, "reason": checked},
+        )
+    # So that radiusd forgets them, too; they are refused at once.
+    tenant.trust_generation += 1
+    status_changed(session, *(row for row in rows if row.kind != "external"))
+    ids = [row.id for row in rows]
+    done = _revoke_where(session, actor, tenant_id, Certificate.authority_id.in_(ids), now, checked)
+    done.authorities = len(rows)
+    return done
+
+
+def _checked(reason: str, known: Sequence[str] = REVOCATION_REASONS) -> str:
+    if reason not in known:
+        raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy=f"Use {', '.join(known)}.")
+    return reason
+
+
+def _with_those_below(
+    authority: CertificateAuthority, rows: Sequence[CertificateAuthority]
+) -> list[CertificateAuthority]:
+    found = [authority]
+    for above in found:
+        found += [row for row in rows if row.issuer_id == above.id and row not in found and row.status != "revoked"]
+    return found
+
+
+def _revoke_where(
+    session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime, reason: str
+) -> Revocation:
+    done = Revocation()
+    authorities: dict[UUID, UUID] = {}
+    query = (
+        select(Certificate.id, Certificate.serial, Certificate.authority_id, Certificate.common_name)
+        .where(Certificate.tenant_id == tenant_id, which, Certificate.status.in_(("valid", "suspended")))
+        .order_by(Certificate.serial)
+        .limit(BATCH)
+        .with_for_update()
+    )
+    while batch := session.execute(query).all():
+        session.execute(
+            update(Certificate)
+            .where(Certificate.id.in_([row.id for row in batch]))
+            .values(status="revoked", revoked_at=now, revocation_reason=reason),
+            execution_options={"synchronize_session": False},
+        )
+        after = {"status": "revoked", "reason": reason}
+        session.execute(
+            insert(AuditEntry),
+            [
+                {
+                    "actor": actor,
+                    "action": "certificate.revoke",
+                    "target": row.serial.hex(),
+                    "tenant_id": tenant_id,
+                    "after": after | {"common_name": row.common_name},
+                }
+                for row in batch
+            ],
+        )
+        done.certificates += len(batch)
+        done.disconnects += coa_requests.queue_disconnects(
+            session, tenant_id=tenant_id, serials=[row.serial for row in batch], reason="certificate-revoked"
+        )
+        authorities |= {row.authority_id: row.id for row in batch}
+    session.expire_all()
+    for one_of_each in authorities.values():
+        status_changed(session, session.get_one(Certificate, one_of_each))
+    return done

@@ -1,0 +1,124 @@
+"""Where identity sources may be. A tenant's administrator says which host a source is on; the platform connects to it
+from inside its own network, so not every address will do.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from nac.identities.faults import DirectoryRefused
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+REMEDY = "Whoever runs the platform can allow it with ADMIT_SOURCE_NETWORKS (docs/identities.md)."
+# RFC 6052 2.1: the last 32 bits are an IPv4 address.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# What is not for a server of the customer's; the IPv4 address inside an IPv6 one is looked at as itself.
+_NEVER_USUAL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("a loopback address", ("127.0.0.0/8", "::1")),
+    ("a link-local address", ("169.254.0.0/16", "fe80::/10")),
+    # Those that are not link-local: Alibaba, Oracle, Azure; AWS, Google.
+    (
+        "a cloud's metadata address",
+        ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::/32", "fd20:ce::/32"),
+    ),
+    ("a multicast address", ("224.0.0.0/4", "ff00::/8")),
+    # "This network", reserved, IPv4-compatible, local NAT64, Teredo, 6to4, site-local.
+    (
+        "no address of a server",
+        ("0.0.0.0/8", "240.0.0.0/4", "::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "fec0::/10"),
+    ),
+)
+_USUALLY_REFUSED = [(what, ipaddress.ip_network(text)) for what, texts in _NEVER_USUAL for text in texts]
+
+
+class Place(NamedTuple):
+    family: int
+    # As connect() takes it.
+    address: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which addresses may be connected to: never what is `refused`; else what is `allowed`; else public and private
+    unicast addresses, other than this machine's own."""
+
+    allowed: tuple[Network, ...] = ()
+    refused: tuple[Network, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Reach":
+        """Of "10.1.0.0/16 !10.1.9.0/24", where ! stands before what is refused. Raises ValueError."""
+        words = text.split()
+        return cls(
+            tuple(ipaddress.ip_network(word) for word in words if not word.startswith("!")),
+            tuple(ipaddress.ip_network(word[1:]) for word in words if word.startswith("!")),
+        )
+
+    def __str__(self) -> str:
+        return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
+
+    def why_not(self, text: str) -> str:
+        """ "" for an address where a source may be. Raises ValueError where it is none."""
+        address = _inner(ipaddress.ip_address(text))
+        what = self._what(address)
+        return what and f"{text} is {what}, where identity sources may not be"
+
+    def _what(self, address: Address) -> str:
+        if _is_in(address, self.refused):
+            return "refused by the platform"
+        if _is_in(address, self.allowed):
+            return ""
+        usual = next((what for what, network in _USUALLY_REFUSED if address in network), "")
+        return usual or ("this machine's own address" if is_own(address) else "")
+
+    async def places(self, host: str, port: int) -> list[Place]:
+        """Where to connect to. The name is looked up here and not again, or it could mean another address by then.
+
+        Raises DirectoryRefused where all of its addresses are refused, OSError where it has none.
+        """
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        whys = [self.why_not(str(address[0])) for *_, address in found]
+        places = [Place(family, address) for (family, *_, address), why in zip(found, whys, strict=True) if not why]
+        if not places:
+            raise DirectoryRefused(f"{host}: {'; '.join(whys)}. {REMEDY}")
+        return places
+
+
+USUAL = Reach()
+
+
+def _inner(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in _NAT64:
+            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+    return any(address in network for network in networks)
+
+
+def is_own(address: Address) -> bool:
+    """What listens on it may take callers from here for its own: whoever sends to it sends from it. Nothing is sent."""
+    with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.connect((str(address), 9))
+        except OSError:
+            return False
+        return ipaddress.ip_address(trial.getsockname()[0]) == address

@@ -1,0 +1,47 @@
+"""HTTP that reaches only where identity sources may be."""
+
+import ssl
+from collections.abc import Iterable
+
+import httpcore
+import httpx
+
+from nac.identities.reach import Reach
+
+
+class _Network(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that were looked at; names and certificates are the business of the layers above."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            places = await self._reach.places(host, port)
+        except OSError as exc:
+            raise httpcore.ConnectError(exc.strerror or str(exc)) from exc
+        last: httpcore.ConnectError | httpcore.ConnectTimeout | None = None
+        for place in places:
+            try:
+                return await self._network.connect_tcp(place.address[0], port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
+                last = exc
+        raise last or httpcore.ConnectError("the name has no address")
+
+
+class Transport(httpx.AsyncHTTPTransport):
+    """httpx has no way to be given a network of one's own but this."""
+
+    def __init__(self, reach: Reach, *, tls: ssl.SSLContext, connections: int) -> None:
+        super().__init__(verify=tls, trust_env=False)
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls, max_connections=connections, network_backend=_Network(reach)
+        )

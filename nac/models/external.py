@@ -1,0 +1,73 @@
+"""What external authorities say of the certificates that they issued."""
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from sqlalchemy import ForeignKeyConstraint, Index, Numeric, Text, func
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, TenantOwned
+from nac.ids import TenantId
+
+_AUTHORITY = (["tenant_id", "authority_id"], ["certificate_authorities.tenant_id", "certificate_authorities.id"])
+
+
+class StatusSource(TenantOwned, Base):
+    """How the status of what an external authority issued is learnt, and what the last attempt gave."""
+
+    __tablename__ = "status_sources"
+    __table_args__ = (ForeignKeyConstraint(*_AUTHORITY, ondelete="CASCADE"),)
+
+    authority_id: Mapped[UUID] = mapped_column(primary_key=True)
+    # Of the administrator; "" to go by what the certificates say.
+    crl_url: Mapped[str] = mapped_column(default="")
+    ocsp_url: Mapped[str] = mapped_column(default="")
+    # Of the list in force (RFC 5280 5.2.3): up to 20 octets.
+    crl_number: Mapped[Decimal | None] = mapped_column(Numeric())
+    crl_this_update: Mapped[datetime | None]
+    crl_next_update: Mapped[datetime | None]
+    crl_checked_at: Mapped[datetime | None]
+    crl_due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    crl_failure: Mapped[str] = mapped_column(default="")
+
+
+class ExternalCertificate(Base):
+    """One that devices have shown. Written by the shipper, so without foreign keys."""
+
+    __tablename__ = "external_certificates"
+    __table_args__ = (Index("ix_external_certificates_tenant_id_ocsp_due_at", "tenant_id", "ocsp_due_at"),)
+
+    tenant_id: Mapped[TenantId]
+    authority_id: Mapped[UUID] = mapped_column(primary_key=True)
+    serial: Mapped[bytes] = mapped_column(primary_key=True)
+    common_name: Mapped[str] = mapped_column(default="")
+    crl_urls: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
+    ocsp_urls: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
+    not_after: Mapped[datetime]
+    first_seen_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime]
+    ocsp_this_update: Mapped[datetime | None]
+    ocsp_checked_at: Mapped[datetime | None]
+    ocsp_due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    ocsp_failure: Mapped[str] = mapped_column(default="")
+
+
+class ExternalStatus(TenantOwned, Base):
+    """What the authority says of one certificate; cells mirror it."""
+
+    __tablename__ = "external_statuses"
+    __table_args__ = (
+        ForeignKeyConstraint(*_AUTHORITY, ondelete="CASCADE"),
+        Index("ix_external_statuses_tenant_id", "tenant_id"),
+    )
+
+    authority_id: Mapped[UUID] = mapped_column(primary_key=True)
+    serial: Mapped[bytes] = mapped_column(primary_key=True)
+    # On the authority's list of revoked certificates.
+    listed: Mapped[bool] = mapped_column(default=False)
+    # By OCSP: good | revoked, "" where it was never asked.
+    answer: Mapped[str] = mapped_column(default="")
+    # Until when the answer is fresh.
+    until: Mapped[datetime | None]

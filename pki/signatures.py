@@ -1,0 +1,59 @@
+"""Who signed a certificate: its signature checked with a public key, whatever the names in either say."""
+
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+
+# Authorities in use at one time.
+_MAX_KEYS = 2_000
+# What a key or signature of another kind, or a damaged one, ends in.
+_NOT_SIGNED = (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError)
+
+
+def public_key_der(certificate_der: bytes) -> bytes:
+    """SubjectPublicKeyInfo of a certificate; b"", which has signed nothing, where it does not parse."""
+    try:
+        key = x509.load_der_x509_certificate(certificate_der).public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return b""
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def is_signed_with(signed: x509.Certificate, public_key: bytes) -> bool:
+    """Whether this key (SubjectPublicKeyInfo) made the certificate's signature (RFC 5280 6.1.3 (a)(1)).
+
+    Names are not compared: OpenSSL, which built the chain, takes two spellings of one name for equal.
+    """
+    try:
+        _verify(signed, _loaded(public_key))
+    except _NOT_SIGNED:
+        return False
+    return True
+
+
+@lru_cache(maxsize=_MAX_KEYS)
+def _loaded(public_key: bytes) -> PublicKeyTypes:
+    return load_der_public_key(public_key)
+
+
+def _verify(signed: x509.Certificate, key: PublicKeyTypes) -> None:
+    signature, content = signed.signature, signed.tbs_certificate_bytes
+    match key:
+        case rsa.RSAPublicKey():
+            parameters, digest = signed.signature_algorithm_parameters, signed.signature_hash_algorithm
+            if digest is None or not isinstance(parameters, padding.PKCS1v15 | padding.PSS):
+                raise InvalidSignature
+            key.verify(signature, content, parameters, digest)
+        case ec.EllipticCurvePublicKey():
+            scheme = signed.signature_algorithm_parameters
+            if not isinstance(scheme, ec.ECDSA):
+                raise InvalidSignature
+            key.verify(signature, content, scheme)
+        case ed25519.Ed25519PublicKey() | ed448.Ed448PublicKey():
+            key.verify(signature, content)
+        case _:
+            raise InvalidSignature

@@ -1,0 +1,157 @@
+"""Authorities that somebody hands us: read from whatever file they come in, and looked at before they are trusted."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization.pkcs7 import (
+    load_der_pkcs7_certificates,
+    load_pem_pkcs7_certificates,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
+
+from pki.errors import DerDamaged, KeyNotAllowed, UploadNotReadable
+from pki.issuing import key_identifier
+from pki.keys import require_acceptable
+from pki.openssl_names import issuer_line, subject_line
+from pki.signatures import is_signed_with, public_key_der
+
+FILE_BYTES_MOST = 256 * 1024
+CERTIFICATES_MOST = 20
+_HASHES = (hashes.SHA256, hashes.SHA384, hashes.SHA512)
+# What OpenSSL understands of an authority; it refuses one with another critical extension (RFC 5280 4.2).
+_UNDERSTOOD = {
+    ExtensionOID.BASIC_CONSTRAINTS,
+    ExtensionOID.KEY_USAGE,
+    ExtensionOID.EXTENDED_KEY_USAGE,
+    ExtensionOID.SUBJECT_ALTERNATIVE_NAME,
+    ExtensionOID.NAME_CONSTRAINTS,
+    ExtensionOID.CERTIFICATE_POLICIES,
+    ExtensionOID.POLICY_CONSTRAINTS,
+    ExtensionOID.INHIBIT_ANY_POLICY,
+}
+_CLIENTS = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
+# What `cryptography` and pki raise over bytes that are not what they should be.
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    DerDamaged,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+
+
+def read_certificates(data: bytes) -> list[x509.Certificate]:
+    """Certificates of a file: PEM, one or several; DER; or PKCS#7 (RFC 2315), either way. Raises UploadNotReadable."""
+    if len(data) > FILE_BYTES_MOST:
+        raise UploadNotReadable(f"The file has {len(data)} bytes; at most {FILE_BYTES_MOST} are read.")
+    if b"PRIVATE KEY-----" in data:
+        raise UploadNotReadable("The file holds a private key. Nobody must have it but the authority: leave it out.")
+    found = _first_that_reads(data)
+    if not found:
+        raise UploadNotReadable("The file holds no certificate in PEM, DER or PKCS#7.")
+    if len(found) > CERTIFICATES_MOST:
+        raise UploadNotReadable(f"The file holds {len(found)} certificates; at most {CERTIFICATES_MOST} are read.")
+    for number, certificate in enumerate(found, 1):
+        _require_whole(certificate, number)
+    return found
+
+
+def _first_that_reads(data: bytes) -> list[x509.Certificate]:
+    readers: Sequence[Callable[[bytes], list[x509.Certificate]]] = (
+        (load_pem_pkcs7_certificates,)
+        if b"-----BEGIN PKCS7" in data
+        else (x509.load_pem_x509_certificates,)
+        if b"-----BEGIN" in data
+        else (_one_der, load_der_pkcs7_certificates)
+    )
+    for read in readers:
+        try:
+            return read(data)
+        except _UNREADABLE:
+            continue
+    return []
+
+
+def _one_der(data: bytes) -> list[x509.Certificate]:
+    return [x509.load_der_x509_certificate(data)]
+
+
+def _require_whole(certificate: x509.Certificate, number: int) -> None:
+    """Parts of a certificate are only read when they are asked for."""
+    try:
+        subject_line(certificate)
+        issuer_line(certificate)
+        list(certificate.extensions)
+        certificate.public_key()
+        x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
+    except _UNREADABLE as exc:
+        raise UploadNotReadable(f"Certificate {number} of the file cannot be read: {exc}") from exc
+
+
+def is_root(certificate: x509.Certificate) -> bool:
+    """Whether it vouches for itself. Nobody relies on that signature: one that is too weak to be looked at will do."""
+    if subject_line(certificate) != issuer_line(certificate):
+        return False
+    return is_signed_with(certificate, _key(certificate)) or (
+        not is_signed_well(certificate) and _names_no_other_key(certificate)
+    )
+
+
+def _names_no_other_key(certificate: x509.Certificate) -> bool:
+    try:
+        named = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    except x509.ExtensionNotFound:
+        return True
+    return named in (None, key_identifier(certificate))
+
+
+def is_signed_well(certificate: x509.Certificate) -> bool:
+    return isinstance(certificate.signature_hash_algorithm, _HASHES)
+
+
+def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    return subject_line(authority) == issuer_line(certificate) and is_signed_with(certificate, _key(authority))
+
+
+def made_key_identifier(certificate: x509.Certificate) -> bytes:
+    """Of its public key (RFC 5280 4.2.1.2, first method), whatever identifier the certificate claims."""
+    return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest
+
+
+def mistakes_of(certificate: x509.Certificate, *, now: datetime) -> Iterable[str]:
+    """Why devices cannot be admitted by this authority, by itself: sentences, none where it can be trusted."""
+    extensions = {extension.oid: extension for extension in certificate.extensions}
+    constraints = extensions.get(ExtensionOID.BASIC_CONSTRAINTS)
+    if constraints is None or not constraints.value.ca:
+        yield "It is no certificate authority (basicConstraints does not say so). Give the one that issued it."
+    else:
+        usage = extensions.get(ExtensionOID.KEY_USAGE)
+        if usage is None or not usage.value.key_cert_sign:
+            yield "It may not sign certificates (keyUsage lacks keyCertSign)."
+    purposes = extensions.get(ExtensionOID.EXTENDED_KEY_USAGE)
+    if purposes is not None and not _CLIENTS & set(purposes.value):
+        yield "It may not issue certificates for clients (extendedKeyUsage lacks clientAuth)."
+    for extension in extensions.values():
+        if extension.critical and extension.oid not in _UNDERSTOOD:
+            yield f"Its critical extension {extension.oid.dotted_string} is not understood here."
+    if certificate.not_valid_after_utc <= now:
+        yield f"It expired on {certificate.not_valid_after_utc:%Y-%m-%d}."
+    if certificate.not_valid_before_utc > now:
+        yield f"It is not valid before {certificate.not_valid_before_utc:%Y-%m-%d}."
+    try:
+        require_acceptable(certificate.public_key())
+    except KeyNotAllowed as exc:
+        yield str(exc)
+    if not is_root(certificate) and not is_signed_well(certificate):
+        name = certificate.signature_hash_algorithm.name if certificate.signature_hash_algorithm else "no hash"
+        yield f"It is signed with {name}; SHA-256, SHA-384 or SHA-512 is needed."
+
+
+def _key(certificate: x509.Certificate) -> bytes:
+    return public_key_der(certificate.public_bytes(Encoding.DER))

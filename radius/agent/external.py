@@ -1,0 +1,124 @@
+"""Certificates of external authorities that devices have shown, and what they say of where their status is found."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+import psycopg
+from cryptography import x509
+from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
+
+from nac.errors import InvalidInput
+from nac.journal.records import AuthRecord
+from nac.validation import require_web_address
+from pki.serials import serial_bytes
+
+# Of one tenant; the worker makes room where it is all taken (nac/certificates/external_status.py).
+CERTIFICATES_MOST = 10_000
+_URLS_MOST = 4
+_NAME_CHARACTERS = 200
+
+# Of an authority that was removed meanwhile nothing is kept.
+MERGE = """
+INSERT INTO external_certificates AS known (
+    tenant_id, authority_id, serial, common_name, crl_urls, ocsp_urls, not_after, first_seen_at, last_seen_at
+)
+SELECT a.tenant_id, a.id, %(serial)s, %(common_name)s, %(crl_urls)s, %(ocsp_urls)s, %(not_after)s,
+    to_timestamp(%(at)s::float8 / 1e6), to_timestamp(%(at)s::float8 / 1e6)
+FROM certificate_authorities a
+WHERE a.id = %(authority_id)s AND a.tenant_id = %(tenant_id)s AND a.kind = 'external' AND (
+    EXISTS (SELECT FROM external_certificates e WHERE e.authority_id = a.id AND e.serial = %(serial)s)
+    OR (SELECT count(*) FROM external_certificates e WHERE e.tenant_id = a.tenant_id) < %(most)s
+)
+ON CONFLICT (authority_id, serial) DO UPDATE SET last_seen_at = greatest(known.last_seen_at, excluded.last_seen_at)
+"""
+
+
+class Shown(NamedTuple):
+    tenant_id: str
+    authority_id: str
+    # Epoch microseconds.
+    at: int
+    serial: bytes
+    common_name: str
+    crl_urls: list[str]
+    ocsp_urls: list[str]
+    not_after: datetime
+
+
+class ExternalCertificates:
+    """Of one batch of the journal, each once, in the order of their keys: several cells write these rows."""
+
+    def __init__(self) -> None:
+        self._shown: dict[tuple[str, bytes], Shown] = {}
+
+    def add(self, record: AuthRecord) -> None:
+        if not record.external_certificate:
+            return
+        try:
+            shown = _read(record)
+        except ValueError:
+            # Its authority signed it all the same; nobody can be asked about it.
+            return
+        self._shown[shown.authority_id, shown.serial] = shown
+
+    def write(self, cursor: psycopg.Cursor) -> None:
+        if self._shown:
+            rows = [self._shown[key]._asdict() | {"most": CERTIFICATES_MOST} for key in sorted(self._shown)]
+            cursor.executemany(MERGE, rows)
+
+
+def _read(record: AuthRecord) -> Shown:
+    """Raises ValueError (of `cryptography`, too)."""
+    certificate = x509.load_der_x509_certificate(record.external_certificate)
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    try:
+        crl_urls, ocsp_urls = _crl_urls(certificate), _ocsp_urls(certificate)
+    except (x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as exc:
+        raise ValueError(str(exc)) from exc
+    return Shown(
+        record.tenant_id,
+        record.external_authority,
+        record.at,
+        serial_bytes(certificate.serial_number),
+        str(names[0].value).replace("\0", "")[:_NAME_CHARACTERS] if names else "",
+        list(_usable(crl_urls)),
+        list(_usable(ocsp_urls)),
+        certificate.not_valid_after_utc,
+    )
+
+
+def _crl_urls(certificate: x509.Certificate) -> list[str]:
+    """RFC 5280 4.2.1.13. What another than the authority signs, or is for some reasons alone, is left out."""
+    try:
+        points = certificate.extensions.get_extension_for_class(x509.CRLDistributionPoints).value
+    except x509.ExtensionNotFound:
+        return []
+    whole = [point for point in points if not point.crl_issuer and not point.reasons]
+    return [name.value for point in whole for name in point.full_name or () if isinstance(name.value, str)]
+
+
+def _ocsp_urls(certificate: x509.Certificate) -> list[str]:
+    """RFC 5280 4.2.2.1."""
+    try:
+        descriptions = certificate.extensions.get_extension_for_class(x509.AuthorityInformationAccess).value
+    except x509.ExtensionNotFound:
+        return []
+    return [
+        each.access_location.value
+        for each in descriptions
+        if each.access_method == AuthorityInformationAccessOID.OCSP and isinstance(each.access_location.value, str)
+    ]
+
+
+def _usable(urls: Iterable[str]) -> Iterator[str]:
+    """Some name a directory (ldap:) first, which is not asked."""
+    left = _URLS_MOST
+    for url in dict.fromkeys(urls):
+        try:
+            require_web_address(url, place="url")
+        except InvalidInput:
+            continue
+        if left:
+            left -= 1
+            yield url

@@ -1,0 +1,283 @@
+"""Authorities that a tenant brings along: all that can be wrong is said at once, and nothing is stored then."""
+
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from sqlalchemy import Engine, func, select
+
+from nac.certificates import external
+from nac.certificates.external import InvalidUpload, import_authorities, remove_authority
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.errors import InvalidInput
+from nac.models import AuditEntry, CertificateAuthority, StatusSource, Tenant
+from pki.bundles import certificates_pem
+from pki.issuing import Issuer
+from pki.keys import key_pem
+from tests.certificates.uploads import DAY, authority, pem, weak_key
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+from tests.pki.openssl import openssl
+
+NOW = utc_now()
+
+
+@pytest.fixture(scope="module")
+def root() -> Issuer:
+    return authority("Corp Root", NOW)
+
+
+@pytest.fixture(scope="module")
+def issuing(root: Issuer) -> Issuer:
+    return authority("Corp Issuing", NOW, by=root)
+
+
+@pytest.fixture
+def upload(app_engine: Engine, alpha: Certified):
+    def upload(*contents: bytes, to: Certified = alpha, **more):
+        files = [(f"file{number}", content) for number, content in enumerate(contents, 1)]
+        with session_scope(TenantScope(to.tenant_id), engine=app_engine) as session:
+            given = {"now": NOW} | more
+            return import_authorities(session, actor=ACTOR, tenant_id=to.tenant_id, files=files, **given)
+
+    return upload
+
+
+@pytest.fixture
+def externals(app_engine: Engine, alpha: Certified):
+    def externals(of: Certified = alpha) -> dict[str, CertificateAuthority]:
+        with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+            found = session.scalars(select(CertificateAuthority).where(CertificateAuthority.kind == "external"))
+            return {row.name: row for row in found}
+
+    return externals
+
+
+def refused(upload, *contents: bytes, **more) -> list[str]:
+    with pytest.raises(InvalidUpload) as caught:
+        upload(*contents, **more)
+    return [mistake.message for mistake in caught.value.mistakes]
+
+
+def as_pkcs7(encoding):
+    return lambda *issuers: pkcs7.serialize_certificates([each.certificate for each in issuers], encoding)
+
+
+@pytest.mark.parametrize("form", [pem, as_pkcs7(Encoding.PEM), as_pkcs7(Encoding.DER)], ids=["PEM", "P7 PEM", "P7 DER"])
+def test_root_and_intermediate_are_trusted_from_any_form(upload, externals, root, issuing, form):
+    imported = upload(form(issuing, root))
+    found = externals()
+    assert {row.id for row in imported.authorities} == {row.id for row in found.values()}
+    assert found["Corp Issuing"].issuer_id == found["Corp Root"].id
+    assert found["Corp Root"].issuer_id is None
+    assert found["Corp Issuing"].key_sealed is None
+    assert not imported.needs_exchange
+
+
+def test_two_der_files_are_one_upload(upload, externals, root, issuing):
+    upload(*(each.certificate.public_bytes(Encoding.DER) for each in (issuing, root)))
+    assert set(externals()) == {"Corp Root", "Corp Issuing"}
+
+
+def test_intermediate_comes_after_its_root(upload, externals, root, issuing):
+    upload(pem(root))
+    upload(pem(issuing))
+    assert externals()["Corp Issuing"].issuer_id == externals()["Corp Root"].id
+
+
+def test_same_upload_again_changes_nothing_but_addresses(upload, externals, root, app_engine, alpha):
+    (first,) = upload(pem(root)).authorities
+    (again,) = upload(pem(root), crl_url="http://crl.example/root.crl").authorities
+    assert first.id == again.id
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert session.get_one(StatusSource, first.id).crl_url == "http://crl.example/root.crl"
+        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.target == "Corp Root")).all()
+    assert actions == ["authority.import"] * 2
+
+
+def test_corporate_root_is_trusted_by_several_tenants(upload, externals, root, bravo):
+    upload(pem(root))
+    upload(pem(root), to=bravo)
+    assert externals(bravo)["Corp Root"].id != externals()["Corp Root"].id
+
+
+def test_authority_of_the_same_name_needs_an_exchange(upload, externals, app_engine, alpha):
+    assert not upload(pem(authority("Twin", NOW))).needs_exchange
+    assert upload(pem(authority("Twin", NOW))).needs_exchange
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        tenant = session.get_one(Tenant, alpha.tenant_id)
+        assert (tenant.trusts_external, tenant.trust_generation) == (True, 1)
+        assert session.scalar(select(func.count()).where(CertificateAuthority.name == "Twin")) == 2
+
+
+class TestRefusal:
+    def of(self, upload, externals, certificate: Issuer, *others: Issuer) -> list[str]:
+        found = refused(upload, pem(certificate, *others))
+        assert externals() == {}
+        return found
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"ca": None}, "It is no certificate authority"),
+            ({"ca": False}, "It is no certificate authority"),
+            ({"sign": False}, "It may not sign certificates"),
+            ({"not_before": NOW - 9 * DAY, "not_after": NOW - DAY}, "It expired on"),
+            ({"not_before": NOW + DAY}, "It is not valid before"),
+            ({"extensions": ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),)}, "lacks clientAuth"),
+            (
+                {"extensions": ((x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True),)},
+                "critical extension 1.2.3.4",
+            ),
+        ],
+    )
+    def test_authority_that_cannot_admit_anybody(self, upload, externals, changes, says):
+        (message,) = self.of(upload, externals, authority("Bad", NOW, **changes))
+        assert says in message
+
+    def test_weak_key(self, upload, externals):
+        assert "1024 bits" in self.of(upload, externals, authority("Bad", NOW, key=weak_key()))[0]
+
+    def test_sha1_is_refused_of_an_intermediate_and_not_of_a_root(self, upload, externals, tmp_path):
+        key, root, request, below = (str(tmp_path / name) for name in ("key", "root", "request", "below"))
+        extensions = tmp_path / "extensions"
+        extensions.write_text("basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n")
+        for words in (
+            f"req -x509 -sha1 -newkey rsa:2048 -nodes -keyout {key} -out {root} -subj /CN=Old "
+            "-addext keyUsage=critical,keyCertSign,cRLSign",
+            f"req -new -key {key} -out {request} -subj /CN=Below",
+            f"x509 -req -sha1 -in {request} -CA {root} -CAkey {key} -CAcreateserial -extfile {extensions} -out {below}",
+        ):
+            assert openssl(*words.split()).returncode == 0
+        old_root, intermediate = Path(root).read_bytes(), Path(below).read_bytes()
+        (message,) = refused(upload, intermediate + old_root, now=utc_now())
+        assert message.startswith("It is signed with sha1")
+        assert externals() == {}
+        upload(old_root, now=utc_now())
+        assert set(externals()) == {"Old"}
+
+    def test_intermediate_without_its_root(self, upload, externals, issuing):
+        assert "up to the root" in self.of(upload, externals, issuing)[0]
+
+    def test_intermediate_with_a_root_of_the_same_name_and_another_key(self, upload, externals, issuing):
+        assert "up to the root" in self.of(upload, externals, issuing, authority("Corp Root", NOW))[0]
+
+    def test_every_mistake_of_every_file_is_said_and_nothing_stored(self, upload, externals, root, issuing):
+        leaf = authority("A laptop", NOW, by=issuing, ca=False)
+        expired = authority("Late", NOW, not_before=NOW - 9 * DAY, not_after=NOW - DAY, sign=False)
+        with pytest.raises(InvalidUpload) as caught:
+            upload(pem(root, issuing, leaf), pem(expired), b"no certificate at all", key_pem(root.key))
+        places = [(each.place.partition(" (")[0], each.message[:30]) for each in caught.value.mistakes]
+        assert places == [
+            ("file3", "The file holds no certificate "),
+            ("file4", "The file holds a private key. "),
+            ("file1, certificate 3", "It is no certificate authority"),
+            ("file2, certificate 1", "It may not sign certificates ("),
+            ("file2, certificate 1", f"It expired on {NOW - DAY:%Y-%m-%d}."),
+        ]
+        assert externals() == {}
+
+    @pytest.mark.parametrize("whose", ["alpha", "bravo"])
+    @pytest.mark.parametrize("which", ["root", "issuing"])
+    def test_authority_that_admit_made_is_refused_in_the_same_words_whosever_it_is(
+        self, upload, externals, request, whose, which
+    ):
+        made = request.getfixturevalue(whose).authorities
+        rows = made.root, made.issuing
+        certificates = [x509.load_der_x509_certificate(row.certificate_der) for row in rows]
+        messages = refused(upload, certificates_pem(certificates if which == "issuing" else certificates[:1]))
+        word = "Admit made this authority; it is trusted where it belongs, and cannot be uploaded."
+        assert messages == [word] * (2 if which == "issuing" else 1)
+        assert externals() == {}
+
+    def test_authority_that_admit_made_is_refused_with_another_name_and_identifier(
+        self, upload, externals, bravo, root
+    ):
+        """Cross-certified: the key is what counts."""
+        made = x509.load_der_x509_certificate(bravo.authorities.issuing.certificate_der)
+        builder = authority("Neutral", NOW, by=root).certificate
+        cross = (
+            x509.CertificateBuilder()
+            .subject_name(builder.subject)
+            .issuer_name(root.certificate.subject)
+            .public_key(made.public_key())
+            .serial_number(7)
+            .not_valid_before(NOW - DAY)
+            .not_valid_after(NOW + DAY)
+        )
+        for extension in builder.extensions:
+            cross = cross.add_extension(extension.value, extension.critical)
+        signed = cross.sign(root.key, hashes.SHA256())
+        (message,) = refused(upload, certificates_pem([signed, root.certificate]))
+        assert message.startswith("Admit made this authority")
+        assert externals() == {}
+
+    def test_name_of_the_tenants_own_authority(self, upload, externals, alpha):
+        own = x509.load_der_x509_certificate(alpha.authorities.issuing.certificate_der)
+        template = authority("x", NOW)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(own.subject)
+            .issuer_name(own.subject)
+            .public_key(template.key.public_key())
+            .serial_number(7)
+            .not_valid_before(NOW - DAY)
+            .not_valid_after(NOW + DAY)
+        )
+        for extension in template.certificate.extensions:
+            builder = builder.add_extension(extension.value, extension.critical)
+        fake = builder.sign(template.key, hashes.SHA256())
+        assert refused(upload, certificates_pem([fake])) == [
+            "It bears the name of an authority that Admit made for this tenant."
+        ]
+        assert externals() == {}
+
+    def test_too_many_of_one_name(self, upload, externals, monkeypatch):
+        monkeypatch.setattr(external, "SAME_NAME_MOST", 2)
+        (message,) = refused(upload, pem(*(authority("Twin", NOW) for _ in range(3))))
+        assert "More than 2 authorities of the name /CN=Twin" in message
+        assert externals() == {}
+
+    @pytest.mark.parametrize("url", ["ftp://x.example/crl", "file:///etc/passwd", "http://", "http://u:p@x.example/"])
+    def test_address_that_is_none(self, upload, externals, root, url):
+        with pytest.raises(InvalidInput, match="no address on the web"):
+            upload(pem(root), crl_url=url)
+        assert externals() == {}
+
+
+class TestRemoval:
+    @pytest.fixture
+    def remove(self, app_engine, alpha):
+        def remove(row: CertificateAuthority) -> set[str]:
+            with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+                gone = remove_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=str(row.id))
+                return {each.name for each in gone}
+
+        return remove
+
+    def test_root_takes_along_what_it_alone_vouches_for(
+        self, upload, externals, remove, root, issuing, app_engine, alpha
+    ):
+        upload(pem(root, issuing, authority("Below", NOW, by=issuing), authority("Other", NOW)))
+        assert remove(externals()["Corp Root"]) == {"Corp Root", "Corp Issuing", "Below"}
+        assert set(externals()) == {"Other"}
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            assert session.get_one(Tenant, alpha.tenant_id).trust_generation == 1
+
+    def test_intermediate_with_two_roots_of_one_key_stays_until_both_are_gone(self, upload, externals, remove):
+        old = authority("Renewed", NOW)
+        new = authority("Renewed", NOW, key=old.key, not_after=NOW + 900 * DAY)
+        imported = upload(pem(old, new, authority("Below", NOW, by=old))).authorities
+        by_end = sorted((row for row in imported if row.name == "Renewed"), key=lambda row: row.not_after)
+        assert externals()["Below"].issuer_id == by_end[1].id
+        assert remove(by_end[1]) == {"Renewed"}
+        assert externals()["Below"].issuer_id == by_end[0].id
+        assert remove(by_end[0]) == {"Renewed", "Below"}
+
+    def test_own_authority_does_not_go(self, remove, alpha):
+        with pytest.raises(InvalidInput, match="Admit made"):
+            remove(alpha.authorities.issuing)

@@ -1,0 +1,304 @@
+"""What external authorities say, fetched from a real server over the real transport, and what becomes of it."""
+
+import asyncio
+import socket
+import ssl
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from sqlalchemy import select
+
+from nac.certificates import external_status, web
+from nac.certificates.external import import_authorities
+from nac.certificates.web import FetchFailed, Web
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.identities.reach import Reach
+from nac.identities.transport import Transport
+from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
+from tests.certificates.publisher import publishing
+from tests.certificates.uploads import authority, pem
+from tests.factories.tenancy import ACTOR
+from tests.pki.test_foreign_status import crl as make_crl
+
+NOW = utc_now().replace(microsecond=0)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+LOOPBACK = "127.0.0.0/8"
+
+
+@pytest.fixture(scope="module")
+def corporate():
+    return authority("Corp CA", NOW)
+
+
+@pytest.fixture
+def publisher(tmp_path, corporate):
+    with publishing(tmp_path, corporate) as publisher:
+        yield publisher
+
+
+@pytest.fixture
+def scoped(app_engine, alpha):
+    return lambda: session_scope(TenantScope(alpha.tenant_id), engine=app_engine)
+
+
+@pytest.fixture
+def trust(scoped, alpha, corporate):
+    def trust(**urls):
+        with scoped() as session:
+            found = import_authorities(
+                session, actor=ACTOR, tenant_id=alpha.tenant_id, files=[("ca", pem(corporate))], now=NOW, **urls
+            )
+        return found.authorities[0].id
+
+    return trust
+
+
+@pytest.fixture
+def shown(owner_engine, alpha):
+    """A certificate that a device has shown, as the shipper writes it."""
+
+    def shown(authority_id, leaf, *, crl_urls=(), ocsp_urls=()):
+        serial = serial_of(leaf)
+        with session_scope(PlatformScope(), engine=owner_engine) as session:
+            session.add(
+                ExternalCertificate(
+                    tenant_id=alpha.tenant_id,
+                    authority_id=authority_id,
+                    serial=serial,
+                    common_name="laptop",
+                    crl_urls=list(crl_urls),
+                    ocsp_urls=list(ocsp_urls),
+                    not_after=NOW + 90 * DAY,
+                    first_seen_at=NOW,
+                    last_seen_at=NOW,
+                )
+            )
+        return serial
+
+    return shown
+
+
+def serial_of(leaf):
+    number = leaf.certificate.serial_number
+    return number.to_bytes((number.bit_length() + 7) // 8)
+
+
+@pytest.fixture
+def refresh(worker_engine, alpha):
+    def refresh(*, at=None, reach=LOOPBACK):
+        async def run():
+            async with Transport(Reach.parse(reach), tls=ssl.create_default_context(), connections=4) as transport:
+                web_ = Web(transport)
+                await external_status.refresh(alpha.tenant_id, web_, now=at or utc_now(), engine=worker_engine)
+
+        asyncio.run(run())
+
+    return refresh
+
+
+@pytest.fixture
+def state(scoped):
+    def state():
+        with scoped() as session:
+            source = session.scalars(select(StatusSource)).one()
+            rows = session.scalars(select(ExternalStatus).order_by(ExternalStatus.serial)).all()
+            return source, {row.serial: (row.listed, row.answer) for row in rows}
+
+    return state
+
+
+def later(hours=2):
+    return NOW + hours * HOUR
+
+
+class TestLists:
+    def test_list_of_the_administrators_address(self, trust, publisher, refresh, state, corporate):
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1", b"\2")))
+        trust(crl_url=publisher.url("/crl"))
+        refresh()
+        source, statuses = state()
+        assert statuses == {b"\1": (True, ""), b"\2": (True, "")}
+        assert (source.crl_number, source.crl_next_update, source.crl_failure) == (7, NOW + DAY, "")
+        assert source.crl_checked_at is not None
+        # Not before it is due.
+        refresh(at=NOW + timedelta(minutes=1))
+        assert publisher.asked == ["GET /crl"]
+
+    def test_list_that_certificates_name(self, trust, publisher, refresh, state, corporate, shown):
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1",), encoding=Encoding.PEM))
+        authority_id = trust()
+        refresh()
+        assert publisher.asked == []
+        shown(authority_id, authority("laptop", NOW, by=corporate, ca=False), crl_urls=[publisher.url("/crl")])
+        refresh()
+        assert state()[1] == {b"\1": (True, "")}
+
+    def test_next_list_replaces_the_one_before(self, trust, publisher, refresh, state, corporate):
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1", b"\2")))
+        trust(crl_url=publisher.url("/crl"))
+        refresh()
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, begin=NOW, serials=(b"\2", b"\3")))
+        refresh(at=later())
+        assert set(state()[1]) == {b"\2", b"\3"}
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"begin": NOW - 2 * HOUR}, "older than the one in force"),
+            ({"begin": NOW, "number": 6}, "lower than that of the one in force"),
+        ],
+    )
+    def test_older_list_takes_no_revocation_back(self, trust, publisher, refresh, state, corporate, changes, says):
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(b"\1",)))
+        trust(crl_url=publisher.url("/crl"))
+        refresh()
+        number = changes.pop("number", 7)
+        publisher.pages["/crl"] = (200, make_crl((x509.CRLNumber(number), False), by=corporate, serials=(), **changes))
+        refresh(at=later())
+        source, statuses = state()
+        assert statuses == {b"\1": (True, "")}
+        assert says in source.crl_failure
+        assert source.crl_next_update == NOW + DAY
+
+    @pytest.mark.parametrize(
+        ("page", "says"),
+        [
+            (None, "status 404"),
+            ((200, b"<html>"), "no list"),
+            ((200, make_crl(by=authority("Corp CA", NOW))), "not signed by the authority"),
+            ((500, b""), "status 500"),
+            ("http://127.0.0.1:1/", "connection attempts failed"),
+            ("ftp://127.0.0.1/crl", "no address on the web"),
+            ("/crl", "more than 3 redirects"),
+        ],
+    )
+    def test_failure_is_told_and_tried_again_soon(self, trust, publisher, refresh, state, page, says):
+        if page is not None:
+            publisher.pages["/crl"] = page
+        trust(crl_url=publisher.url("/crl"))
+        refresh()
+        source, statuses = state()
+        assert statuses == {}
+        assert says in source.crl_failure
+        assert source.crl_due_at - source.crl_checked_at == timedelta(minutes=5)
+
+    def test_redirect_is_followed_and_looked_at(self, trust, publisher, refresh, state, corporate):
+        publisher.pages["/crl"] = "/moved"
+        publisher.pages["/moved"] = (200, make_crl(by=corporate))
+        trust(crl_url=publisher.url("/crl"))
+        refresh()
+        assert state()[0].crl_failure == ""
+
+    def test_address_where_nobody_may_go_is_not_asked(self, trust, publisher, refresh, state):
+        trust(crl_url=publisher.url("/crl"))
+        refresh(reach="")
+        assert "loopback address" in state()[0].crl_failure
+        assert publisher.asked == []
+
+
+class TestOcsp:
+    @pytest.fixture
+    def laptop(self, corporate):
+        return authority("laptop", NOW, by=corporate, ca=False)
+
+    def test_answers_of_openssl(self, trust, publisher, refresh, state, shown, laptop, corporate):
+        other = authority("other", NOW, by=corporate, ca=False)
+        publisher.index((laptop.certificate, "V"), (other.certificate, "R"))
+        authority_id = trust()
+        good, revoked = (shown(authority_id, each, ocsp_urls=[publisher.url("/ocsp")]) for each in (laptop, other))
+        # openssl answers with the time that it is.
+        refresh()
+        assert state()[1] == {good: (False, "good"), revoked: (False, "revoked")}
+        refresh()
+        assert publisher.asked == ["POST /ocsp"] * 2
+
+    def test_unknown_certificate_stays_unknown_and_says_so(
+        self, trust, publisher, refresh, state, shown, laptop, scoped
+    ):
+        publisher.index()
+        serial = shown(trust(ocsp_url=publisher.url("/ocsp")), laptop)
+        refresh()
+        assert state()[1] == {}
+        with scoped() as session:
+            row = session.scalars(select(ExternalCertificate)).one()
+            assert (row.serial, row.ocsp_failure) == (
+                serial,
+                f"{publisher.url('/ocsp')}: The responder does not know the certificate.",
+            )
+
+    def test_nobody_is_asked_while_a_list_is_in_force(self, trust, publisher, refresh, shown, laptop, corporate):
+        publisher.pages["/crl"] = (200, make_crl(by=corporate))
+        shown(trust(crl_url=publisher.url("/crl")), laptop, ocsp_urls=[publisher.url("/ocsp")])
+        refresh()
+        assert publisher.asked == ["GET /crl"]
+
+    def test_revocation_stays_when_the_list_forgets_it(
+        self, trust, publisher, refresh, state, shown, laptop, corporate
+    ):
+        publisher.index((laptop.certificate, "R"))
+        authority_id = trust(ocsp_url=publisher.url("/ocsp"))
+        serial = shown(authority_id, laptop)
+        refresh()
+        trust(crl_url=publisher.url("/crl"))
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(serial,)))
+        refresh()
+        assert state()[1] == {serial: (True, "revoked")}
+        publisher.pages["/crl"] = (200, make_crl(by=corporate, begin=NOW, serials=()))
+        refresh(at=later())
+        assert state()[1] == {serial: (False, "revoked")}
+
+
+def test_newly_revoked_certificate_asks_for_the_end_of_its_sessions(
+    trust, publisher, refresh, shown, corporate, scoped, lives
+):
+    leaf = authority("laptop", NOW, by=corporate, ca=False)
+    serial = shown(trust(crl_url=publisher.url("/crl")), leaf)
+    live = lives(serial.hex())
+    publisher.pages["/crl"] = (200, make_crl(by=corporate, serials=(serial, b"\1")))
+    refresh()
+    with scoped() as session:
+        assert [(row.session_id, row.reason) for row in session.scalars(select(CoaRequest))] == [
+            (live, "certificate-revoked")
+        ]
+
+
+def test_certificates_that_nobody_shows_are_forgotten(trust, publisher, refresh, shown, corporate, scoped, monkeypatch):
+    authority_id = trust()
+    for number in range(3):
+        shown(authority_id, authority(f"laptop {number}", NOW, by=corporate, ca=False))
+    monkeypatch.setattr(external_status, "CERTIFICATES_MOST", 2)
+    refresh()
+    with scoped() as session:
+        assert len(session.scalars(select(ExternalCertificate)).all()) == 2
+    refresh(at=NOW + 91 * DAY)
+    with scoped() as session:
+        assert session.scalars(select(ExternalCertificate)).all() == []
+
+
+class TestWeb:
+    def fetch(self, url, **more):
+        async def run():
+            async with Transport(Reach.parse(LOOPBACK), tls=ssl.create_default_context(), connections=1) as transport:
+                return await Web(transport).fetch(url, **{"most_bytes": 100} | more)
+
+        return asyncio.run(run())
+
+    def test_more_than_was_asked_for_is_not_read(self, publisher):
+        publisher.pages["/"] = (200, b"x" * 100)
+        assert self.fetch(publisher.url("/")) == b"x" * 100
+        publisher.pages["/"] = (200, b"x" * 101)
+        with pytest.raises(FetchFailed, match="more than 100 bytes"):
+            self.fetch(publisher.url("/"))
+
+    def test_server_that_does_not_answer_is_given_up(self, publisher, monkeypatch):
+        monkeypatch.setattr(web, "TIME_LIMIT_SECONDS", 0.2)
+        with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(FetchFailed):
+            self.fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+
+    @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://[", "ldap://x.example/", "http://x.example@y/"])
+    def test_no_other_address_is_asked(self, url):
+        with pytest.raises(FetchFailed, match="no address on the web"):
+            self.fetch(url)

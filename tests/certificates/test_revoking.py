@@ -1,0 +1,165 @@
+"""Revoking is one action, of one certificate or of ten thousand: status, audit, lists, and the sessions it opened."""
+
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, func, insert, select
+from sqlalchemy.orm import Session
+
+from nac.certificates import revoking, service
+from nac.certificates.errors import CertificateStatusConflict
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.endpoints.service import add_endpoint
+from nac.errors import InvalidInput
+from nac.models import (
+    AuditEntry,
+    Certificate,
+    CertificateAuthority,
+    CoaRequest,
+    RevocationWork,
+    Tenant,
+    User,
+)
+from pki.serials import random_serial, serial_bytes
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
+
+NOW = utc_now()
+ENDPOINT = "02aabbccdd01"
+
+
+@pytest.fixture
+def scoped(app_engine: Engine, alpha: Certified):
+    def scoped():
+        return session_scope(TenantScope(alpha.tenant_id), engine=app_engine)
+
+    return scoped
+
+
+def queued(session: Session) -> dict[str, str]:
+    return {row.session_id: row.reason for row in session.scalars(select(CoaRequest))}
+
+
+def test_revoked_certificate_asks_for_the_end_of_its_sessions_alone(scoped, lives, alpha, bravo):
+    with scoped() as session:
+        one, other = (alpha.issue(session).serial.hex() for _ in range(2))
+    theirs, again = lives(one), lives(one)
+    lives(other)
+    lives(one, stopped=True)
+    lives(one, of=bravo)
+    # The device has come with another certificate since.
+    lives(one, mac="02bb00000001", minutes_ago=90, stopped=True)
+    lives(other, mac="02bb00000001", minutes_ago=30)
+    with scoped() as session:
+        service.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=one, now=NOW)
+        assert queued(session) == {theirs: "certificate-revoked", again: "certificate-revoked"}
+        row = session.scalars(select(CoaRequest).where(CoaRequest.session_id == theirs)).one()
+        assert (row.state, row.nas_address, row.certificate_serial) == ("queued", "192.0.2.1", one)
+
+
+def test_suspension_asks_and_reinstatement_takes_back(scoped, lives, alpha):
+    with scoped() as session:
+        serial = alpha.issue(session).serial.hex()
+    live = lives(serial)
+    with scoped() as session:
+        service.suspend(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
+        assert queued(session) == {live: "certificate-suspended"}
+    with scoped() as session:
+        # Asked once at a time.
+        service.revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=NOW)
+        assert queued(session) == {live: "certificate-suspended"}
+    with scoped() as session:
+        other = alpha.issue(session).serial.hex()
+    lives(other)
+    with scoped() as session:
+        service.suspend(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=other, now=NOW)
+        service.reinstate(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=other)
+        assert set(queued(session)) == {live}
+
+
+def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
+    with scoped() as session:
+        endpoint = add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=ENDPOINT, allow_random=True)
+        user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
+        session.add(user)
+        session.flush()
+        of_endpoint = [alpha.issue(session, endpoint_id=endpoint.id).serial for _ in range(2)]
+        of_user = [alpha.issue(session, user_id=user.id).serial for _ in range(2)]
+        nobodys = alpha.issue(session).serial
+    live = lives(of_endpoint[0].hex())
+    given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
+    with scoped() as session:
+        service.suspend(session, serial=of_endpoint[1].hex(), **given)
+        done = revoking.revoke_all_of_endpoint(session, mac=ENDPOINT, reason="keyCompromise", **given)
+        assert (done.certificates, done.disconnects, set(queued(session))) == (2, 1, {live})
+        assert statuses(session, of_endpoint) == {("revoked", "keyCompromise")}
+        assert statuses(session, [*of_user, nobodys]) == {("valid", "")}
+    with scoped() as session:
+        assert revoking.revoke_all_of_user(session, name="anna", **given).certificates == 2
+        assert revoking.revoke_all_of_user(session, name="anna", **given).certificates == 0
+        assert statuses(session, [nobodys]) == {("valid", "")}
+        targets = session.scalars(select(AuditEntry.target).where(AuditEntry.action == "certificate.revoke")).all()
+        assert sorted(targets) == sorted(serial.hex() for serial in (*of_endpoint, *of_user))
+        with pytest.raises(InvalidInput, match="is no reason"):
+            revoking.revoke_all_of_user(session, name="anna", reason="cACompromise", **given)
+
+
+def statuses(session: Session, serials: list[bytes]) -> set[tuple[str, str]]:
+    found = session.execute(
+        select(Certificate.status, Certificate.revocation_reason).where(Certificate.serial.in_(serials))
+    )
+    return {(row.status, row.revocation_reason) for row in found}
+
+
+def test_revoked_root_takes_all_along(scoped, alpha, bravo, app_engine):
+    with scoped() as session:
+        alpha.issue(session)
+    given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
+    with scoped() as session:
+        done = revoking.revoke_authority(session, which="root", reason="cACompromise", **given)
+        # The server's certificate is one of them.
+        assert (done.authorities, done.certificates) == (2, 2)
+    with scoped() as session:
+        assert set(session.scalars(select(CertificateAuthority.status))) == {"revoked"}
+        assert set(session.scalars(select(Certificate.status))) == {"revoked"}
+        assert session.get_one(Tenant, alpha.tenant_id).trust_generation == 1
+        # The lists of root and issuing authority are made anew.
+        assert set(session.scalars(select(RevocationWork.authority_id))) == {
+            alpha.authorities.root.id,
+            alpha.authorities.issuing.id,
+        }
+        with pytest.raises(CertificateStatusConflict, match="revoked already"):
+            revoking.revoke_authority(session, which=str(alpha.authorities.root.id), **given)
+    with session_scope(TenantScope(bravo.tenant_id), engine=app_engine) as session:
+        assert set(session.scalars(select(CertificateAuthority.status))) == {"active"}
+
+
+def test_ten_thousand_certificates_are_revoked_in_one_transaction_with_an_audit_entry_for_each(scoped, lives, alpha):
+    issuing = alpha.authorities.issuing
+    rows = [
+        {
+            "id": uuid4(),
+            "tenant_id": alpha.tenant_id,
+            "authority_id": issuing.id,
+            "serial": serial_bytes(random_serial()),
+            "profile": "eap-client-device",
+            "common_name": f"device {number}",
+            "subject": f"/CN=device {number}",
+            "certificate_der": b"der",
+            "status": "valid",
+            "not_before": NOW,
+            "not_after": issuing.not_after,
+        }
+        for number in range(10_000)
+    ]
+    with scoped() as session:
+        session.execute(insert(Certificate), rows)
+    live = {lives(row["serial"].hex()) for row in rows[::1000]}
+    with scoped() as session:
+        done = revoking.revoke_authority(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, which=str(issuing.id), now=NOW
+        )
+        assert (done.certificates, done.disconnects) == (10_001, 10)
+        assert set(queued(session)) == live
+        assert session.scalar(select(func.count()).where(AuditEntry.action == "certificate.revoke")) == 10_001

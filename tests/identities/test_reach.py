@@ -1,0 +1,161 @@
+"""Which addresses a source may be on, whatever its name meant a moment ago."""
+
+import asyncio
+import ipaddress
+import socket
+import threading
+
+import httpx
+import pytest
+
+from nac.identities.faults import DirectoryRefused
+from nac.identities.reach import USUAL, Reach, is_own
+from nac.identities.transport import Transport
+from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE
+from tests.identities.test_directory import answered, asked_of, make_source
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["192.0.2.7", "10.0.0.1", "172.16.9.9", "192.168.1.1", "100.64.0.1", "2001:db8::1", "fd12::1", "64:ff9b::c000:207"],
+)
+def test_unicast_addresses_are_allowed(address):
+    assert USUAL.why_not(address) == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("127.0.0.1", "loopback"),
+        ("127.255.255.254", "loopback"),
+        ("::1", "loopback"),
+        ("::ffff:127.0.0.1", "loopback"),
+        ("64:ff9b::7f00:1", "loopback"),
+        ("169.254.169.254", "link-local"),
+        ("::ffff:169.254.169.254", "link-local"),
+        ("fe80::1%eth0", "link-local"),
+        ("fd00:ec2::254", "metadata"),
+        ("fd20:ce::254", "metadata"),
+        ("168.63.129.16", "metadata"),
+        ("100.100.100.200", "metadata"),
+        ("224.0.0.1", "multicast"),
+        ("ff02::1", "multicast"),
+        ("0.0.0.0", "no address of a server"),  # noqa: S104 -- refused
+        ("::", "no address of a server"),
+        ("::127.0.0.1", "no address of a server"),
+        ("255.255.255.255", "no address of a server"),
+        ("2002:7f00:1::1", "no address of a server"),
+        ("64:ff9b:1::7f00:1", "no address of a server"),
+        ("fec0::1", "no address of a server"),
+    ],
+)
+def test_addresses_that_are_no_servers_are_refused(address, what):
+    assert what in USUAL.why_not(address)
+
+
+def test_platform_allows_more_and_less():
+    reach = Reach.parse("127.0.0.0/8 !10.1.0.0/16  !127.0.0.9/32")
+    assert str(reach) == "127.0.0.0/8 !10.1.0.0/16 !127.0.0.9/32"
+    assert Reach.parse(str(reach)) == reach
+    assert reach.why_not("127.0.0.1") == reach.why_not("::ffff:127.0.0.1") == reach.why_not("10.2.0.1") == ""
+    for address in ("10.1.0.1", "::ffff:10.1.0.1", "127.0.0.9"):
+        assert "refused by the platform" in reach.why_not(address)
+    assert "link-local" in reach.why_not("169.254.169.254")
+
+
+def test_this_machines_own_address_is_told_from_others():
+    assert is_own(ipaddress.ip_address("127.0.0.1"))
+    assert not is_own(ipaddress.ip_address("192.0.2.1"))
+
+
+def lookups(monkeypatch, *answers):
+    """Names are looked up as one answer after the other says; returns the names."""
+    asked, left = [], list(answers)
+
+    async def getaddrinfo(loop, host, port, **given):
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in left.pop(0)]
+
+    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.getaddrinfo", getaddrinfo)
+    return asked
+
+
+def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monkeypatch):
+    asked = lookups(monkeypatch, ["127.0.0.1", "192.0.2.7"], ["169.254.169.254"])
+    places = asyncio.run(USUAL.places("rebound.example", 636))
+    assert [place.address for place in places] == [("192.0.2.7", 636)]
+    with pytest.raises(DirectoryRefused, match=r"^rebound\.example: 169\.254\.169\.254 .* ADMIT_SOURCE_NETWORKS"):
+        asyncio.run(USUAL.places("rebound.example", 636))
+    assert asked == ["rebound.example"] * 2
+
+
+@pytest.fixture
+def listener():
+    """On loopback; `accept` says whether somebody came."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.1)
+        yield listening
+
+
+def came(listener):
+    try:
+        listener.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]"])
+def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
+    url = f"ldap://{host}:{listener.getsockname()[1]}"
+    document = {"urls": [url], "allow_unencrypted": True, "base_dn": "dc=corp"}
+    (answer,) = asked_of(lambda: make_source("corp", "ldap", document, b"", USUAL), "anna", "secret")
+    assert answer.reason == "directory-refused"
+    assert "a loopback address, where identity sources may not be" in answer.detail
+    assert "ADMIT_SOURCE_NETWORKS" in answer.detail
+    assert not came(listener)
+
+
+def test_server_that_speaks_no_tls_is_told_as_such(listener):
+    def answer():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    listener.settimeout(5)
+    thread = threading.Thread(target=answer)
+    thread.start()
+    told = answered({"urls": [f"ldaps://127.0.0.1:{listener.getsockname()[1]}"], "base_dn": "dc=corp"}, "anna", "x")
+    thread.join()
+    assert told.reason == "directory-unavailable"
+    assert "WRONG_VERSION_NUMBER" in told.detail
+
+
+def test_second_server_answers_where_the_first_is_refused(document, directory):
+    urls = ["ldaps://169.254.169.254", directory.ldaps]
+    assert answered(document | {"urls": urls}, ANNA, ANNAS_PASSWORD).verified
+
+
+def test_provider_on_a_refused_address_is_never_connected_to(listener):
+    here = f"https://localhost:{listener.getsockname()[1]}/"
+    settings = {"issuer": "https://login.example", "client_id": "admit", "token_endpoint": here, "jwks_uri": here}
+    (answer,) = asked_of(lambda: make_source("idp", "oidc", settings, b"x", USUAL), "anna", "secret")
+    assert answer.reason == "directory-refused"
+    assert "a loopback address" in answer.detail
+    assert not came(listener)
+
+
+def test_transport_connects_to_the_address_that_was_looked_at(listener, monkeypatch):
+    """The name means loopback at first and something else a moment later; it is looked up once."""
+    asked = lookups(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
+
+    async def run():
+        tls = httpx.create_ssl_context()
+        async with httpx.AsyncClient(transport=Transport(HERE, tls=tls, connections=1), timeout=0.2) as client:
+            with pytest.raises(httpx.ReadTimeout):
+                await client.get(f"http://rebound.example:{listener.getsockname()[1]}/")
+
+    asyncio.run(run())
+    assert came(listener)
+    assert asked == ["rebound.example"]

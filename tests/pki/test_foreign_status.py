@@ -1,0 +1,237 @@
+"""Lists and answers of other authorities: what holds is believed, what is anybody's, old, partial or damaged is not."""
+
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nac.clock import utc_now
+from pki import foreign_status
+from pki.errors import StatusNotUsable
+from pki.foreign_status import ocsp_request, read_crl, read_ocsp
+from tests.certificates.uploads import authority
+
+NOW = utc_now().replace(microsecond=0)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+CA = authority("Corp CA", NOW)
+TWIN = authority("Corp CA", NOW)
+SERIAL = b"\x0a\x01"
+# No certificate of it is needed: answers name it by hashes.
+LEAF = authority("laptop", NOW, by=CA, ca=False)
+LEAF_SERIAL = LEAF.certificate.serial_number.to_bytes((LEAF.certificate.serial_number.bit_length() + 7) // 8)
+DELEGATE_USAGE = ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False),)
+
+
+def crl(*extensions, by=CA, begin=NOW - HOUR, end=NOW + DAY, serials=(SERIAL,), entry=None, encoding=Encoding.DER):
+    builder = x509.CertificateRevocationListBuilder().issuer_name(by.certificate.subject).last_update(begin)
+    builder = builder.next_update(end)
+    for serial in serials:
+        revoked = x509.RevokedCertificateBuilder().serial_number(int.from_bytes(serial)).revocation_date(begin)
+        if entry is not None:
+            revoked = revoked.add_extension(entry, critical=True)
+        builder = builder.add_revoked_certificate(revoked.build())
+    for value, critical in extensions or ((x509.CRLNumber(7), False),):
+        builder = builder.add_extension(value, critical)
+    return builder.sign(by.key, hashes.SHA256()).public_bytes(encoding)
+
+
+def point(**parts):
+    usual = {
+        "full_name": [x509.UniformResourceIdentifier("http://x.example/")],
+        "relative_name": None,
+        "only_contains_user_certs": False,
+        "only_contains_ca_certs": False,
+        "only_some_reasons": None,
+        "indirect_crl": False,
+        "only_contains_attribute_certs": False,
+    }
+    return x509.IssuingDistributionPoint(**usual | parts), True
+
+
+@pytest.mark.parametrize("encoding", [Encoding.DER, Encoding.PEM])
+def test_list_is_read(encoding):
+    found = read_crl(crl(encoding=encoding), CA.certificate, now=NOW)
+    assert (found.number, found.this_update, found.next_update) == (7, NOW - HOUR, NOW + DAY)
+    assert found.serials == {SERIAL}
+
+
+def test_list_about_certificates_of_users_is_read():
+    assert read_crl(crl(point(only_contains_user_certs=True)), CA.certificate, now=NOW).serials == {SERIAL}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (lambda: crl(by=TWIN), "not signed by the authority"),
+        (lambda: crl(by=authority("Other", NOW)), "another authority's"),
+        (lambda: crl(begin=NOW - 2 * DAY, end=NOW - DAY), "It held until"),
+        (lambda: crl(begin=NOW + HOUR), "still to come"),
+        (lambda: crl((x509.DeltaCRLIndicator(3), True)), "changes alone"),
+        (lambda: crl(point(indirect_crl=True)), "one part of several"),
+        (lambda: crl(point(only_contains_ca_certs=True)), "one part of several"),
+        (
+            lambda: crl(point(only_some_reasons=frozenset([x509.ReasonFlags.key_compromise]))),
+            "one part of several",
+        ),
+        (
+            lambda: crl((x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\5\0"), True)),
+            "critical extension 1.2.3.4",
+        ),
+        (
+            lambda: crl(entry=x509.CertificateIssuer([x509.DirectoryName(CA.certificate.subject)])),
+            "An entry of the list",
+        ),
+        (lambda: b"", "no list"),
+        (lambda: b"<html>not found</html>", "no list"),
+        (lambda: crl()[:-1], "no list"),
+    ],
+)
+def test_list_that_cannot_be_relied_on_is_refused(data, says):
+    with pytest.raises(StatusNotUsable, match=says):
+        read_crl(data(), CA.certificate, now=NOW)
+
+
+def test_list_beyond_the_bounds_is_refused(monkeypatch):
+    monkeypatch.setattr(foreign_status, "REVOKED_MOST", 1)
+    with pytest.raises(StatusNotUsable, match="2 entries"):
+        read_crl(crl(serials=(b"\1", b"\2")), CA.certificate, now=NOW)
+    monkeypatch.setattr(foreign_status, "CRL_BYTES_MOST", 100)
+    with pytest.raises(StatusNotUsable, match="at most 100"):
+        read_crl(crl(), CA.certificate, now=NOW)
+
+
+def answer(
+    *,
+    by=CA,
+    about=LEAF,
+    issuer=CA,
+    status=ocsp.OCSPCertStatus.GOOD,
+    begin=NOW - HOUR,
+    end=NOW + HOUR,
+    certificates=(),
+    algorithm=None,
+):
+    revoked = status is ocsp.OCSPCertStatus.REVOKED
+    builder = ocsp.OCSPResponseBuilder().add_response(
+        cert=about.certificate,
+        issuer=issuer.certificate,
+        algorithm=algorithm or hashes.SHA1(),  # noqa: S303
+        cert_status=status,
+        this_update=begin,
+        next_update=end,
+        revocation_time=begin if revoked else None,
+        revocation_reason=None,
+    )
+    builder = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, by.certificate)
+    if certificates:
+        builder = builder.certificates([each.certificate for each in certificates])
+    return builder.sign(by.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def read(data):
+    return read_ocsp(data, CA.certificate, LEAF_SERIAL, now=NOW)
+
+
+@pytest.mark.parametrize("algorithm", [hashes.SHA1(), hashes.SHA256()])  # noqa: S303 -- names them
+def test_answer_of_the_authority_itself(algorithm):
+    assert read(answer(algorithm=algorithm)) == (False, NOW - HOUR, NOW + HOUR)
+    assert read(answer(status=ocsp.OCSPCertStatus.REVOKED)).revoked
+
+
+def test_answer_of_a_delegated_responder():
+    delegate = authority("Responder", NOW, by=CA, ca=False, extensions=DELEGATE_USAGE)
+    assert not read(answer(by=delegate, certificates=(delegate,))).revoked
+
+
+def test_answer_without_an_end_holds_for_a_short_while():
+    assert read(answer(end=None)).until - NOW <= timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (lambda: answer(by=TWIN), "not signed by the authority"),
+        # Certified by it, but not for this.
+        (lambda: answer(by=LEAF, certificates=(LEAF,)), "not signed by the authority"),
+        (
+            lambda: answer(
+                **dict.fromkeys(["by"], d := authority("R", NOW, by=TWIN, ca=False, extensions=DELEGATE_USAGE)),
+                certificates=(d,),
+            ),
+            "not signed by the authority",
+        ),
+        (
+            lambda: answer(
+                by=(
+                    d := authority(
+                        "R",
+                        NOW,
+                        by=CA,
+                        ca=False,
+                        extensions=DELEGATE_USAGE,
+                        not_before=NOW - 2 * DAY,
+                        not_after=NOW - DAY,
+                    )
+                ),
+                certificates=(d,),
+            ),
+            "not signed by the authority",
+        ),
+        (lambda: answer(about=authority("other", NOW, by=CA, ca=False)), "about another certificate"),
+        (lambda: answer(issuer=TWIN), "about another certificate"),
+        (lambda: answer(status=ocsp.OCSPCertStatus.UNKNOWN), "does not know"),
+        (lambda: answer(begin=NOW - DAY, end=NOW - HOUR), "It held until"),
+        (lambda: answer(begin=NOW + HOUR, end=NOW + DAY), "still to come"),
+        (
+            lambda: ocsp.OCSPResponseBuilder.build_unsuccessful(ocsp.OCSPResponseStatus.TRY_LATER).public_bytes(
+                Encoding.DER
+            ),
+            "refuses: try_later",
+        ),
+        (lambda: b"", "no answer"),
+        (lambda: answer()[:-1], "no answer"),
+        (lambda: b"0" * (64 * 1024 + 1), "at most 65536"),
+    ],
+)
+def test_answer_that_cannot_be_relied_on_is_refused(data, says):
+    with pytest.raises(StatusNotUsable, match=says):
+        read(data())
+
+
+def test_question_names_the_certificate_as_other_tools_read_it():
+    asked = ocsp.load_der_ocsp_request(ocsp_request(CA.certificate, LEAF_SERIAL))
+    expected = ocsp.OCSPRequestBuilder().add_certificate(LEAF.certificate, CA.certificate, hashes.SHA1()).build()  # noqa: S303
+    assert asked.public_bytes(Encoding.DER) == expected.public_bytes(Encoding.DER)
+
+
+fuzz = settings(max_examples=300, deadline=None)
+_GOOD = {"list": crl(), "answer": answer()}
+
+
+@fuzz
+@given(data=st.data(), kind=st.sampled_from(["list", "answer"]))
+def test_changed_octets_never_turn_into_another_statement(data, kind):
+    good = _GOOD[kind]
+    changed = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    reader = (lambda octets: read_crl(octets, CA.certificate, now=NOW)) if kind == "list" else read
+    try:
+        found = reader(bytes(changed))
+    except StatusNotUsable:
+        return
+    assert found == reader(good)
+
+
+@fuzz
+@given(octets=st.binary(max_size=200))
+def test_any_octets_are_refused(octets):
+    for reader in (lambda given: read_crl(given, CA.certificate, now=NOW), read):
+        with pytest.raises(StatusNotUsable):
+            reader(octets)

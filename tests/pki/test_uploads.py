@@ -1,0 +1,72 @@
+"""Files that should hold authorities, whatever they hold."""
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nac.clock import utc_now
+from pki import uploads
+from pki.errors import UploadNotReadable
+from pki.uploads import has_signed, is_root, made_key_identifier, mistakes_of, read_certificates
+from tests.certificates.uploads import authority, pem
+
+NOW = utc_now()
+ROOT = authority("Root", NOW)
+ISSUING = authority("Issuing", NOW, by=ROOT)
+CERTIFICATES = [each.certificate for each in (ROOT, ISSUING)]
+GOOD = {
+    "PEM": pem(ROOT, ISSUING),
+    "DER": ROOT.certificate.public_bytes(Encoding.DER),
+    "PKCS7 PEM": pkcs7.serialize_certificates(CERTIFICATES, Encoding.PEM),
+    "PKCS7 DER": pkcs7.serialize_certificates(CERTIFICATES, Encoding.DER),
+}
+fuzz = settings(max_examples=200, deadline=None)
+
+
+def test_text_around_certificates_is_no_matter():
+    assert read_certificates(b"subject=/CN=Root\n" + GOOD["PEM"] + b"\nthe end\n") == CERTIFICATES
+
+
+def test_file_beyond_the_bounds_is_refused(monkeypatch):
+    with pytest.raises(UploadNotReadable, match="at most 262144"):
+        read_certificates(b"x" * (uploads.FILE_BYTES_MOST + 1))
+    monkeypatch.setattr(uploads, "CERTIFICATES_MOST", 1)
+    with pytest.raises(UploadNotReadable, match="2 certificates"):
+        read_certificates(GOOD["PEM"])
+
+
+def test_who_signed_whom():
+    twin = authority("Root", NOW)
+    assert is_root(ROOT.certificate)
+    assert not is_root(ISSUING.certificate)
+    assert has_signed(ROOT.certificate, ISSUING.certificate)
+    assert not has_signed(twin.certificate, ISSUING.certificate)
+    # Certified by the key before it: of its own name, and no root.
+    assert not is_root(authority("Root", NOW, by=ROOT).certificate)
+
+
+@fuzz
+@given(data=st.data(), kind=st.sampled_from(sorted(GOOD)))
+def test_changed_file_is_read_or_refused(data, kind):
+    changed = bytearray(GOOD[kind])
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    look_at(bytes(changed))
+
+
+@fuzz
+@given(st.binary(max_size=300))
+def test_any_file_is_read_or_refused(octets):
+    look_at(octets)
+
+
+def look_at(octets):
+    try:
+        found = read_certificates(octets)
+    except UploadNotReadable:
+        return
+    for certificate in found:
+        assert all(message.endswith(".") for message in mistakes_of(certificate, now=NOW))
+        assert isinstance(is_root(certificate), bool)
+        assert len(made_key_identifier(certificate)) == 20

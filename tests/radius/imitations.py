@@ -1,0 +1,57 @@
+"""Authorities that pass themselves off as another: its names and key identifiers, another key."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from pki.bundles import certificates_pem
+from pki.issuing import Issuer
+from pki.keys import PrivateKey, generate_key
+from tests.radius.tenants import Authorities, ClientFiles
+
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """An authority of the imitated one's names, signed by whoever `signed_by` was."""
+
+    issuer: Issuer
+    authorities: Authorities
+
+    def client(self, file_name: str, *chain: x509.Certificate, of: ClientFiles) -> ClientFiles:
+        """A copy of the certificate `of`, serial number and all, for another key; sent with `chain`."""
+        key = generate_key()
+        copied = _copy(of.certificate, key, self.issuer.certificate.subject, self.issuer.key)
+        pem = certificates_pem([copied, self.issuer.certificate, *chain])
+        return replace(self.authorities.write_client(file_name, copied, key, chain=pem), name=of.name)
+
+
+def imitate(imitated: x509.Certificate, authorities: Authorities, *, signed_by: Issuer | None = None) -> Imitation:
+    """`signed_by` None makes it sign itself."""
+    key = generate_key()
+    signer = signed_by or Issuer(_copy(imitated, key, imitated.subject, key), key)
+    certificate = _copy(imitated, key, signer.certificate.subject, signer.key)
+    return Imitation(Issuer(certificate, key), authorities)
+
+
+def _copy(original: x509.Certificate, key: PrivateKey, issuer: x509.Name, signing_key: PrivateKey) -> x509.Certificate:
+    """With every extension as it stands, subject key identifier included, but for one that would betray it: the
+    authority key identifier is that of who signs, unless that imitates, too."""
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(original.subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(original.serial_number)
+        .not_valid_before(original.not_valid_before_utc - _HOUR)
+        .not_valid_after(original.not_valid_after_utc)
+    )
+    for extension in original.extensions:
+        value = extension.value
+        if isinstance(value, x509.AuthorityKeyIdentifier) and issuer != original.issuer:
+            value = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
+        builder = builder.add_extension(value, extension.critical)
+    return builder.sign(signing_key, hashes.SHA256())

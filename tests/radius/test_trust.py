@@ -1,0 +1,355 @@
+"""Whose key signed a device's certificate decides, not a name: OpenSSL may still hold what is trusted no more."""
+
+import ssl
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from loadtest.packet import ACCESS_REJECT
+from nac.replica.records import CertificateRecord, ExternalStatusRecord, SlotRecord
+from nac.replica.store import ReplicaWriter
+from pki.openssl_names import subject_line
+from radius.agent.materials import Materials, TenantMaterial
+from radius.module import trust
+from radius.module.resumption import certificate_attributes
+from radius.module.trust import check_certificate, find_issuer
+from tests.radius.devices import VERSIONS, Device, is_resumed
+from tests.radius.imitations import imitate
+from tests.radius.issued import issued_client, subject
+from tests.radius.supplicant import TLS_1_2, TLS_1_3, eap_tls
+from tests.radius.tenants import Authorities, der
+from tests.radius.trusting import put_issuer, put_trusted, trusted
+from tests.replica.contents import view_of
+
+both = pytest.mark.parametrize("version", VERSIONS)
+both_names = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+
+
+@pytest.fixture(scope="module")
+def corporate(standalone_cell, tmp_path_factory):
+    """An authority that the customer brings along."""
+    return Authorities(tmp_path_factory.mktemp("corporate") / "acme", "Acme")
+
+
+@pytest.fixture
+def files(cell):
+    """alpha's trust directory, changed as the agent does."""
+    alpha = cell.alpha
+    own = list(map(der, alpha.authorities.certificates))
+
+    def place(*more):
+        ders = [*own, *map(der, more)]
+        Materials(cell.paths).place(TenantMaterial(alpha.slot, ders, alpha.server.serial, lambda: alpha.server))
+
+    yield place
+    place()
+
+
+@pytest.fixture
+def trusting(cell, replica, files, corporate):
+    """alpha trusts the customer's authority."""
+    with replica.begin() as batch:
+        batch.put_slot(cell.alpha.slot, cell.alpha.slot_record(own_authorities_only=False))
+        for certificate in corporate.certificates:
+            put_trusted(batch, cell.alpha.number, certificate)
+    files(*corporate.certificates)
+    return cell.alpha
+
+
+def cell_view(cell):
+    return view_of(cell.replica)
+
+
+def corporate_laptop(corporate, name="corporate-laptop"):
+    return issued_client(corporate, name, subject(CN=name))
+
+
+class TestImitation:
+    """A sub-CA of bravo's customer that copies names and key identifiers of alpha's authority."""
+
+    @both_names
+    @pytest.mark.parametrize("sent", ["itself", "bravo's root", "alpha's root"])
+    def test_copied_sub_ca_does_not_pass(self, cell, version, sent):
+        alpha, bravo = cell.alpha.authorities, cell.bravo.authorities
+        fake = imitate(alpha.issuing.certificate, bravo, signed_by=bravo.root)
+        chain = {"itself": (), "bravo's root": (bravo.root.certificate,), "alpha's root": (alpha.root.certificate,)}
+        client = fake.client("fake", *chain[sent], of=cell.alpha.clients["laptop"])
+        seen = eap_tls(cell.alpha, client, version).run()
+        assert not seen.accepted
+        assert seen.codes[-1] == "Access-Reject"
+        assert not cell.decision().permitted
+
+    @both_names
+    def test_copied_sub_ca_that_openssl_trusts_is_refused_by_its_key(self, cell, files, version):
+        """As it may be where such an authority was removed, or is another tenant's by mistake."""
+        alpha, bravo = cell.alpha.authorities, cell.bravo.authorities
+        root = imitate(alpha.root.certificate, bravo)
+        fake = imitate(alpha.issuing.certificate, bravo, signed_by=root.issuer)
+        files(fake.issuer.certificate, root.issuer.certificate)
+        client = fake.client("fake", root.issuer.certificate, of=cell.alpha.clients["laptop"])
+        assert not eap_tls(cell.alpha, client, version).run().accepted
+        assert not cell.decision().permitted
+
+    @both_names
+    def test_copied_sub_ca_alone_in_openssls_store_is_refused_by_its_key(
+        self, cell, replica, trusting, files, corporate, version, tmp_path
+    ):
+        """OpenSSL then knows nothing but the imitation: what is refused, the module refuses."""
+        imitated = Authorities(tmp_path / "imitated", f"Globex {version}")
+        with replica.begin() as batch:
+            for certificate in imitated.certificates:
+                put_trusted(batch, trusting.number, certificate)
+        fake = imitate(imitated.issuing.certificate, corporate, signed_by=corporate.root)
+        client = fake.client("fake", of=imitated.client("laptop"))
+        files(*corporate.certificates)
+        assert not eap_tls(trusting, client, version).run().accepted
+        assert cell.decision().reason == "imitated-ca"
+
+    @both_names
+    def test_certificate_of_a_sub_ca_that_nobody_uploaded_is_of_an_unknown_authority(
+        self, cell, trusting, corporate, version, tmp_path
+    ):
+        other = Authorities(tmp_path / "other", f"Other {version}")
+        below = imitate(other.issuing.certificate, corporate, signed_by=corporate.root)
+        assert not eap_tls(trusting, below.client("below", of=other.client("laptop")), version).run().accepted
+        assert cell.decision().reason == "unknown-ca"
+
+
+class TestExternal:
+    @both
+    def test_device_of_an_external_authority_is_admitted_again_and_again(self, cell, trusting, corporate, version):
+        device = Device(corporate_laptop(corporate), version)
+        device.visit(trusting, vlan="10")
+        assert is_resumed(device.visit(trusting, vlan="10"))
+
+    @both
+    def test_its_certificate_is_told_once(self, cell, trusting, corporate, version):
+        client = corporate_laptop(corporate, f"told-{version.name}")
+        device = Device(client, version)
+        for _ in range(3):
+            device.visit(trusting, vlan="10")
+        Device(trusting.clients["laptop"], version).visit(trusting, vlan="10")
+        first, *others = cell.decisions()
+        with cell_view(cell) as view:
+            issuer = view.issuer(trusting.number, subject_line(corporate.issuing.certificate))
+        assert first.external_authority == issuer.authorities[0].authority_id
+        assert first.external_certificate == der(client.certificate)
+        assert {(record.external_authority, record.external_certificate) for record in others} == {("", b"")}
+
+    @both
+    def test_device_of_it_is_refused_at_the_other_tenant(self, cell, trusting, corporate, version):
+        device = Device(corporate_laptop(corporate), version)
+        device.visit(trusting, vlan="10")
+        device.visit(cell.bravo, expected=ACCESS_REJECT)
+        assert not cell.decisions()[-1].permitted
+
+    @both
+    def test_removed_authority_is_refused_at_once_though_openssl_still_holds_it(
+        self, cell, replica, trusting, corporate, version
+    ):
+        device = Device(corporate_laptop(corporate), version)
+        device.visit(trusting, vlan="10")
+        with replica.begin() as batch:
+            batch.clear_authorities()
+            for certificate in trusting.authorities.certificates:
+                put_trusted(batch, trusting.number, certificate, own=True)
+        assert is_resumed(device.visit(trusting, expected=ACCESS_REJECT))
+        device.visit(trusting, expected=ACCESS_REJECT)
+        # OpenSSL finds nothing wrong with a full handshake.
+        fresh = Device(corporate_laptop(corporate), version)
+        assert not is_resumed(fresh.visit(trusting, expected=ACCESS_REJECT))
+        assert [record.reason for record in cell.decisions()[1:]] == ["unknown-ca"] * 3
+
+    @both
+    def test_authority_of_the_same_name_and_another_key_decides_for_its_own_devices_alone(
+        self, cell, replica, trusting, files, version, tmp_path
+    ):
+        old, new = (Authorities(tmp_path / name, f"Twins {version}") for name in ("old", "new"))
+        files(*old.certificates, *new.certificates)
+        with replica.begin() as batch:
+            for pair in zip(old.certificates, new.certificates, strict=True):
+                put_trusted(batch, trusting.number, *pair)
+        # OpenSSL finds an authority among several of one name by its key identifier.
+        old_device, new_device = (Device(each.client("laptop"), version) for each in (old, new))
+        for device in (old_device, new_device):
+            device.visit(trusting, vlan="10")
+            assert is_resumed(device.visit(trusting, vlan="10"))
+        with replica.begin() as batch:
+            for certificate in new.certificates:
+                put_trusted(batch, trusting.number, certificate)
+        assert is_resumed(old_device.visit(trusting, expected=ACCESS_REJECT))
+        assert cell.decisions()[-1].reason == "imitated-ca"
+        assert is_resumed(new_device.visit(trusting, vlan="10"))
+
+    @both
+    def test_device_whose_session_cannot_be_stored_is_refused(self, cell, trusting, version):
+        """Without the certificate nobody can say whose key signed it."""
+        folder = cell.paths.sessions / f"slot-{trusting.slot}"
+        away = folder.rename(folder.with_name("away"))
+        try:
+            Device(trusting.clients["laptop"], version).visit(trusting, expected=ACCESS_REJECT)
+        finally:
+            away.rename(folder)
+        assert cell.decisions()[-1].reason == "certificate-unread"
+
+
+@both
+@pytest.mark.parametrize("state", ["ca-revoked", "ca-expired"])
+def test_authority_that_is_good_no_more_is_refused_on_resumption(cell, replica, version, state):
+    device = Device(cell.alpha.clients["laptop"], version)
+    device.visit(cell.alpha, vlan="10")
+    changes = {"revoked": True} if state == "ca-revoked" else {"not_after": 1}
+    with replica.begin() as batch:
+        put_trusted(batch, cell.alpha.number, cell.alpha.authorities.issuing.certificate, own=True, **changes)
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
+    device.visit(cell.alpha, expected=ACCESS_REJECT)
+    assert [record.reason for record in cell.decisions()[1:]] == [state] * 2
+
+
+def test_refused_session_is_thrown_away(cell, replica):
+    """With TLS 1.2, which has one for each device; with TLS 1.3 those of earlier visits stay, and are refused."""
+    device = Device(cell.alpha.clients["spare"], ssl.TLSVersion.TLSv1_2)
+    device.visit(cell.alpha, vlan="10")
+    with replica.begin() as batch:
+        record = cell.alpha.certificate_record("spare", status="suspended")
+        batch.put_certificate(cell.alpha.number, cell.alpha.clients["spare"].serial, record)
+    assert is_resumed(device.visit(cell.alpha, expected=ACCESS_REJECT))
+    with replica.begin() as batch:
+        record = cell.alpha.certificate_record("spare")
+        batch.put_certificate(cell.alpha.number, cell.alpha.clients["spare"].serial, record)
+    assert not is_resumed(device.visit(cell.alpha, vlan="10"))
+
+
+@both
+def test_revoked_external_certificate_is_refused_on_resumption(cell, replica, trusting, corporate, version):
+    client = corporate_laptop(corporate)
+    device = Device(client, version)
+    with replica.begin() as batch:
+        authority = trusted(corporate.issuing.certificate)
+        put_issuer(batch, trusting.number, subject_line(corporate.issuing.certificate), authority)
+    device.visit(trusting, vlan="10")
+    with replica.begin() as batch:
+        record = ExternalStatusRecord(True, 0)
+        batch.put_external_status(trusting.number, authority.authority_id, client.serial, record)
+    assert is_resumed(device.visit(trusting, expected=ACCESS_REJECT))
+    assert cell.decisions()[-1].reason == "certificate-revoked"
+
+
+NOW = 1_800_000_000
+LATER, EARLIER = NOW + 60, NOW - 60
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return Authorities(tmp_path_factory.mktemp("made") / "a", "Made")
+
+
+class TestTable:
+    """Decision table: every standing of an authority and a certificate, each near miss beside its hit."""
+
+    @pytest.fixture
+    def check(self, made, tmp_path):
+        client = made.client("laptop")
+        issuing = made.issuing.certificate
+
+        def check(*authorities, status="", told=None, stored=True, **slot):
+            record = SlotRecord(1, "t", "t", "active", "", "", 1, 1, **slot)
+            with ReplicaWriter(tmp_path / "replica", fresh=True) as writer:
+                return read(writer, record, authorities, status, told, stored)
+
+        def read(writer, record, authorities, status, told, stored):
+            facts = {}
+            with writer.begin() as batch:
+                if authorities:
+                    put_issuer(batch, 1, subject_line(issuing), *authorities)
+                if status:
+                    batch.put_certificate(1, client.serial, CertificateRecord("", status, "eap-client-device", "", ""))
+                if told:
+                    batch.put_external_status(1, authorities[0].authority_id, client.serial, told)
+            octets = client.certificate.public_bytes(Encoding.DER)
+            with view_of(writer) as view:
+                shown = certificate_attributes(octets)
+                issuer = find_issuer(shown, view, record)
+                reason = check_certificate(shown, octets if stored else b"", issuer, view, record, facts, at=NOW)
+            assert bool(facts) == (not reason) or reason.startswith("certificate-")
+            return reason
+
+        return check
+
+    @pytest.mark.parametrize(
+        ("changes", "status", "reason"),
+        [
+            ({}, "valid", ""),
+            ({}, "", "certificate-unknown"),
+            ({}, "revoked", "certificate-revoked"),
+            ({}, "suspended", "certificate-suspended"),
+            ({"revoked": True}, "valid", "ca-revoked"),
+            ({"not_after": NOW}, "valid", ""),
+            ({"not_after": NOW - 1}, "valid", "ca-expired"),
+            ({"public_key": b""}, "valid", "imitated-ca"),
+            ({"public_key": b"no key"}, "valid", "imitated-ca"),
+        ],
+    )
+    def test_own(self, check, made, changes, status, reason):
+        own = trusted(made.issuing.certificate, own=True, **{"not_after": LATER} | changes)
+        assert check(own, status=status) == reason
+
+    @pytest.mark.parametrize(
+        ("required", "listed_until", "told", "reason"),
+        [
+            (False, 0, None, ""),
+            (False, EARLIER, None, ""),
+            (False, 0, ExternalStatusRecord(True, 0), "certificate-revoked"),
+            (False, LATER, ExternalStatusRecord(True, EARLIER), "certificate-revoked"),
+            (True, 0, None, "certificate-status-unknown"),
+            (True, EARLIER, None, "certificate-status-unknown"),
+            (True, LATER, None, ""),
+            (True, LATER, ExternalStatusRecord(True, LATER), "certificate-revoked"),
+            (True, 0, ExternalStatusRecord(False, LATER), ""),
+            (True, EARLIER, ExternalStatusRecord(False, EARLIER), "certificate-status-unknown"),
+        ],
+    )
+    def test_external(self, check, made, required, listed_until, told, reason):
+        external = trusted(made.issuing.certificate, not_after=LATER, listed_until=listed_until)
+        # A foreign authority that uses our serials gains nothing by it and loses nothing.
+        for status in ("valid", "revoked", ""):
+            assert check(external, told=told, status=status, status_required=required) == reason
+
+    def test_name_that_nobody_trusts(self, check):
+        assert check(status="valid") == "unknown-ca"
+
+    def test_the_key_chooses_among_authorities_of_one_name(self, check, made, tmp_path):
+        other = Authorities(tmp_path / "other", "Made").issuing.certificate
+        good, other_key = trusted(made.issuing.certificate, not_after=LATER), trusted(other, not_after=LATER)
+        assert check(other_key, good) == ""
+        assert check(other_key) == "imitated-ca"
+        assert check(other_key, trusted(made.issuing.certificate, revoked=True)) == "ca-revoked"
+
+    @pytest.mark.parametrize(
+        ("only", "count", "reason"),
+        [(True, 1, ""), (False, 1, "certificate-unread"), (True, 2, "certificate-unread")],
+    )
+    def test_certificate_that_was_not_stored_is_taken_by_name_where_names_are_sure(
+        self, check, made, only, count, reason
+    ):
+        own = [trusted(made.issuing.certificate, own=True, not_after=LATER) for _ in range(count)]
+        assert check(*own, status="valid", stored=False, own_authorities_only=only) == reason
+
+    def test_signature_is_checked_once_for_each_certificate_and_again_when_its_authority_went(
+        self, check, made, monkeypatch
+    ):
+        checked = []
+        monkeypatch.setattr(trust, "_signers", type(trust._signers)())
+        verify = trust.is_signed_with
+        monkeypatch.setattr(trust, "is_signed_with", lambda *given: checked.append(1) or verify(*given))
+        first = trusted(made.issuing.certificate, not_after=LATER)
+        assert [check(first), check(first)] == ["", ""]
+        assert len(checked) == 1
+        assert check(trusted(made.issuing.certificate, not_after=LATER)) == ""
+        assert len(checked) == 2
+
+    def test_what_is_remembered_is_bounded(self, check, made, monkeypatch):
+        monkeypatch.setattr(trust, "_signers", type(trust._signers)())
+        monkeypatch.setattr(trust, "MAX_CERTIFICATES", 0)
+        assert check(trusted(made.issuing.certificate, not_after=LATER)) == ""
+        assert len(trust._signers) == 0
