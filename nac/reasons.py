@@ -137,7 +137,7 @@ REASONS = _catalogue(
     Reason(
         "certificate-status-unknown",
         "Nobody can say whether the certificate is revoked",
-        "The tenant admits certificates of its own authorities only with a fresh word of their status, and there is "
+        "The tenant admits certificates of imported authorities only with a fresh word of their status, and there is "
         "none: ./admit ca show tells how old the last one is and what went wrong. A device that is seen for the first "
         "time is admitted once its status was fetched, within a minute.",
     ),

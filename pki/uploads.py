@@ -112,7 +112,14 @@ def _names_no_other_key(certificate: x509.Certificate) -> bool:
 
 
 def is_signed_well(certificate: x509.Certificate) -> bool:
-    return isinstance(certificate.signature_hash_algorithm, _HASHES)
+    return isinstance(_hash_of(certificate), _HASHES)
+
+
+def _hash_of(certificate: x509.Certificate) -> hashes.HashAlgorithm | None:
+    try:
+        return certificate.signature_hash_algorithm
+    except UnsupportedAlgorithm:
+        return None
 
 
 def has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
@@ -149,8 +156,8 @@ def mistakes_of(certificate: x509.Certificate, *, now: datetime) -> Iterable[str
     except KeyNotAllowed as exc:
         yield str(exc)
     if not is_root(certificate) and not is_signed_well(certificate):
-        name = certificate.signature_hash_algorithm.name if certificate.signature_hash_algorithm else "no hash"
-        yield f"It is signed with {name}; SHA-256, SHA-384 or SHA-512 is needed."
+        found = _hash_of(certificate)
+        yield f"It is signed with {found.name if found else 'no known hash'}; SHA-256, SHA-384 or SHA-512 is needed."
 
 
 def _key(certificate: x509.Certificate) -> bytes:

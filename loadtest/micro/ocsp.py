@@ -23,10 +23,22 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
 
-from loadtest.processes import LOOPBACK, Tree, cpu_seconds, end, first_of_free_ports, resident_bytes, start, wait_until
+from loadtest.processes import (
+    LOOPBACK,
+    BenchError,
+    Tree,
+    cpu_seconds,
+    end,
+    first_of_free_ports,
+    resident_bytes,
+    start,
+    wait_until,
+)
+from nac.certificates.service import revoke
+from nac.clock import utc_now
 from nac.db import TenantScope, make_engine, session_scope
 from tests.api.conftest import publish_all
-from tests.factories.certificates import MASTER_KEY, certify
+from tests.factories.certificates import MASTER_KEY, Certified, certify
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.postgres import Cluster, Database
 
@@ -35,6 +47,7 @@ CONNECTIONS = 32
 _SECONDS = 4.0
 _WARM_UP_SECONDS = 1.0
 _SAMPLE = 500
+_REVOCATIONS = 50
 
 Ask = Callable[[], bytes]
 
@@ -43,7 +56,7 @@ class Questions:
     """HTTP requests about one authority's certificates."""
 
     def __init__(self, authority_id: str, issuer: x509.Certificate, issued: list[x509.Certificate]) -> None:
-        self._path = f"/ocsp/{authority_id}"
+        self.path = f"/ocsp/{authority_id}"
         self._issuer = issuer
         self._issued = issued
         plain = [self._question(certificate) for certificate in issued]
@@ -55,6 +68,9 @@ class Questions:
 
     def kept_get(self) -> bytes:
         return secrets.choice(self._gets)
+
+    def bodies(self) -> list[tuple[x509.Certificate, bytes]]:
+        return [(certificate, self._question(certificate)) for certificate in self._issued]
 
     def with_nonce(self) -> bytes:
         return self._post(self._question(secrets.choice(self._issued), x509.OCSPNonce(secrets.token_bytes(32))))
@@ -76,11 +92,11 @@ class Questions:
         return builder.build().public_bytes(Encoding.DER)
 
     def _post(self, question: bytes) -> bytes:
-        head = f"POST {self._path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/ocsp-request\r\n"
+        head = f"POST {self.path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/ocsp-request\r\n"
         return f"{head}Content-Length: {len(question)}\r\n\r\n".encode() + question
 
     def _get(self, question: bytes) -> bytes:
-        return f"GET {self._path}/{quote(base64.b64encode(question), safe='')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        return f"GET {self.path}/{quote(base64.b64encode(question), safe='')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
 
 class Tally:
@@ -127,8 +143,33 @@ def measure(name: str, server: subprocess.Popen[bytes], port: int, ask: Ask, sec
     )
 
 
+def measure_revocations(database: Database, tenant: Certified, port: int, questions: Questions) -> None:
+    """From the commit to the first answer that says so; the answer before it was kept."""
+    engine = make_engine(database.app_url)
+    took = []
+    with httpx.Client(base_url=f"http://{LOOPBACK}:{port}", trust_env=False) as client:
+
+        def is_revoked(body: bytes) -> bool:
+            answer = load_der_ocsp_response(client.post(questions.path, content=body).content)
+            return answer.certificate_status is OCSPCertStatus.REVOKED
+
+        for certificate, body in questions.bodies()[:_REVOCATIONS]:
+            if is_revoked(body) or is_revoked(body):
+                raise BenchError("a certificate is revoked before it was")
+            with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
+                serial = f"{certificate.serial_number:x}"
+                revoke(session, actor="bench", tenant_id=tenant.tenant_id, serial=serial, now=utc_now())
+            began = time.perf_counter()
+            while not is_revoked(body):
+                continue
+            took.append((time.perf_counter() - began) * 1000)
+    engine.dispose()
+    median = sorted(took)[len(took) // 2]
+    print(f"revocation to its first answer, {len(took)} times: median {median:.1f} ms, longest {max(took):.1f} ms")
+
+
 @contextmanager
-def prepared() -> Iterator[tuple[Database, Questions]]:
+def prepared() -> Iterator[tuple[Database, Certified, Questions]]:
     """A tenant with certificates in a private cluster."""
     cluster = Cluster()
     try:
@@ -145,7 +186,7 @@ def prepared() -> Iterator[tuple[Database, Questions]]:
             engine.dispose()
         issuing = tenant.authorities.issuing
         issuer = x509.load_der_x509_certificate(issuing.certificate_der)
-        yield database, Questions(str(issuing.id), issuer, issued)
+        yield database, tenant, Questions(str(issuing.id), issuer, issued)
     finally:
         cluster.remove()
 
@@ -185,13 +226,14 @@ def main() -> None:
     os.sched_setaffinity(0, os.sched_getaffinity(0) - {0} or {0})
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-ocsp-")))
-        database, questions = stack.enter_context(prepared())
+        database, tenant, questions = stack.enter_context(prepared())
         server, port = stack.enter_context(served(database, folder))
         print(f"{CONNECTIONS} connections, {CERTIFICATES} certificates, {seconds:g} s each")
         measure("kept, POST", server, port, questions.kept_post, seconds)
         measure("kept, GET", server, port, questions.kept_get, seconds)
         measure("nonce", server, port, questions.with_nonce, seconds)
         measure("not kept", server, port, questions.not_kept, seconds)
+        measure_revocations(database, tenant, port, questions)
         print(f"memory of the process: {resident_bytes(server.pid) / 1e6:.0f} MB")
 
 

@@ -2,8 +2,8 @@
 
 A name proves nothing: anybody can make an authority that bears another's name and key identifiers, and OpenSSL in
 radiusd remembers authorities that were removed since. So the signature is checked here, with the keys of those
-authorities of that name that the tenant trusts now. That costs 60 us at the first sight of a certificate; afterwards it
-is known which authority signed it, and only that one's standing is looked up, at every authentication.
+authorities of that name that the tenant trusts now. That costs 0.1 ms at the first sight of a certificate; afterwards
+it is known which authority signed it, and only that one's standing is looked up, at every authentication.
 """
 
 from collections import OrderedDict
@@ -18,8 +18,6 @@ from pki.signatures import is_signed_with
 from radius.module.request import Attributes, first
 from radius.module.resumption import MAX_CERTIFICATES, UNREADABLE
 
-# Certificates to log in with: how their profiles begin.
-_CLIENT_PROFILES = "eap-client-"
 _FIELDS = (
     ("certificate.san.dns", "TLS-Client-Cert-Subject-Alt-Name-Dns"),
     ("certificate.san.email", "TLS-Client-Cert-Subject-Alt-Name-Email"),
@@ -32,6 +30,8 @@ _FIELDS = (
     ("certificate.serial", "TLS-Client-Cert-Serial"),
 )
 
+# Beginning of the profiles of certificates to log in with.
+CLIENT_PROFILES = "eap-client-"
 _DAY_SECONDS = 86_400
 
 # (tenant, certificate) -> id of the authority that signed it. Of one tenant, because ids are a tenant's own.
@@ -141,7 +141,7 @@ def _status(
         return "certificate-unknown"
     if record.status != "valid":
         return f"certificate-{record.status}"
-    if not record.profile.startswith(_CLIENT_PROFILES):
+    if not record.profile.startswith(CLIENT_PROFILES):
         # A RadSec client's has the same usage as a device's.
         return "wrong-key-usage"
     facts["certificate.profile"] = (record.profile,)

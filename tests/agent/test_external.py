@@ -99,6 +99,7 @@ class TestShown:
             journal.ship(auth(alpha, at=at, **told))
         assert shown(owner, "common_name, last_seen_at - first_seen_at = interval '2 seconds'") == [("first", True)]
 
+    @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
     @settings(max_examples=200, deadline=None)
     @given(data=st.data())
     def test_damaged_certificate_stops_nobody(self, data):

@@ -33,7 +33,7 @@ from nac.certificates.lookup import StatusLookUp
 from nac.certificates.service import reinstate, reserve, revoke, status_changed, suspend
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.models import CertificateAuthority, OcspSignerRow
+from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
 from nac.settings import Settings
 from pki import der
 from pki.ocsp import CERTIFICATES_MOST, REQUEST_BYTES_MOST
@@ -212,6 +212,19 @@ def test_root_answers_for_the_issuing_authority(app_engine: Engine, client: http
         lambda: asking(certificate_of(issuing).serial_number).revocation_reason is x509.ReasonFlags.ca_compromise,
         "the root says so",
     )
+
+
+def test_old_root_answers_for_the_new_one_that_it_certified(app_engine: Engine, client: httpx.Client, alpha: Certified):
+    root = alpha.authorities.root
+    signed, reserved = 0x7788, 0x7799
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        for serial, moment in ((signed, alpha.now), (reserved, None)):
+            intent = {"tenant_id": alpha.tenant_id, "kind": "cross", "subject": "x", "key_store": "sealed"}
+            octets = serial.to_bytes(2)
+            session.add(AuthorityIntent(id=uuid4(), serial=octets, issuer_id=root.id, signed_at=moment, **intent))
+    asking = Asking(client, root)
+    assert asking(signed).certificate_status is OCSPCertStatus.GOOD
+    assert asking(reserved).certificate_status is OCSPCertStatus.UNKNOWN
 
 
 def test_nothing_of_a_revoked_authority_is_good(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -20,6 +21,7 @@ from nac.secrets import RawKey, Sealer
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.pki.openssl import answer, openssl
+from tests.postgres import Database
 
 _DAY = timedelta(days=1)
 _SECONDS = timedelta(seconds=5)
@@ -89,7 +91,7 @@ def test_new_tenant_publishes_for_root_and_issuing_authority(publisher: Publishe
         assert crl.is_signature_valid(certificate.public_key())  # type: ignore[arg-type]
         assert (len(crl), _number(crl)) == (0, 1)
         assert crl.next_update_utc is not None
-        assert crl.next_update_utc - crl.last_update_utc == timedelta(days=7)
+        assert crl.next_update_utc - crl.last_update_utc == timedelta(days=180 if authority.kind == "root" else 7)
     assert publisher.turn(alpha.now + _SECONDS) == []
 
 
@@ -257,6 +259,20 @@ def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: C
         assert len(session.scalars(select(RevocationWork)).all()) == 1
 
 
+def test_root_whose_key_is_away_catches_up_when_it_is_back(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    root, later = alpha.authorities.root, alpha.now + 3 * _DAY
+    publisher.turn(alpha.now)
+    key = root.key_sealed
+    for sealed, number in ((None, 1), (key, 2)):
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            session.get_one(CertificateAuthority, root.id).key_sealed = sealed
+        publisher.turn(later)
+        assert _number(publisher.crl(root)) == number
+    assert _number(publisher.crl(alpha.authorities.issuing)) == 2
+
+
 def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     publisher.turn(alpha.now)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -264,6 +280,25 @@ def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publ
     names = {alpha.authorities.root.name, alpha.authorities.issuing.name}
     for action in ("authority.crl", "authority.ocsp-signer"):
         assert {entry.target for entry in entries if entry.action == action} == names
+
+
+def test_fifty_thousand_revoked_certificates_are_published(
+    database: Database, publisher: Publisher, alpha: Certified
+) -> None:
+    with psycopg.connect(database.superuser_url) as connection:
+        # The change feed is not looked at here.
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "INSERT INTO certificates (tenant_id, authority_id, serial, profile, common_name, subject, certificate_der,"
+            " status, revoked_at, revocation_reason, not_before, not_after) "
+            "SELECT %s, %s, decode('01' || lpad(to_hex(n), 30, '0'), 'hex'), 'eap-client-device', 'x', '/CN=x', 'x',"
+            " 'revoked', now(), 'superseded', now(), now() + interval '1 year' FROM generate_series(1, 50000) n",
+            (alpha.tenant_id, alpha.authorities.issuing.id),
+        )
+    publisher.turn(alpha.now)
+    crl = publisher.crl(alpha.authorities.issuing)
+    assert len(crl) == 50_000
+    assert crl.get_revoked_certificate_by_serial_number((1 << 120) + 50_000) is not None
 
 
 def test_authority_whose_key_does_not_open_waits_and_the_number_does_not_move(

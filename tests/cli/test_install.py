@@ -43,7 +43,7 @@ def test_tests_need_a_directory_server_and_up_does_not(machine, tmp_path: Path):
     machine()
     with pytest.raises(Refused, match=r"missing: slapd, ldap-utils, gnutls-bin, softhsm2\."):
         ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=NEEDED_BY_TESTS)
-    machine(slapd="2.5.13+dfsg-5", ldap_utils="2.5.13+dfsg-5", softhsm2="2.6.1-2.1")
+    machine(slapd="2.5.13+dfsg-5", ldap_utils="2.5.13+dfsg-5", gnutls_bin="3.7.9-2+deb12u7", softhsm2="2.6.1-2.1")
     ensure_packages(Progress(), install=False, log=tmp_path / "log", packages=NEEDED_BY_TESTS)
 
 

@@ -214,6 +214,7 @@ fuzz = settings(max_examples=300, deadline=None)
 _GOOD = {"list": crl(), "answer": answer()}
 
 
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(data=st.data(), kind=st.sampled_from(["list", "answer"]))
 def test_changed_octets_never_turn_into_another_statement(data, kind):
@@ -229,6 +230,7 @@ def test_changed_octets_never_turn_into_another_statement(data, kind):
     assert found == reader(good)
 
 
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(octets=st.binary(max_size=200))
 def test_any_octets_are_refused(octets):

@@ -46,6 +46,8 @@ def test_who_signed_whom():
     assert not is_root(authority("Root", NOW, by=ROOT).certificate)
 
 
+# It warns of serial numbers that are none.
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(data=st.data(), kind=st.sampled_from(sorted(GOOD)))
 def test_changed_file_is_read_or_refused(data, kind):
@@ -55,6 +57,7 @@ def test_changed_file_is_read_or_refused(data, kind):
     look_at(bytes(changed))
 
 
+@pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
 @fuzz
 @given(st.binary(max_size=300))
 def test_any_file_is_read_or_refused(octets):

@@ -252,18 +252,18 @@ class TestTable:
         client = made.client("laptop")
         issuing = made.issuing.certificate
 
-        def check(*authorities, status="", told=None, stored=True, **slot):
+        def check(*authorities, status="", told=None, stored=True, profile="eap-client-device", **slot):
             record = SlotRecord(1, "t", "t", "active", "", "", 1, 1, **slot)
             with ReplicaWriter(tmp_path / "replica", fresh=True) as writer:
-                return read(writer, record, authorities, status, told, stored)
+                return read(writer, record, authorities, status, told, stored, profile)
 
-        def read(writer, record, authorities, status, told, stored):
+        def read(writer, record, authorities, status, told, stored, profile):
             facts = {}
             with writer.begin() as batch:
                 if authorities:
                     put_issuer(batch, 1, subject_line(issuing), *authorities)
                 if status:
-                    batch.put_certificate(1, client.serial, CertificateRecord("", status, "eap-client-device", "", ""))
+                    batch.put_certificate(1, client.serial, CertificateRecord("", status, profile, "", ""))
                 if told:
                     batch.put_external_status(1, authorities[0].authority_id, client.serial, told)
             octets = client.certificate.public_bytes(Encoding.DER)
@@ -271,7 +271,7 @@ class TestTable:
                 shown = certificate_attributes(octets)
                 issuer = find_issuer(shown, view, record)
                 reason = check_certificate(shown, octets if stored else b"", issuer, view, record, facts, at=NOW)
-            assert bool(facts) == (not reason) or reason.startswith("certificate-")
+            assert bool(facts) == (not reason) or reason.startswith(("certificate-", "wrong-"))
             return reason
 
         return check
@@ -293,6 +293,11 @@ class TestTable:
     def test_own(self, check, made, changes, status, reason):
         own = trusted(made.issuing.certificate, own=True, **{"not_after": LATER} | changes)
         assert check(own, status=status) == reason
+
+    @pytest.mark.parametrize("profile", ["radsec-nas", "eap-server", "eap-client"])
+    def test_own_certificate_that_is_for_something_else(self, check, made, profile):
+        own = trusted(made.issuing.certificate, own=True, not_after=LATER)
+        assert check(own, status="valid", profile=profile) == "wrong-key-usage"
 
     @pytest.mark.parametrize(
         ("required", "listed_until", "told", "reason"),

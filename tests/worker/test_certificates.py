@@ -77,7 +77,7 @@ def test_authority_that_cannot_sign_holds_up_no_other_and_is_tried_again_later(
 ) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         session.execute(
-            update(CertificateAuthority).where(CertificateAuthority.kind == "issuing").values(key_sealed=None)
+            update(CertificateAuthority).where(CertificateAuthority.kind == "issuing").values(key_sealed=b"x")
         )
     publish()
     assert _lists(app_engine, alpha) == {"root": (1, True), "issuing": (0, False)}

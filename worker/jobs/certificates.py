@@ -9,7 +9,7 @@ from nac.certificates import publication
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import Unavailable
+from nac.errors import DatabaseUnavailable
 from nac.ids import TenantId
 from nac.settings import load_settings
 
@@ -42,7 +42,7 @@ def _publish_one(work: publication.Due, signing: Signing) -> None:
             publication.publish(
                 session, actor=_ACTOR, tenant_id=tenant_id, authority_id=authority_id, signing=signing, now=utc_now()
             )
-    except Unavailable:
+    except DatabaseUnavailable:
         raise
     except Exception:  # house-rule: whatever is wrong with one authority, the others publish
         _log.exception("authority %s of tenant %s cannot publish", authority_id, tenant_id)

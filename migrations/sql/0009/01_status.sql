@@ -86,7 +86,8 @@ CREATE FUNCTION status_work(
                     AND (s.not_after > moment + (s.not_after - s.not_before) / 2 OR s.not_after >= a.not_after)
             )
         FROM certificate_authorities a LEFT JOIN revocation_lists l ON l.authority_id = a.id
-        WHERE a.kind <> 'external' AND a.not_after > moment AND (l.retry_at IS NULL OR l.retry_at <= moment)
+        -- A root's key may be away: what is due waits for it.
+        WHERE a.kind <> 'external' AND a.key_sealed IS NOT NULL AND a.not_after > moment AND (l.retry_at IS NULL OR l.retry_at <= moment)
             AND (which IS NULL OR a.id = which)
     ) AS work (tenant_id, authority_id, list_due, list_scheduled, signer_due)
     WHERE work.list_due OR work.list_scheduled OR work.signer_due

@@ -1,0 +1,131 @@
+"""What the responder keeps, and when it must not: changes that come in between, and a feed that falls silent."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
+from sqlalchemy import Engine
+
+from nac.certificates import publication, responder
+from nac.certificates.lookup import StatusLookUp
+from nac.certificates.responder import Answer, Responder
+from nac.certificates.service import reinstate, revoke, suspend
+from nac.db import TenantScope, session_scope
+from tests.factories.certificates import SEALER, SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+from tests.waiting import until
+
+
+class Asked:
+    """One certificate of alpha, and the responder that is asked about it."""
+
+    def __init__(self, engine: Engine, tenant: Certified) -> None:
+        self.engine = engine
+        self.tenant = tenant
+        self.authority_id = tenant.authorities.issuing.id
+        with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
+            issued = tenant.issue(session)
+        self.serial = issued.serial.hex()
+        digest = hashes.SHA256()
+        builder = OCSPRequestBuilder().add_certificate(issued.certificate, issued.intermediates[0], digest)
+        self.plain = builder.build().public_bytes(Encoding.DER)
+        nonce = builder.add_extension(x509.OCSPNonce(b"n" * 32), critical=False)
+        self.with_nonce = nonce.build().public_bytes(Encoding.DER)
+        self.responder = Responder(engine, SEALER)
+
+    def do(self, verb: Any, **more: Any) -> None:
+        with session_scope(TenantScope(self.tenant.tenant_id), engine=self.engine) as session:
+            verb(session, actor=ACTOR, tenant_id=self.tenant.tenant_id, serial=self.serial, **more)
+
+    def answer(self, request: bytes) -> OCSPCertStatus:
+        return self._read(self.responder.answer(self.authority_id, request, now=self.tenant.now))
+
+    def recall(self, request: bytes) -> OCSPCertStatus | None:
+        kept = self.responder.recall(self.authority_id, request, now=self.tenant.now)
+        return None if kept is None else self._read(kept)
+
+    @staticmethod
+    def _read(answer: Answer) -> OCSPCertStatus:
+        return load_der_ocsp_response(answer.der).certificate_status
+
+
+@pytest.fixture
+def asked(app_engine: Engine, worker_engine: Engine, alpha: Certified) -> Iterator[Asked]:
+    for authority in (alpha.authorities.root, alpha.authorities.issuing):
+        with session_scope(TenantScope(alpha.tenant_id), engine=worker_engine) as session:
+            where: Any = {"tenant_id": alpha.tenant_id, "authority_id": authority.id}
+            publication.publish(session, actor="worker", signing=SIGNING, now=alpha.now, **where)
+    asked = Asked(app_engine, alpha)
+    asked.responder.start()
+    until(lambda: asked.answer(asked.plain) and asked.recall(asked.plain), "answers are kept")
+    yield asked
+    asked.responder.stop()
+
+
+def test_what_was_read_serves_requests_with_and_without_a_nonce(asked: Asked) -> None:
+    assert asked.recall(asked.plain) is OCSPCertStatus.GOOD
+    assert asked.recall(asked.with_nonce) is OCSPCertStatus.GOOD
+
+
+def test_change_is_told_and_nothing_older_is_recalled(asked: Asked) -> None:
+    asked.do(revoke, now=asked.tenant.now)
+    until(lambda: asked.recall(asked.plain) is None, "the change is told")
+    assert asked.recall(asked.with_nonce) is None
+    assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
+
+
+def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalled(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = StatusLookUp.read
+
+    def overtaken(look_up: StatusLookUp, authority_id: Any, serials: Any) -> Any:
+        found = read(look_up, authority_id, serials)
+        asked.do(suspend, now=asked.tenant.now)
+        until(lambda: asked.recall(asked.plain) is None, "the change is told")
+        return found
+
+    monkeypatch.setattr(StatusLookUp, "read", overtaken)
+    assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
+    monkeypatch.undo()
+    assert asked.recall(asked.plain) is None
+    assert asked.recall(asked.with_nonce) is None
+    assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
+
+
+def test_authority_that_was_read_before_a_change_is_not_kept_after_it(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.do(suspend, now=asked.tenant.now)
+    until(lambda: asked.recall(asked.plain) is None, "the change is told")
+    read, told = responder._read_authority, asked.responder._forgotten
+
+    def overtaken(*arguments: Any) -> Any:
+        found = read(*arguments)
+        asked.do(reinstate)
+        until(lambda: asked.responder._forgotten > told, "the change is told")
+        return found
+
+    monkeypatch.setattr(responder, "_read_authority", overtaken)
+    asked.answer(asked.plain)
+    monkeypatch.undo()
+    assert asked.recall(asked.plain) is None
+
+
+def test_nothing_is_recalled_while_changes_are_not_told(asked: Asked) -> None:
+    asked.responder.stop()
+    assert asked.recall(asked.plain) is None
+    assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
+    asked.do(revoke, now=asked.tenant.now)
+    assert asked.answer(asked.with_nonce) is OCSPCertStatus.REVOKED
+
+
+def test_what_is_kept_is_bounded() -> None:
+    recent = responder._Recent[int, str](2)
+    for key in (1, 2, 1, 3):
+        recent.put(key, "x")
+    assert [recent.get(key) for key in (1, 2, 3)] == ["x", None, "x"]
