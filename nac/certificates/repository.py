@@ -89,12 +89,13 @@ def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Se
     return session.scalars(query.order_by(authority.not_before, authority.id).with_for_update()).all()
 
 
-def newest_server(session: Session, tenant_id: TenantId, profile: str) -> Certificate | None:
+def newest_server(
+    session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
+) -> Certificate | None:
     """The certificate that is, or will be, presented last: its key is here."""
     query = select(Certificate).where(
-        Certificate.tenant_id == tenant_id,
-        Certificate.profile == profile,
-        Certificate.status == "valid",
-        Certificate.key_sealed.is_not(None),
+        Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)
     )
+    if not even_revoked:
+        query = query.where(Certificate.status == "valid")
     return session.scalar(query.order_by(Certificate.not_before.desc(), Certificate.created_at.desc()).limit(1))

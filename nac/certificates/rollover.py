@@ -49,7 +49,7 @@ class Rollover:
     root: CertificateAuthority
     issuing: CertificateAuthority
     retired: tuple[CertificateAuthority, ...]
-    # Issued below a new root, so that devices that trust it alone accept the cell. None where the root stayed.
+    # Issued below a new root, so that devices that trust it alone accept the cell, and where none was valid any more.
     server: Certificate | None
 
 
@@ -58,7 +58,7 @@ def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of
     tenant = repository.lock_tenant(session, tenant_id)
     if tenant is None:
         raise NotFound("There is no such tenant.", place="tenant")
-    root = _require_root(session, tenant_id)
+    root = _require_root(session, tenant_id, even_revoked=of_root)
     organisation = _organisation(root)
     unique = unique_number(tenant.slug)
 
@@ -92,24 +92,30 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
         for authority in repository.own_authorities(session, plan.tenant_id, status="active")
         if plan.root is not None or authority.kind == "issuing"
     ]
-    root = old_root = _require_root(session, plan.tenant_id)
+    root = old_root = _require_root(session, plan.tenant_id, even_revoked=plan.root is not None)
     if plan.root is not None:
         root = sign_root(session, plan.root, actor=actor, now=now)
-        if old_root.key_sealed is not None and old_root.not_after > now:
+        if old_root.status == "active" and old_root.key_sealed is not None and old_root.not_after > now:
             cross_sign(session, actor=actor, tenant_id=plan.tenant_id, new=root, old=old_root, signing=signing, now=now)
     issuing = sign_issuing(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
     for authority in retiring:
         _retire(session, actor, authority)
     server = None
-    if plan.root is not None:
+    # None is left where the authority before was revoked.
+    if plan.root is not None or repository.newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
         server = _succeed_server(session, actor, plan.tenant_id, signing, now)
     return Rollover(root, issuing, tuple(retiring), server)
 
 
-def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority:
+def _require_root(session: Session, tenant_id: TenantId, *, even_revoked: bool) -> CertificateAuthority:
     root = repository.newest_root(session, tenant_id)
+    if root is None and even_revoked:
+        roots = (row for row in repository.list_authorities(session, tenant_id) if row.kind == "root")
+        root = next(roots, None)
     if root is None:
-        raise Conflict("The tenant has no active root.", place="authority", remedy="Create its authorities first.")
+        raise Conflict(
+            "The tenant has no active root.", place="authority", remedy="A new one: ./admit ca rollover --root"
+        )
     return root
 
 
@@ -136,7 +142,7 @@ def _succeed_server(
     session: Session, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
 ) -> Certificate | None:
     """Under the names that devices expect."""
-    present = repository.newest_server(session, tenant_id, SERVER_PROFILE)
+    present = repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
     if present is None or present.certificate_der is None:
         return None
     names = [item.value for item in sans_of(x509.load_der_x509_certificate(present.certificate_der))]

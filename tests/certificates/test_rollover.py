@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from nac.certificates import profiles, renewal, rollover
 from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict, KeyStoreRefused
 from nac.certificates.issuing import issue_server
+from nac.certificates.revoking import revoke_authority
 from nac.certificates.service import list_authorities, pem_files
 from nac.certificates.signing import Signing
 from nac.db import TenantScope, session_scope
@@ -138,6 +139,30 @@ def test_root_that_has_ended_is_succeeded_without_its_help(app_engine: Engine, a
         done = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=then)
     assert done.root.cross_der is None
     assert done.root.not_after > then
+
+
+@pytest.mark.parametrize("which", ["issuing", "root"])
+def test_revoked_authority_is_succeeded_with_a_server_certificate(
+    app_engine: Engine, alpha: Certified, tmp_path: Path, which: str
+) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        revoke_authority(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, which=which, now=alpha.now, reason="keyCompromise"
+        )
+    if which == "root":
+        with session_scope(scope, engine=app_engine) as session, pytest.raises(Conflict, match="no active root"):
+            _roll_over(session, alpha)
+    with session_scope(scope, engine=app_engine) as session:
+        done = _roll_over(session, alpha, of_root=which == "root")
+        files = pem_files(alpha.issue(session))
+    assert done.retired == ()
+    # A revoked root vouches for nobody.
+    assert done.root.cross_der is None
+    assert done.server is not None
+    assert done.server.authority_id == done.issuing.id
+    assert done.server.common_name == alpha.authorities.server.common_name
+    assert _verifies(tmp_path, files, done.root)
 
 
 def test_worker_rolls_over_before_certificates_are_cut_short(app_engine: Engine, alpha: Certified) -> None:
