@@ -15,6 +15,7 @@ from api.enrolment.tls import peer_certificate
 from api.redeeming import redeeming, source, tenant_by_slug
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
+from nac.certificates.profiles import require_profile
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
@@ -22,7 +23,6 @@ from nac.enrolment import enrolling
 from nac.enrolment.errors import RenewalRefused, SecretNeeded
 from nac.enrolment.limiter import GuessLimiter
 from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_body
-from pki.profiles import PROFILES
 from pki.requests import SigningRequest, read_signing_request
 
 router = APIRouter(tags=["est"])
@@ -53,8 +53,10 @@ def ca_certificates(slug: str, request: Request) -> Response:
 @router.get("/csrattrs")
 def csr_attributes(slug: str, request: Request) -> Response:
     """Which key a request should hold (4.5)."""
-    tenant_by_slug(slug)
-    return _encoded(request, key_attributes(PROFILES[_USUAL_PROFILE].key), _ATTRIBUTES)
+    tenant_id = tenant_by_slug(slug)
+    with session_scope(TenantScope(tenant_id)) as session:
+        kind = require_profile(session, tenant_id, _USUAL_PROFILE).key
+    return _encoded(request, key_attributes(kind), _ATTRIBUTES)
 
 
 @router.post("/simpleenroll")

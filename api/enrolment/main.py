@@ -8,6 +8,7 @@ from fastapi.responses import PlainTextResponse
 from api import links
 from api.application import make_application
 from api.enrolment import est
+from api.public.limits import RateLimit
 from nac.certificates.signing import Signing
 from nac.enrolment.errors import TooManyGuesses
 from nac.enrolment.limiter import GuessLimiter
@@ -28,6 +29,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.link_url == settings.enrolment_url:
         links.include(app, app.state.signing)
     app.add_exception_handler(AdmitError, _in_words)
+    app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
     return app
 
 

@@ -21,7 +21,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.signing = signing = Signing.from_settings(settings)
     app.state.guess_limiter = GuessLimiter()
     responder = Responder(app.state.engine, signing.sealer)
-    app.state.beside.append((responder.feed.start, responder.feed.stop))
+    app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder))
     app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
     if settings.link_url == settings.public_url:

@@ -31,7 +31,7 @@ _NOT_KEPT = ((b"cache-control", b"no-store"),)
 _KEPT = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
 _PATH_CHARACTERS_MOST = 2 * REQUEST_BYTES_MOST
 _BODY_SECONDS = 5.0
-# The pool has ten connections, and others need some.
+# Each holds a connection to PostgreSQL.
 _READERS = 6
 # Who asks when so many wait already is told to come again, instead of waiting too.
 _WAITING_MOST = 200

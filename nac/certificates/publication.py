@@ -35,6 +35,8 @@ from pki.serials import random_serial, serial_bytes
 # A list is made daily and holds for a week: so long may the worker, or a key store, be away.
 LIST_VALIDITY = timedelta(days=7)
 LIST_EVERY = timedelta(days=1)
+# The root's key may be away on purpose for months (nac.certificates.offline), and hardly ever is there anything to say.
+ROOT_LIST_VALIDITY = timedelta(days=180)
 # An answer's signer cannot be revoked (RFC 6960 4.2.2.2.1): it lives shortly, and the next one comes at half time.
 SIGNER_VALIDITY = timedelta(days=14)
 SIGNER_PROFILE = "ocsp-signer"
@@ -171,7 +173,7 @@ class _Publishing:
         row.number += 1
         self._session.flush()
         entries = list(self._entries(row.scheduled_at))
-        next_update = self._now + LIST_VALIDITY
+        next_update = self._now + (ROOT_LIST_VALIDITY if authority.kind == "root" else LIST_VALIDITY)
         with refusals():
             row.crl_der = make_crl(
                 issuer_of(self._authority, self._signing),

@@ -20,10 +20,11 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.certificates.feed import StatusFeed
+from nac.certificates.lookup import StatusLookUp
 from nac.certificates.publication import authorities_below, signer_context
 from nac.certificates.status import revocation
 from nac.db import AuthorityScope, session_scope
-from nac.models import Certificate, CertificateAuthority, OcspSignerRow
+from nac.models import CertificateAuthority, OcspSignerRow
 from nac.secrets import Sealer
 from pki.errors import OcspRequestMalformed
 from pki.keys import load_key
@@ -110,18 +111,26 @@ class _Authority:
 
 
 class Responder:
-    """For any number of authorities and threads. `feed` has to run for anything to be kept."""
+    """For any number of authorities and threads. Nothing is kept before `start` and after `stop`."""
 
     def __init__(self, engine: Engine, sealer: Sealer) -> None:
         self._engine = engine
+        self._look_up = StatusLookUp(engine)
         self._sealer = sealer
-        self.feed = StatusFeed(engine, self._forget)
+        self._feed = StatusFeed(engine, self._forget)
         self._authorities: _Recent[UUID, _Authority] = _Recent(_AUTHORITIES_MOST)
         self._statuses: _Recent[tuple[UUID, bytes], tuple[_Authority, Status]] = _Recent(_STATUSES_MOST)
         self._answers: _Recent[tuple[UUID, bytes], tuple[_Authority, Answer]] = _Recent(_ANSWERS_MOST)
         # How often anything was forgotten: what is read meanwhile may be of before.
         self._forgotten = 0
         self._lock = threading.Lock()
+
+    def start(self) -> None:
+        self._feed.start()
+
+    def stop(self) -> None:
+        self._feed.stop()
+        self._look_up.close()
 
     def recall(self, authority_id: UUID, data: bytes, *, now: datetime) -> Answer | None:
         """The answer to the request `data`, if what is kept suffices for it: quick, and without a database."""
@@ -149,11 +158,10 @@ class Responder:
             request = read_request(data)
         except OcspRequestMalformed:
             return refused("malformedRequest")
-        with session_scope(AuthorityScope(authority_id), engine=self._engine) as session:
-            authority = self._kept(authority_id) or self._load(session, authority_id, now)
-            if authority is None or not all(map(authority.hashes.issued, request.certificates)):
-                return refused("unauthorized")
-            found = _statuses(session, authority_id, authority, {asked.serial for asked in request.certificates})
+        authority = self._kept(authority_id) or self._load(authority_id, now)
+        if authority is None or not all(map(authority.hashes.issued, request.certificates)):
+            return refused("unauthorized")
+        found = self._read_statuses(authority_id, authority, {asked.serial for asked in request.certificates})
         for serial, status in found.items():
             # What is not known may be signed the next moment, which nobody tells.
             if status != "unknown":
@@ -186,19 +194,33 @@ class Responder:
         return answer
 
     def _kept(self, authority_id: UUID) -> _Authority | None:
-        if not self.feed.current:
+        if not self._feed.current:
             return None
         authority = self._authorities.get(authority_id)
         return authority if authority is not None and time.monotonic() < authority.kept_until else None
 
-    def _load(self, session: Session, authority_id: UUID, now: datetime) -> _Authority | None:
+    def _load(self, authority_id: UUID, now: datetime) -> _Authority | None:
         forgotten = self._forgotten
-        authority = _read_authority(session, authority_id, self._sealer, now)
+        with session_scope(AuthorityScope(authority_id), engine=self._engine) as session:
+            authority = _read_authority(session, authority_id, self._sealer, now)
         if authority is not None:
             with self._lock:
                 if self._forgotten == forgotten:
                     self._authorities.put(authority_id, authority)
         return authority
+
+    def _read_statuses(
+        self, authority_id: UUID, authority: _Authority, serials: Collection[bytes]
+    ) -> dict[bytes, Status]:
+        found: dict[bytes, Status] = dict.fromkeys(serials, "unknown")
+        for serial, status, at, reason, not_before in self._look_up.read(authority_id, serials):
+            if status in ("suspended", "revoked"):
+                found[serial] = revocation(at or not_before, reason)
+            elif status == "valid":
+                found[serial] = authority.revoked or "good"
+        for serial in authority.below.keys() & found.keys():
+            found[serial] = authority.below[serial] or authority.revoked or "good"
+        return found
 
     def _forget(self, authority_id: UUID | None) -> None:
         with self._lock:
@@ -232,21 +254,3 @@ def _read_signer(session: Session, authority_id: UUID, sealer: Sealer, now: date
         return None
     key = load_key(sealer.open(found.key_sealed, signer_context(found.id)))
     return OcspSigner(x509.load_der_x509_certificate(found.certificate_der), key)
-
-
-def _statuses(
-    session: Session, authority_id: UUID, authority: _Authority, serials: Collection[bytes]
-) -> dict[bytes, Status]:
-    row = Certificate
-    query = select(row.serial, row.status, row.revoked_at, row.revocation_reason, row.not_before).where(
-        row.authority_id == authority_id, row.serial.in_(serials)
-    )
-    found: dict[bytes, Status] = dict.fromkeys(serials, "unknown")
-    for serial, status, at, reason, not_before in session.execute(query):
-        if status in ("suspended", "revoked"):
-            found[serial] = revocation(at or not_before, reason)
-        elif status == "valid":
-            found[serial] = authority.revoked or "good"
-    for serial in authority.below.keys() & found.keys():
-        found[serial] = authority.below[serial] or authority.revoked or "good"
-    return found

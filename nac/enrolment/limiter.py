@@ -1,6 +1,5 @@
 """Who guesses secrets is left without an answer for a while. In memory: a restart forgives, and no more is lost."""
 
-import ipaddress
 import math
 import threading
 import time
@@ -9,12 +8,11 @@ from collections.abc import Callable
 
 from nac.enrolment.errors import TooManyGuesses
 from nac.ids import TenantId
+from nac.sources import source_of
 
 _MOST_GUESSES = 10
 _WINDOW_SECONDS = 600
 _MOST_SOURCES = 10_000
-# A household or company has at least this much of IPv6 (RFC 6177): addresses within it are one source.
-_IPV6_PREFIX = 64
 
 
 class GuessLimiter:
@@ -46,16 +44,3 @@ class GuessLimiter:
             self._counts[key] = (began, count + 1)
             if len(self._counts) > _MOST_SOURCES:
                 self._counts.popitem(last=False)
-
-
-def source_of(address: str) -> str:
-    """The network that counts as one; the text itself where it is no address."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False).network_address)
-    return str(found)

@@ -89,7 +89,7 @@ def test_new_tenant_publishes_for_root_and_issuing_authority(publisher: Publishe
         assert crl.is_signature_valid(certificate.public_key())  # type: ignore[arg-type]
         assert (len(crl), _number(crl)) == (0, 1)
         assert crl.next_update_utc is not None
-        assert crl.next_update_utc - crl.last_update_utc == timedelta(days=7)
+        assert crl.next_update_utc - crl.last_update_utc == timedelta(days=180 if authority.kind == "root" else 7)
     assert publisher.turn(alpha.now + _SECONDS) == []
 
 
@@ -255,6 +255,20 @@ def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: C
         rows = session.scalars(select(Certificate).where(Certificate.serial.in_(map(bytes.fromhex, serials)))).all()
         status_changed(session, *rows)
         assert len(session.scalars(select(RevocationWork)).all()) == 1
+
+
+def test_root_whose_key_is_away_catches_up_when_it_is_back(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    root, later = alpha.authorities.root, alpha.now + 3 * _DAY
+    publisher.turn(alpha.now)
+    key = root.key_sealed
+    for sealed, number in ((None, 1), (key, 2)):
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            session.get_one(CertificateAuthority, root.id).key_sealed = sealed
+        publisher.turn(later)
+        assert _number(publisher.crl(root)) == number
+    assert _number(publisher.crl(alpha.authorities.issuing)) == 2
 
 
 def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:

@@ -1,5 +1,6 @@
 """From a request to a certificate: which names, which keys, and what a renewal may change."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -97,6 +98,27 @@ def test_key_is_certified_once_in_a_tenant(app_engine: Engine, alpha: Certified,
     with pytest.raises(DuplicateKey):
         enrol(app_engine, alpha, make_secret(app_engine, alpha), request("two", key=key))
     enrol(app_engine, bravo, make_secret(app_engine, bravo), request("three", key=key))
+
+
+def test_of_two_who_ask_at_once_for_the_same_key_one_is_certified(app_engine: Engine, alpha: Certified) -> None:
+    asked, both = request("laptop"), threading.Barrier(3)
+    secrets = [make_secret(app_engine, alpha) for _ in range(3)]
+    outcomes: list[str] = []
+
+    def ask(secret: MadeSecret) -> None:
+        both.wait()
+        try:
+            enrol(app_engine, alpha, secret, asked)
+            outcomes.append("certified")
+        except DuplicateKey:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=ask, args=(secret,)) for secret in secrets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["certified", "refused", "refused"]
 
 
 def test_weak_key_wrong_signature_and_nonsense_are_refused() -> None:

@@ -19,10 +19,12 @@ from sqlalchemy import Engine, func, select
 from api.enrolment import est as est_routes
 from cli.enrolment_certificate import ensure_certificate
 from nac.certificates import service as certificates
+from nac.certificates.rollover import carry_out, plan_rollover
 from nac.db import TenantScope, session_scope
 from nac.enrolment.errors import SecretNeeded
 from nac.models import AuditEntry, Certificate
 from nac.settings import load_settings
+from nac.supplicants.service import describe_network
 from pki.bundles import certificates_pem
 from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.est import key_attributes, read_body
@@ -30,7 +32,7 @@ from pki.keys import KeyKind, PrivateKey, key_pem
 from pki.requests import read_signing_request
 from tests.enrolment.conftest import make_secret, request_der
 from tests.enrolment.serving import Est, Reply
-from tests.factories.certificates import Certified, certify
+from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.waiting import until
 
@@ -210,6 +212,26 @@ def test_revoked_or_suspended_certificate_is_not_renewed(
     assert f"The certificate is {change.rstrip('e')}ed" in reply.text
     assert last_refusal(alpha, app_engine).action == "certificate.refuse-renewal"
     assert signed(alpha, app_engine) == 2
+
+
+@pytest.mark.parametrize("of_root", [False, True])
+def test_certificate_of_a_retired_authority_is_renewed_by_its_successor(
+    est: Est, app_engine: Engine, alpha: Certified, of_root: bool
+) -> None:
+    device = enrolled(est, app_engine, alpha)
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        plan = plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=of_root)
+    with session_scope(scope, engine=app_engine) as session:
+        carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+    first = certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=encoded(common_name="laptop")))[0]
+    assert first.issuer != device.certificate.issuer
+    handed = certificates_in(est.ask("alpha", "cacerts"))
+    assert {first.issuer, device.certificate.issuer} <= {authority.subject for authority in handed}
+    with session_scope(scope, engine=app_engine) as session:
+        network = describe_network(session, tenant_id=alpha.tenant_id, now=alpha.now)
+    assert len(network.anchors) == (2 if of_root else 1)
+    assert all(anchor.issuer == anchor.subject for anchor in network.anchors)
 
 
 def test_expired_certificate_is_told_so_and_not_renewed(est: Est, app_engine: Engine, alpha: Certified) -> None:

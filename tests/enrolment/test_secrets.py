@@ -15,7 +15,7 @@ from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import InvalidEnrolmentSecret, SecretRefused, TooManyGuesses
-from nac.enrolment.limiter import GuessLimiter, source_of
+from nac.enrolment.limiter import GuessLimiter
 from nac.enrolment.tokens import Token
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
@@ -182,19 +182,6 @@ def test_guesses_run_out_for_one_source_and_tenant_and_come_back() -> None:
     limiter.require(alpha, "2001:db8:0:1::1")
     now[0] = 601
     limiter.require(alpha, "2001:db8::1")
-
-
-@pytest.mark.parametrize(
-    ("address", "source"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("fe80::1%eth0", "fe80::"),
-        ("testclient", "testclient"),
-    ],
-)
-def test_source_is_the_network_that_one_party_has(address: str, source: str) -> None:
-    assert source_of(address) == source
 
 
 @given(st.text() | st.from_regex(r"[a-z0-9]{15,17}-[a-z0-9]{25,27}"))

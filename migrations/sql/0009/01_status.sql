@@ -86,13 +86,25 @@ CREATE FUNCTION status_work(
                     AND (s.not_after > moment + (s.not_after - s.not_before) / 2 OR s.not_after >= a.not_after)
             )
         FROM certificate_authorities a LEFT JOIN revocation_lists l ON l.authority_id = a.id
-        WHERE a.kind <> 'external' AND a.not_after > moment AND (l.retry_at IS NULL OR l.retry_at <= moment)
+        -- A root's key may be away: what is due waits for it.
+        WHERE a.kind <> 'external' AND a.key_sealed IS NOT NULL AND a.not_after > moment AND (l.retry_at IS NULL OR l.retry_at <= moment)
             AND (which IS NULL OR a.id = which)
     ) AS work (tenant_id, authority_id, list_due, list_scheduled, signer_due)
     WHERE work.list_due OR work.list_scheduled OR work.signer_due
 $$;
 REVOKE EXECUTE ON FUNCTION status_work(timestamptz, interval, uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION status_work(timestamptz, interval, uuid) TO admit_app, admit_worker;
+
+-- For answers at the rate of thousands a second: one statement, and no setting of a scope before it. It tells what the scope of
+-- the authority would show.
+CREATE FUNCTION certificate_statuses(authority uuid, serials bytea[])
+    RETURNS TABLE (serial bytea, status text, revoked_at timestamptz, revocation_reason text, not_before timestamptz)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT c.serial, c.status, c.revoked_at, c.revocation_reason, c.not_before
+    FROM certificates c WHERE c.authority_id = authority AND c.serial = ANY (serials)
+$$;
+REVOKE EXECUTE ON FUNCTION certificate_statuses(uuid, bytea[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION certificate_statuses(uuid, bytea[]) TO admit_app;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON revocation_lists, ocsp_signers TO admit_app, admit_worker;
 GRANT SELECT, INSERT, DELETE ON revocation_work TO admit_app, admit_worker;

@@ -1,0 +1,88 @@
+"""The worker's turn for what authorities publish, as the job itself, on a real database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select, update
+
+from nac.certificates.service import revoke
+from nac.db import TenantScope, session_scope, use_engine
+from nac.models import CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from tests.factories.certificates import MASTER_KEY, Certified, certify
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from worker.jobs.certificates import publish
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+
+
+@pytest.fixture
+def bravo(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+
+
+@pytest.fixture(autouse=True)
+def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a worker's child has at hand."""
+    key = tmp_path / "master.key"
+    key.write_text(MASTER_KEY.hex())
+    key.chmod(0o600)
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
+    monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent")
+    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(key))
+    use_engine(worker_engine)
+    yield
+    use_engine(None)
+
+
+def _lists(engine: Engine, tenant: Certified) -> dict[str, tuple[int, bool]]:
+    """By kind of authority: the number of its list, and whether there is one."""
+    kinds = {row.id: row.kind for row in (tenant.authorities.root, tenant.authorities.issuing)}
+    with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
+        rows = session.scalars(select(RevocationList)).all()
+        return {kinds[row.authority_id]: (row.number, row.crl_der is not None) for row in rows}
+
+
+def test_turn_makes_what_every_tenant_lacks_and_nothing_twice(
+    app_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    for _ in range(2):
+        publish()
+        for tenant in (alpha, bravo):
+            assert _lists(app_engine, tenant) == {"root": (1, True), "issuing": (1, True)}
+            with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+                assert len(session.scalars(select(OcspSignerRow)).all()) == 2
+
+
+def test_revocation_is_work_until_a_turn_has_published_it(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        serial = alpha.issue(session).serial.hex()
+        revoke(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=serial, now=alpha.now)
+        assert len(session.scalars(select(RevocationWork)).all()) == 1
+    publish()
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert session.scalars(select(RevocationWork)).all() == []
+
+
+def test_authority_that_cannot_sign_holds_up_no_other_and_is_tried_again_later(
+    app_engine: Engine, alpha: Certified, bravo: Certified, caplog: pytest.LogCaptureFixture
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.execute(
+            update(CertificateAuthority).where(CertificateAuthority.kind == "issuing").values(key_sealed=b"x")
+        )
+    publish()
+    assert _lists(app_engine, alpha) == {"root": (1, True), "issuing": (0, False)}
+    assert _lists(app_engine, bravo) == {"root": (1, True), "issuing": (1, True)}
+    assert f"authority {alpha.authorities.issuing.id} of tenant" in caplog.text
+    caplog.clear()
+    publish()
+    assert caplog.text == ""
