@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -18,6 +19,7 @@ from nac.identities.settings import read_settings
 from nac.policies.packet_facts import named_for_rules
 from nac.policies.schema import policy_schema
 from nac.policies.testing import run_tests
+from nac.scep.webhook import Answer, Enrolment
 from tests.dictionary.radiusd_library import FOLDER
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
@@ -66,6 +68,10 @@ def test_example_is_valid(page, example):
         read_settings("ldap" if first == "urls" else "oidc", example)
     elif first in ("error", "valid"):
         assert example.keys() <= {"error", "place", "message", "remedy", "mistakes", "valid"}
+    elif first == "decision":
+        assert msgspec.convert(example, Answer).decision == example["decision"]
+    elif "event" in example:
+        assert Enrolment("", "", b"", "").members("").keys() < example.keys()
     else:
         assert read_request(named_for_rules(example), at=0).attributes
 

@@ -73,7 +73,7 @@ class Enrolment:
         }
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True):
     """More members may come; these are understood."""
 
     decision: Literal["allow", "deny"]
@@ -132,7 +132,7 @@ def ask(webhook: Webhook, enrolment: Enrolment, challenge: str, request: Signing
     try:
         with _places.one(enrolment.tenant):
             said = _post(webhook, members)
-        answer = msgspec.json.decode(said, type=_Answer)
+        answer = msgspec.json.decode(said, type=Answer)
         sans = tuple(map(parse_san, answer.sans))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, NameNotAllowed) as exc:
         raise WebhookUnavailable(f"Its answer is not one of the contract: {exc}", place=_PLACE) from exc
