@@ -24,7 +24,7 @@ def test_webhook_is_set_shown_and_removed(alpha: Admit) -> None:
     assert alpha.json("scep", "show", "-t", "alpha")["webhook"] == url
     assert alpha.json("scep", "webhook", "-t", "alpha", "--remove") == {"webhook": None}
     again = alpha.run("scep", "webhook", "-t", "alpha", "--remove")
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "no SCEP webhook" in again.output
 
 
@@ -38,7 +38,7 @@ def test_webhook_is_set_shown_and_removed(alpha: Admit) -> None:
 )
 def test_webhook_that_cannot_be_is_refused(alpha: Admit, arguments: tuple[str, ...], told: str) -> None:
     result = alpha.run("scep", "webhook", "-t", "alpha", *arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert told in result.output
     assert "no SCEP webhook" in alpha.run("scep", "webhook", "-t", "alpha").output
 
@@ -47,5 +47,5 @@ def test_certificate_of_the_webhooks_authority_is_read_from_a_file(alpha: Admit,
     file = tmp_path / "ca.pem"
     file.write_text("no certificate")
     result = alpha.run("scep", "webhook", "-t", "alpha", "--url", "https://x.example/", "--ca-file", str(file))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "ca_certificate" in result.output

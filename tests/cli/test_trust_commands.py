@@ -47,7 +47,7 @@ def test_every_mistake_of_an_upload_is_listed(alpha: Admit, files: tuple[str, st
     nothing = tmp_path / "nothing"
     nothing.write_text("nothing")
     done = alpha.run("ca", "import", "-t", "alpha", files[1], str(own), str(nothing), "--json")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     places = [mistake["place"].partition(",")[0] for mistake in json.loads(done.stdout)["mistakes"]]
     assert places == ["nothing", "issuing.pem", "own.pem", "own.pem"]
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2
