@@ -274,7 +274,7 @@ def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthor
     authority = repository.active_issuing(session, tenant_id)
     if authority is None:
         raise Conflict(
-            "The tenant has no active issuing authority.", place="authority", remedy="Create its authorities first."
+            "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
         )
     return authority
 
