@@ -1,16 +1,18 @@
-"""Redeeming an enrolment secret in a request: guesses are limited, refusals are in the audit log, one transaction."""
+"""Redeeming a secret or renewing a certificate in a request: one transaction, guesses limited, refusals audited."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
+from cryptography import x509
 from fastapi import Request
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.enrolment import service as enrolment
-from nac.enrolment.errors import SecretRefused
+from nac.enrolment.enrolling import note_refusal
+from nac.enrolment.errors import RenewalRefused, SecretRefused
 from nac.enrolment.limiter import GuessLimiter
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
@@ -82,4 +84,23 @@ def _guarded(request: Request, tenant_id: TenantId, kind: EnrolmentKind, name: s
         limiter.note(tenant_id, address)
         with session_scope(TenantScope(tenant_id)) as session:
             enrolment.note_refusal(session, actor=f"{kind}:{address}", tenant_id=tenant_id, name=name, refused=exc)
+        raise
+
+
+@contextmanager
+def renewing(request: Request, *, tenant_id: TenantId, actor: str, shown: x509.Certificate) -> Iterator[Session]:
+    """A transaction in which the certificate that was shown is renewed. Anybody can show one that was made up: whoever
+    is refused too often is not listened to, as with secrets.
+
+    Raises RenewalRefused or TooManyGuesses.
+    """
+    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter.require(tenant_id, source(request))
+    try:
+        with session_scope(TenantScope(tenant_id)) as session:
+            yield session
+    except RenewalRefused as refused:
+        limiter.note(tenant_id, source(request))
+        with session_scope(TenantScope(tenant_id)) as session:
+            note_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=refused)
         raise

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+
 
 class PkiError(Exception):
     """Base of every error of this package; the message names the place and what is allowed there."""
@@ -77,3 +80,16 @@ class UploadNotReadable(PkiError):
 
 class StatusNotUsable(PkiError):
     """What an authority says of its certificates cannot be read, is not its own, or holds no more."""
+
+
+# What `cryptography` and pki raise over bytes that are not what they should be.
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    IndexError,
+    UnsupportedAlgorithm,
+    DerDamaged,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)

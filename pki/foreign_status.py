@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
@@ -18,7 +18,7 @@ from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pki import der
-from pki.errors import DerDamaged, StatusNotUsable
+from pki.errors import UNREADABLE, StatusNotUsable
 from pki.openssl_names import one_line
 from pki.serials import serial_bytes
 from pki.signatures import is_signed_with, public_key_der
@@ -30,16 +30,6 @@ OCSP_BYTES_MOST = 64 << 10
 _SKEW = timedelta(minutes=5)
 # RFC 6960 4.2.2.1: without nextUpdate newer information is to be had at any time.
 _WITHOUT_END = timedelta(minutes=10)
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    IndexError,
-    UnsupportedAlgorithm,
-    DerDamaged,
-    x509.DuplicateExtension,
-    x509.InvalidVersion,
-    x509.UnsupportedGeneralNameType,
-)
 
 
 class RevocationList(NamedTuple):
@@ -73,7 +63,7 @@ def read_crl(data: bytes, authority: x509.Certificate, *, now: datetime) -> Revo
         if len(crl) > REVOKED_MOST:
             raise StatusNotUsable(f"The list has {len(crl)} entries; at most {REVOKED_MOST} are read.")
         return RevocationList(number, crl.last_update_utc, crl.next_update_utc, frozenset(_serials(crl)))
-    except _UNREADABLE as exc:
+    except UNREADABLE as exc:
         raise StatusNotUsable(f"This is no list of revoked certificates: {exc}") from exc
 
 
@@ -158,7 +148,7 @@ def read_ocsp(data: bytes, authority: x509.Certificate, serial: bytes, *, now: d
         for single in response.responses:
             if _is_about(single, authority, serial):
                 return _answer(single, now)
-    except _UNREADABLE as exc:
+    except UNREADABLE as exc:
         raise StatusNotUsable(f"This is no answer about a certificate: {exc}") from exc
     raise StatusNotUsable("The answer is about another certificate.")
 

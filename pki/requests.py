@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
-from pki.errors import DerDamaged, RequestNotAllowed
+from pki.errors import UNREADABLE, RequestNotAllowed
 from pki.keys import PublicKey, require_acceptable
 from pki.names import San, common_name_of, sans_of
 
@@ -29,7 +28,7 @@ def read_signing_request(data: bytes) -> SigningRequest:
         proven = request.is_signature_valid
         key = request.public_key()
         names = common_name_of(request.subject), sans_of(request)
-    except (ValueError, TypeError, UnsupportedAlgorithm, DerDamaged, x509.DuplicateExtension) as exc:
+    except UNREADABLE as exc:
         raise RequestNotAllowed("This is not a readable PKCS#10 request in PEM or DER.") from exc
     if not proven:
         raise RequestNotAllowed("The request is not signed by the key that it holds.")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization.pkcs7 import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
-from pki.errors import DerDamaged, KeyNotAllowed, UploadNotReadable
+from pki.errors import UNREADABLE, KeyNotAllowed, UploadNotReadable
 from pki.issuing import key_identifier
 from pki.keys import require_acceptable
 from pki.openssl_names import issuer_line, subject_line
@@ -34,16 +34,6 @@ _UNDERSTOOD = {
     ExtensionOID.INHIBIT_ANY_POLICY,
 }
 _CLIENTS = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
-# What `cryptography` and pki raise over bytes that are not what they should be.
-_UNREADABLE = (
-    ValueError,
-    TypeError,
-    UnsupportedAlgorithm,
-    DerDamaged,
-    x509.DuplicateExtension,
-    x509.InvalidVersion,
-    x509.UnsupportedGeneralNameType,
-)
 
 
 def read_certificates(data: bytes) -> list[x509.Certificate]:
@@ -73,7 +63,7 @@ def _first_that_reads(data: bytes) -> list[x509.Certificate]:
     for read in readers:
         try:
             return read(data)
-        except _UNREADABLE:
+        except UNREADABLE:
             continue
     return []
 
@@ -90,7 +80,7 @@ def _require_whole(certificate: x509.Certificate, number: int) -> None:
         list(certificate.extensions)
         certificate.public_key()
         x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
-    except _UNREADABLE as exc:
+    except UNREADABLE as exc:
         raise UploadNotReadable(f"Certificate {number} of the file cannot be read: {exc}") from exc
 
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from api.bodies import bounded_body
 from api.enrolment.tls import peer_certificate
-from api.redeeming import redeeming, source, tenant_by_slug
+from api.redeeming import redeeming, renewing, source, tenant_by_slug
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.profiles import require_profile
@@ -21,7 +21,6 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import enrolling
 from nac.enrolment.errors import RenewalRefused, SecretNeeded
-from nac.enrolment.limiter import GuessLimiter
 from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_body
 from pki.requests import SigningRequest, read_signing_request
 
@@ -87,19 +86,9 @@ def renew(slug: str, request: Request, body: Body) -> Response:
         )
     shown = x509.load_pem_x509_certificate(pem.encode())
     now, actor = utc_now(), f"est:{source(request)}"
-    limiter: GuessLimiter = request.app.state.guess_limiter
-    limiter.require(tenant_id, source(request))
-    try:
-        with session_scope(TenantScope(tenant_id)) as session:
-            old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
-            issued = enrolling.renew(
-                session, actor=actor, old=old, request=_read(body), signing=_signing(request), now=now
-            )
-    except RenewalRefused as exc:
-        limiter.note(tenant_id, source(request))
-        with session_scope(TenantScope(tenant_id)) as session:
-            enrolling.note_refusal(session, actor=actor, tenant_id=tenant_id, shown=shown, refused=exc)
-        raise
+    with renewing(request, tenant_id=tenant_id, actor=actor, shown=shown) as session:
+        old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
+        issued = enrolling.renew(session, actor=actor, old=old, request=_read(body), signing=_signing(request), now=now)
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 
 

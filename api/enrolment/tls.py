@@ -11,15 +11,15 @@ gets an answer in words.
 import logging
 import ssl
 import threading
-from asyncio import BaseTransport, Transport
+from asyncio import BaseTransport
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from api.connections import BoundedHttp
 from nac.db import PlatformScope, make_engine, session_scope
 from nac.enrolment.service import authorities_beyond
 from nac.errors import AdmitError
@@ -108,11 +108,11 @@ class ContextKeeper:
         return tuple(path.stat().st_mtime_ns for path in self._files)
 
 
-class PeerCertificateProtocol(H11Protocol):
+class PeerCertificateProtocol(BoundedHttp):
     """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
     def connection_made(self, transport: BaseTransport) -> None:
-        super().connection_made(cast(Transport, transport))
+        super().connection_made(transport)
         session = transport.get_extra_info("ssl_object")
         shown = session.getpeercert(binary_form=True) if session is not None else None
         if shown is not None:

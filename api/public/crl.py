@@ -42,6 +42,6 @@ def _is_known(request: Request, etag: str, modified: datetime) -> bool:
         return "*" in tags or etag in (tag.strip().removeprefix("W/") for tag in tags.split(","))
     try:
         since = parsedate_to_datetime(request.headers.get("if-modified-since", ""))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return False
     return since.tzinfo is not None and modified <= since

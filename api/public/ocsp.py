@@ -29,6 +29,8 @@ _CLOSE = (b"connection", b"close")
 _NOT_KEPT = ((b"cache-control", b"no-store"),)
 # RFC 5019 6.2. Not until the answer ends: a cache on the way would hide a revocation for so long.
 _KEPT = (b"cache-control", b"max-age=300, public, no-transform, must-revalidate")
+# Longer ones are not even remembered as wrong.
+_ID_CHARACTERS = len(str(UUID(int=0)))
 _PATH_CHARACTERS_MOST = 2 * REQUEST_BYTES_MOST
 _BODY_SECONDS = 5.0
 # Each holds a connection to PostgreSQL.
@@ -48,7 +50,7 @@ class OcspEndpoint:
         # "/ocsp/<authority>" and, for GET, "/<base64>"
         _, _, name, *rest = scope["path"].split("/", 3)
         method = scope["method"]
-        authority_id = _authority(name)
+        authority_id = _authority(name) if len(name) == _ID_CHARACTERS else None
         if authority_id is None:
             await _not_found(scope, receive, send)
         elif method == "POST" and not rest:

@@ -10,12 +10,11 @@ from http import HTTPStatus
 from cryptography import x509
 from fastapi import Request
 
-from api.redeeming import redeeming, source
+from api.redeeming import redeeming, renewing, source
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
-from nac.enrolment.enrolling import note_refusal
-from nac.enrolment.errors import RenewalRefused, SecretRefused
+from nac.enrolment.errors import SecretRefused
 from nac.enrolment.limiter import GuessLimiter
 from nac.errors import AdmitError
 from nac.ids import TenantId
@@ -122,19 +121,15 @@ class Desk:
             raise ScepRefused("badRequest", str(exc)) from exc
 
     def _renew(self, opened: Opened, now: datetime) -> x509.Certificate:
-        try:
-            with session_scope(TenantScope(self.tenant_id)) as session:
-                old = service.renewable(session, tenant_id=self.tenant_id, opened=opened, now=now)
-                return service.issued_before(
-                    session, tenant_id=self.tenant_id, opened=opened, renews_id=old.id
-                ) or service.renew_certificate(
-                    session, actor=self._actor, opened=opened, old=old, signing=self.signing, now=now
-                )
-        except RenewalRefused as refused:
-            shown = opened.message.signer
-            with session_scope(TenantScope(self.tenant_id)) as session:
-                note_refusal(session, actor=self._actor, tenant_id=self.tenant_id, shown=shown, refused=refused)
-            raise
+        with renewing(
+            self.request, tenant_id=self.tenant_id, actor=self._actor, shown=opened.message.signer
+        ) as session:
+            old = service.renewable(session, tenant_id=self.tenant_id, opened=opened, now=now)
+            return service.issued_before(
+                session, tenant_id=self.tenant_id, opened=opened, renews_id=old.id
+            ) or service.renew_certificate(
+                session, actor=self._actor, opened=opened, old=old, signing=self.signing, now=now
+            )
 
     @property
     def _actor(self) -> str:

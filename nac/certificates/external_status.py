@@ -65,6 +65,11 @@ def tenants(session: Session) -> Sequence[UUID]:
     return session.scalars(text("SELECT tenants_with_external_authorities()")).all()
 
 
+def take_turn(session: Session) -> bool:
+    """Whether nobody else refreshes now; nobody does until the transaction ends."""
+    return bool(session.scalar(select(func.pg_try_advisory_xact_lock(func.hashtext("external_status")))))
+
+
 async def refresh(tenant_id: TenantId, web: Web, *, now: datetime, engine: Engine | None = None) -> None:
     """Ask whatever is due of the tenant's external authorities: lists first, then single certificates by OCSP."""
     scope = TenantScope(tenant_id)

@@ -87,6 +87,8 @@ def reserve(
     user_id: UUID | None = None,
 ) -> Reservation:
     """Check what is asked for and record it as `intended`. Raises CertificateRefused, or Conflict for want of a CA."""
+    # Who revokes an authority waits for this, or has been before.
+    repository.share_tenant(session, tenant_id)
     authority = _require_issuing(session, tenant_id)
     rules = require_profile(session, tenant_id, profile)
     issuer = x509.load_der_x509_certificate(authority.certificate_der)
@@ -117,6 +119,7 @@ def sign(
     session: Session, reservation: Reservation, *, actor: str, public_key: PublicKey, signing: Signing, now: datetime
 ) -> Certificate:
     """Sign what was reserved; once only."""
+    repository.share_tenant(session, reservation.tenant_id)
     row = repository.get_by_serial(session, reservation.tenant_id, reservation.serial, lock=True)
     if row is None:
         raise CertificateNotFound(f"Serial number {reservation.serial.hex()} was never reserved.", place="serial")
@@ -271,7 +274,7 @@ def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthor
     authority = repository.active_issuing(session, tenant_id)
     if authority is None:
         raise Conflict(
-            "The tenant has no active issuing authority.", place="authority", remedy="Create its authorities first."
+            "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
         )
     return authority
 

@@ -166,13 +166,18 @@ class _Publishing:
         """False where the last one is too young: the work stays for the next turn."""
         authority = self._authority
         row = _list_row(self._session, authority.tenant_id, authority.id)
-        if row.this_update is not None and row.this_update + LIST_PAUSE > self._now and not scheduled:
+        # One of the future is of a clock that was wrong, and no reason to wait until then.
+        if (
+            row.this_update is not None
+            and row.this_update <= self._now < row.this_update + LIST_PAUSE
+            and not scheduled
+        ):
             return False
         # What is appended after this is of a change that this list may not see: it stays for the next turn.
         self._session.execute(delete(RevocationWork).where(RevocationWork.authority_id == authority.id))
         row.number += 1
         self._session.flush()
-        entries = list(self._entries(row.scheduled_at))
+        entries = list(self._entries(row.scheduled_at and min(row.scheduled_at, self._now)))
         next_update = self._now + (ROOT_LIST_VALIDITY if authority.kind == "root" else LIST_VALIDITY)
         with refusals():
             row.crl_der = make_crl(

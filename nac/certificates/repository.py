@@ -13,6 +13,14 @@ def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant | None:
     return session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
 
 
+def share_tenant(session: Session, tenant_id: TenantId) -> None:
+    """Any number issue at a time, and nobody in `lock_tenant` meanwhile: what is read after this stays as it is.
+
+    To be called before anything else of the tenant is locked, as those who lock it do, or each waits for the other.
+    """
+    session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(read=True, key_share=True))
+
+
 def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock: bool = False) -> Certificate | None:
     query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial == serial)
     if lock:

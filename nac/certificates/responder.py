@@ -246,9 +246,11 @@ def _read_authority(session: Session, authority_id: UUID, sealer: Sealer, now: d
 
 
 def _read_signer(session: Session, authority_id: UUID, sealer: Sealer, now: datetime) -> OcspSigner | None:
-    """The one that ends last."""
+    """The one that ends last, of those that are in force."""
     row = OcspSignerRow
-    query = select(row).where(row.authority_id == authority_id, row.certificate_der.is_not(None), row.not_after > now)
+    query = select(row).where(
+        row.authority_id == authority_id, row.certificate_der.is_not(None), row.not_before <= now, row.not_after > now
+    )
     found = session.scalar(query.order_by(row.not_after.desc()).limit(1))
     if found is None or found.certificate_der is None:
         return None

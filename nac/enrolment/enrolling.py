@@ -107,6 +107,7 @@ def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Cert
     It is one of this tenant's only if it is, byte for byte, one that was issued here: no name or key identifier of an
     issuer is believed. Raises RenewalRefused.
     """
+    certificates.share_tenant(session, tenant_id)
     row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
     if row is None or row.certificate_der != shown.public_bytes(Encoding.DER):
         raise RenewalRefused("The certificate was not issued here.", place="certificate")

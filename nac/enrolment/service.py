@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates import repository as certificates
 from nac.certificates.errors import refusals
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
@@ -132,6 +133,7 @@ def redeem(
     So of two at once one wins, and a signing that fails takes nothing, because it takes the transaction with it. Raises
     SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
     """
+    certificates.share_tenant(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
     if why := _objection(session, row, kind, secret, now):
         raise SecretRefused(why)

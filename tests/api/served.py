@@ -7,17 +7,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import uvicorn
 from fastapi import FastAPI
+
+from api.connections import BoundedHttp
+
+_AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[httpx.Client]:
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        with _running(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on")):
+        with _running(uvicorn.Config(app, uds=path, **_AS_SERVED)):
             transport = httpx.HTTPTransport(uds=path)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
                 yield client
@@ -28,7 +33,7 @@ def served_on_port(app: FastAPI) -> Iterator[str]:
     """For clients that speak TCP alone; the URL without a path."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, fd=listener.fileno(), log_level="critical", lifespan="on")
+        config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED)
         with _running(config):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 

@@ -453,6 +453,12 @@ def test_many_at_once_each_get_their_own_answer(
     assert wrong == []
 
 
+def test_long_spellings_of_an_id_are_not_remembered(client: httpx.Client, alpha: Certified) -> None:
+    authority_id = str(alpha.authorities.issuing.id)
+    assert client.post(f"/ocsp/{authority_id}", content=b"").status_code == 200
+    assert client.post(f"/ocsp/{authority_id}{'-' * 60_000}", content=b"").status_code == 404
+
+
 def test_path_without_an_authority_is_not_there_and_other_methods_are_told_the_right_ones(
     client: httpx.Client, asking: Asking
 ):

@@ -355,3 +355,20 @@ def test_openssl_refuses_what_the_lists_of_root_and_issuing_authority_revoke(
     text = answer("crl", "-in", str(tmp_path / "issuing.crl"), "-noout", "-text")
     assert "X509v3 CRL Number" in text
     assert "Key Compromise" in text
+
+
+def test_clock_that_was_years_ahead_for_a_while_holds_nothing_up(
+    publisher: Publisher, alpha: Certified, app_engine: Engine
+) -> None:
+    issuing, serial = alpha.authorities.issuing, _issue(app_engine, alpha)
+    for moment in (alpha.now, alpha.now + 1000 * _DAY):
+        publisher.turn(moment)
+    _revoke(app_engine, alpha, serial)
+    now = alpha.now + timedelta(minutes=1)
+    publisher.turn(now)
+    crl = publisher.crl(issuing)
+    assert (_number(crl), _serials(crl)) == (3, {serial})
+    assert crl.last_update_utc <= now
+    assert [row for row in publisher.signers(issuing) if row.not_before <= now < row.not_after]
+    # And that was that.
+    assert publisher.turn(now + _SECONDS) == []

@@ -131,6 +131,14 @@ def test_request_that_its_key_did_not_sign_is_refused(tmp_path: Path) -> None:
         read_signing_request(bytes(made))
 
 
+def test_request_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    elliptic = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER")
+    made = _request(tmp_path, *elliptic)
+    version = bytes.fromhex("020100")
+    with pytest.raises(RequestNotAllowed, match="not a readable"):
+        read_signing_request(made.replace(version, bytes.fromhex("020101"), 1))
+
+
 def test_request_with_a_weak_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyNotAllowed, match="1024 bits"):
         read_signing_request(_request(tmp_path, "-newkey", "rsa:1024"))

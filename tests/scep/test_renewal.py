@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
 
 from nac.certificates import service as certificates
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
+from nac.models import AuditEntry
 from pki.names import sans_of
 from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
@@ -84,3 +85,17 @@ def test_self_made_certificate_with_a_real_ones_serial_and_names_renews_nothing(
     forged = builder.sign(key, hashes.SHA256())
     reply = server.ask(Device("laptop", key=key, identity=forged).renew(server.registration(), rsa_key()))
     assert (reply.status, reply.fail_info) == ("2", BAD_REQUEST)
+
+
+def test_who_is_refused_renewals_too_often_is_not_listened_to_and_fills_no_log(
+    server: Server, app_engine: Engine, alpha: Certified
+):
+    message = Device("stranger").renew(server.registration(), rsa_key())
+    for _ in range(10):
+        assert server.ask(message).status == "2"
+    for _ in range(3):
+        reply = server.http.post(server.path, params={"operation": "PKIOperation"}, content=message)
+        assert reply.status_code == 429
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        refused = select(func.count()).select_from(AuditEntry).where(AuditEntry.action == "certificate.refuse-renewal")
+        assert session.scalar(refused) == 10

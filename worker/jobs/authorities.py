@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from random import SystemRandom
 
 from celery import shared_task
 
@@ -18,24 +19,50 @@ from nac.settings import load_settings
 
 _log = logging.getLogger(__name__)
 _CONNECTIONS = 16
+# Servers that let one wait cost time of the tenants that named them alone, and a turn stays below the jobs' time limit.
+_TENANTS_AT_ONCE = 8
+_TENANT_SECONDS = 60.0
+_TURN_SECONDS = 200.0
 
 
 @shared_task(name="authorities.refresh_status", ignore_result=True)
 def refresh_status() -> None:
-    """Ask the external authorities of all tenants whatever is due."""
+    """Ask the external authorities of all tenants whatever is due; one turn at a time, whatever it takes."""
     with session_scope(PlatformScope()) as session:
+        if not external_status.take_turn(session):
+            return
         waiting = [TenantId(tenant_id) for tenant_id in external_status.tenants(session)]
-    if waiting:
-        asyncio.run(_refresh(waiting, load_settings().source_reach))
+        if waiting:
+            asyncio.run(_refresh(waiting, load_settings().source_reach))
 
 
 async def _refresh(waiting: list[TenantId], reach: Reach) -> None:
+    places = asyncio.Semaphore(_TENANTS_AT_ONCE)
+    # Whom a turn does not come to is not always the same.
+    order = SystemRandom().sample(waiting, len(waiting))
     async with Transport(reach, tls=ssl.create_default_context(), connections=_CONNECTIONS) as transport:
         web = Web(transport)
-        for tenant_id in waiting:
-            try:
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await asyncio.gather(*(_refresh_one(tenant_id, web, places) for tenant_id in order))
+        except TimeoutError:
+            _log.warning(
+                "external authorities take longer than %d s; the rest is asked at the next turn", _TURN_SECONDS
+            )
+
+
+async def _refresh_one(tenant_id: TenantId, web: Web, places: asyncio.Semaphore) -> None:
+    async with places:
+        try:
+            async with asyncio.timeout(_TENANT_SECONDS):
                 await external_status.refresh(tenant_id, web, now=utc_now())
-            except Unavailable:
-                raise
-            except Exception:  # house-rule: whatever is wrong with one tenant's authorities, the others' are asked
-                _log.exception("the status of external authorities of tenant %s cannot be fetched", tenant_id)
+        except TimeoutError:
+            _log.warning(
+                "external authorities of tenant %s take longer than %d s; the rest is asked at the next turn",
+                tenant_id,
+                _TENANT_SECONDS,
+            )
+        except Unavailable:
+            raise
+        except Exception:  # house-rule: whatever is wrong with one tenant's authorities, the others' are asked
+            _log.exception("the status of external authorities of tenant %s cannot be fetched", tenant_id)

@@ -78,10 +78,11 @@ CREATE FUNCTION status_work(
     SELECT * FROM (
         SELECT a.tenant_id, a.id,
             EXISTS (SELECT FROM revocation_work w WHERE w.authority_id = a.id),
-            l.scheduled_at IS NULL OR l.scheduled_at <= moment - list_every,
+            -- What was made in the future was made by a clock that was wrong.
+            l.scheduled_at IS NULL OR l.scheduled_at <= moment - list_every OR l.this_update > moment + interval '5 minutes',
             NOT EXISTS (
                 SELECT FROM ocsp_signers s
-                WHERE s.authority_id = a.id AND s.certificate_der IS NOT NULL
+                WHERE s.authority_id = a.id AND s.certificate_der IS NOT NULL AND s.not_before <= moment
                     -- The next one comes at half time, but none outlives the authority.
                     AND (s.not_after > moment + (s.not_after - s.not_before) / 2 OR s.not_after >= a.not_after)
             )

@@ -1,0 +1,109 @@
+"""An authority that is revoked while it is asked for certificates: nothing that it signed stays good."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from cryptography import x509
+from sqlalchemy import Engine, select, text
+
+from nac.certificates.revoking import revoke_authority
+from nac.certificates.service import IssuedCertificate
+from nac.db import TenantScope, session_scope
+from nac.enrolment import enrolling
+from nac.enrolment import service as enrolment
+from nac.enrolment.errors import RenewalRefused
+from nac.enrolment.service import MadeSecret
+from nac.errors import Conflict
+from nac.models import Certificate
+from tests.enrolment.conftest import make_secret, request
+from tests.factories.certificates import SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+from tests.waiting import until
+
+_WAITING = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+
+
+def revoke(app_engine: Engine, of: Certified, which: str) -> None:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        revoke_authority(session, actor=ACTOR, tenant_id=of.tenant_id, which=which, now=of.now)
+
+
+def enrol(app_engine: Engine, of: Certified, secret: MadeSecret) -> IssuedCertificate:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        redeemed = enrolment.redeem(
+            session,
+            tenant_id=of.tenant_id,
+            kind="est",
+            name=secret.token.public_id,
+            secret=secret.token.secret,
+            now=of.now,
+        )
+        return enrolling.enrol(
+            session, actor=ACTOR, secret=redeemed, request=request("laptop"), signing=SIGNING, now=of.now
+        )
+
+
+def renew(app_engine: Engine, of: Certified, shown: x509.Certificate, between: Callable[[], None]) -> None:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        old = enrolling.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=of.now)
+        between()
+        enrolling.renew(session, actor=ACTOR, old=old, request=request("laptop"), signing=SIGNING, now=of.now)
+
+
+def statuses(app_engine: Engine, of: Certified) -> list[str]:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        return list(session.scalars(select(Certificate.status).where(Certificate.profile == "eap-client-device")))
+
+
+@pytest.fixture
+def in_the_background(owner_engine: Engine):
+    """Runs a call in a thread, until it waits for a lock."""
+    with ThreadPoolExecutor(1) as pool:
+
+        def start(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            future = pool.submit(call, *arguments)
+            with owner_engine.connect() as connection:
+                until(lambda: future.done() or connection.scalar(_WAITING), "it waits for a lock")
+            assert not future.done()
+            return future
+
+        yield start
+
+
+@pytest.mark.parametrize("which", ["issuing", "root"])
+def test_certificate_below_a_revoked_authority_is_not_renewed(app_engine: Engine, alpha: Certified, which: str) -> None:
+    """By the status of the authority alone, too, whatever the one of the certificate says."""
+    shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
+    revoke(app_engine, alpha, which)
+    for status in ("revoked", "valid"):
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            session.scalars(select(Certificate).where(Certificate.profile == "eap-client-device")).one().status = status
+        with pytest.raises(RenewalRefused, match="The authority of the certificate is revoked"):
+            renew(app_engine, alpha, shown, lambda: None)
+
+
+@pytest.mark.parametrize("which", ["issuing", "root"])
+def test_renewal_under_way_is_revoked_with_its_authority(
+    app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]], which: str
+) -> None:
+    shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
+    revoking: list[Future[Any]] = []
+    renew(app_engine, alpha, shown, lambda: revoking.append(in_the_background(revoke, app_engine, alpha, which)))
+    revoking[0].result(10)
+    assert statuses(app_engine, alpha) == ["revoked", "revoked"]
+
+
+def test_authority_that_is_being_revoked_signs_no_more_and_uses_no_secret(
+    app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]]
+) -> None:
+    secret = make_secret(app_engine, alpha)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        revoke_authority(session, actor=ACTOR, tenant_id=alpha.tenant_id, which="issuing", now=alpha.now)
+        enrolling_ = in_the_background(enrol, app_engine, alpha, secret)
+    with pytest.raises(Conflict, match=r"no active issuing authority\. Make one: \./admit ca rollover"):
+        enrolling_.result(10)
+    assert statuses(app_engine, alpha) == []
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        assert [row.uses for row in enrolment.list_secrets(session, tenant_id=alpha.tenant_id)] == [0]

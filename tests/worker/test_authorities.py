@@ -1,0 +1,95 @@
+"""The worker's turn for external authorities: a tenant whose server lets everybody wait holds up itself alone."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.certificates import external_status
+from nac.certificates.external import import_authorities
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope, use_engine
+from nac.models import StatusSource
+from tests.certificates.publisher import Publisher, publishing
+from tests.certificates.uploads import authority, pem
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.pki.test_foreign_status import crl
+from worker.jobs import authorities
+
+NOW = utc_now().replace(microsecond=0)
+CORPORATE = authority("Corp CA", NOW)
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
+
+
+@pytest.fixture(autouse=True)
+def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
+    monkeypatch.setenv("ADMIT_SOURCE_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setattr(authorities, "_TENANT_SECONDS", 0.5)
+    use_engine(worker_engine)
+    yield
+    use_engine(None)
+
+
+@pytest.fixture
+def publisher(tmp_path: Path) -> Iterator[Publisher]:
+    with publishing(tmp_path, CORPORATE) as publisher:
+        publisher.pages["/corp.crl"] = (200, crl(by=CORPORATE))
+        yield publisher
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes every connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/corp.crl"
+
+
+@pytest.fixture
+def trusts(app_engine: Engine, platform: Platform) -> Callable[[str, str], Callable[[], int | None]]:
+    """A tenant whose authority publishes at an address; returns what tells the number of the list that it has."""
+
+    def trusts(slug: str, url: str) -> Callable[[], int | None]:
+        tenant_id = make_tenant(app_engine, platform, slug).id
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            files = [("ca", pem(CORPORATE))]
+            import_authorities(session, actor=ACTOR, tenant_id=tenant_id, files=files, now=NOW, crl_url=url)
+
+        def number() -> int | None:
+            with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+                found = session.scalars(select(StatusSource.crl_number)).one()
+            return None if found is None else int(found)
+
+        return number
+
+    return trusts
+
+
+def test_server_that_never_answers_holds_up_its_own_tenant_alone(
+    publisher: Publisher, silent: str, trusts: Callable[[str, str], Callable[[], int | None]]
+) -> None:
+    numbers = [trusts("alpha", silent), trusts("bravo", publisher.url("/corp.crl")), trusts("charlie", silent)]
+    began = time.monotonic()
+    authorities.refresh_status()
+    assert time.monotonic() - began < 5
+    assert [number() is not None for number in numbers] == [False, True, False]
+
+
+def test_turn_that_takes_long_is_not_joined_by_the_next_one(
+    publisher: Publisher, worker_engine: Engine, trusts: Callable[[str, str], Callable[[], int | None]]
+) -> None:
+    """Else the worker's children would all wait with it, and nobody would make lists."""
+    number = trusts("alpha", publisher.url("/corp.crl"))
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        assert external_status.take_turn(session)
+        authorities.refresh_status()
+        assert (publisher.asked, number()) == ([], None)
+    authorities.refresh_status()
+    assert number() is not None
