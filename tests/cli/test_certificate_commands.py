@@ -92,6 +92,22 @@ def test_all_that_was_issued_to_an_endpoint_or_user_is_revoked_at_once(alpha: Ad
     assert shown(nobodys) == (None, None, "valid")
 
 
+@pytest.mark.parametrize(
+    ("noun", "who", "option"),
+    [("endpoint", "00:11:22:33:44:55", "--all-of-endpoint"), ("user", "anna", "--all-of-user")],
+)
+def test_holder_of_good_certificates_is_not_removed(
+    alpha: Admit, tmp_path: Path, noun: str, who: str, option: str
+) -> None:
+    alpha.run(noun, "add", who, "-t", "alpha", text="correct horse\ncorrect horse\n")
+    _issue(alpha, tmp_path, f"--{noun}", who)
+    refused = alpha.run(noun, "remove", who, "-t", "alpha")
+    assert refused.exit_code == 1
+    assert f"not revoked: 1. Revoke them first: ./admit cert revoke {option} {who}" in refused.stderr
+    alpha.json("cert", "revoke", "-t", "alpha", option, who)
+    assert alpha.json(noun, "remove", who, "-t", "alpha") == {"removed": who}
+
+
 def test_server_certificate_waits_for_its_day(alpha: Admit, tmp_path: Path) -> None:
     more = ("--present-from", "2026-12-24T06:00:00")
     serial = _issue(alpha, tmp_path, *more, profile="server", name="radius.alpha.example")["serial"]
