@@ -29,6 +29,7 @@ def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: 
     ]
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 4
     shown = alpha.json("ca", "show", imported[1]["id"], "-t", "alpha")
+    assert (shown["signs_here"], shown["key_store"]) == (False, None)
     assert (shown["crl_url"], shown["crl_this_update"], shown["issuer"]) == (
         "http://crl.example/1",
         None,
@@ -47,7 +48,7 @@ def test_every_mistake_of_an_upload_is_listed(alpha: Admit, files: tuple[str, st
     nothing = tmp_path / "nothing"
     nothing.write_text("nothing")
     done = alpha.run("ca", "import", "-t", "alpha", files[1], str(own), str(nothing), "--json")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     places = [mistake["place"].partition(",")[0] for mistake in json.loads(done.stdout)["mistakes"]]
     assert places == ["nothing", "issuing.pem", "own.pem", "own.pem"]
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2
