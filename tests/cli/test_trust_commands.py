@@ -37,6 +37,10 @@ def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: 
     )
     changed = alpha.json("ca", "set", imported[1]["id"], "-t", "alpha", "--ocsp-url", "http://ocsp.example/")
     assert changed["id"] == imported[1]["id"]
+    for verb in (("remove",), ("set", "--crl-url", "http://crl.example/2")):
+        own = alpha.run("ca", *verb, "root", "-t", "alpha")
+        assert own.exit_code == 2
+        assert "Admit made this authority" in own.stderr
     gone = alpha.json("ca", "remove", imported[0]["id"], "-t", "alpha")
     assert gone == {"removed": [row["id"] for row in imported]}
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2
