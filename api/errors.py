@@ -25,9 +25,20 @@ def problem(
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
+def retry_headers(exc: AdmitError) -> dict[str, str]:
+    """RFC 9110 10.2.3; none where waiting does not help."""
+    return {} if exc.retry_after_seconds is None else {"Retry-After": str(exc.retry_after_seconds)}
+
+
 def _render(exc: AdmitError) -> JSONResponse:
     return problem(
-        status=exc.status, code=exc.code, title=exc.title, detail=exc.detail, place=exc.place, remedy=exc.remedy
+        status=exc.status,
+        code=exc.code,
+        title=exc.title,
+        detail=exc.detail,
+        headers=retry_headers(exc),
+        place=exc.place,
+        remedy=exc.remedy,
     )
 
 

@@ -47,12 +47,17 @@ class Lifetime(click.ParamType[timedelta]):
         return timedelta(**{_UNITS[length[2]]: int(length[1])})
 
 
+def moment_option(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
+    """A date, with a time where wanted, in UTC; the value is aware."""
+    return click.option(*names, type=click.DateTime(), callback=_in_utc, help=help)
+
+
 def until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
-    return click.option("--until", "--valid-until", "valid_until", type=click.DateTime(), callback=_in_utc, help=help)
+    return moment_option("--until", "--valid-until", "valid_until", help=help)
 
 
 def valid_until_option(help: str) -> Callable[[F], F]:  # noqa: A002 -- click's own word for it
-    return click.option("--valid-until", type=click.DateTime(), callback=_in_utc, help=help)
+    return moment_option("--valid-until", help=help)
 
 
 def _in_utc(ctx: click.Context, param: click.Parameter, value: datetime | None) -> datetime | None:

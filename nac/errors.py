@@ -14,6 +14,8 @@ class AdmitError(Exception):
     """Something went wrong."""
 
     status = 500
+    # When the same may be asked again; None where time changes nothing.
+    retry_after_seconds: int | None = None
 
     def __init__(self, detail: str = "", *, place: str = "", remedy: str = "") -> None:
         """`detail` says what is wrong, `place` where (a field, a row, a file), `remedy` what to do about it."""

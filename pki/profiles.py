@@ -252,10 +252,10 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
-    # It cannot be revoked, so it is short-lived.
+    # It cannot be revoked (RFC 6960 4.2.2.2.1), so it is short-lived; the next one comes at half time.
     "ocsp-signer": {
         "key": "ecdsa-p256",
-        "validity_days": 30,
+        "validity_days": 14,
         "key_usage": ["digital-signature"],
         "extended_key_usage": ["ocsp-signing"],
         "ocsp_no_check": True,

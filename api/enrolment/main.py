@@ -8,9 +8,9 @@ from fastapi.responses import PlainTextResponse
 from api import links
 from api.application import make_application
 from api.enrolment import est
+from api.errors import retry_headers
 from api.public.limits import RateLimit
 from nac.certificates.signing import Signing
-from nac.enrolment.errors import TooManyGuesses
 from nac.enrolment.limiter import GuessLimiter
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
@@ -36,11 +36,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 def _in_words(request: Request, exc: Exception) -> PlainTextResponse:
     """EST clients show what they are told as it is (RFC 7030 4.2.3)."""
     assert isinstance(exc, AdmitError)
-    headers = {}
+    headers = retry_headers(exc)
     if exc.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Basic realm="enrolment", charset="UTF-8"'
-    if isinstance(exc, TooManyGuesses):
-        headers["Retry-After"] = str(exc.retry_after_seconds)
     # What HTTP calls a bad request is what EST clients know.
     status = HTTPStatus.BAD_REQUEST if isinstance(exc, InvalidInput) else exc.status
     return PlainTextResponse(f"{exc}\n", status, headers)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
 
@@ -114,8 +115,8 @@ def handed(content: bytes, *, file_name: str, password: str) -> Response:
     return _page("Your certificate", body, HTTPStatus.OK)
 
 
-def refused(status: int, sentence: str) -> Response:
-    return _page("This link does not work", f"<p>{escape(sentence)}</p>", status)
+def refused(status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    return _page("This link does not work", f"<p>{escape(sentence)}</p>", status, headers)
 
 
 def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
@@ -123,5 +124,5 @@ def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
     return Response(content, media_type=media_type, headers=HEADERS | {"Content-Disposition": disposition})
 
 
-def _page(title: str, body: str, status: int) -> Response:
-    return HTMLResponse(_PAGE.format(title=title, style=_STYLE, body=body), status, HEADERS)
+def _page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return HTMLResponse(_PAGE.format(title=title, style=_STYLE, body=body), status, HEADERS | dict(headers or {}))

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy.orm import Session
 
 from api.bodies import bounded_body
+from api.errors import retry_headers
 from api.forms import read_form
 from api.links import pages
 from api.redeeming import looking, redeeming, source, tenant_of_link
@@ -81,7 +82,7 @@ def _parsed(request: Request, token: str) -> tuple[Token, TenantId]:
 
 def _no_link(exc: SecretRefused | TooManyGuesses) -> Response:
     if isinstance(exc, TooManyGuesses):
-        return pages.refused(exc.status, str(exc))
+        return pages.refused(exc.status, str(exc), headers=retry_headers(exc))
     return pages.refused(HTTPStatus.NOT_FOUND, _GONE)
 
 

@@ -41,7 +41,7 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
         "key_id": authority.key_id.hex(),
         "sha256": certificate.fingerprint(hashes.SHA256()).hex(":"),
         "signs_here": authority.key_sealed is not None,
-        "key_store": authority.key_store,
+        "key_store": authority.key_store if authority.key_sealed is not None else None,
         "issuer": str(authority.issuer_id or ""),
         **status_rows(source),
     }

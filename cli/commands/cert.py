@@ -14,11 +14,13 @@ from sqlalchemy.orm import Session
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.handout import handing_out, read_password
+from cli.moments import moment_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
 from cli.verbs import add_verb
 from nac.certificates import expiry, renewal, revoking
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
+from nac.certificates.holders import describe_holder, find_holder
 from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
 from nac.ids import TenantId
@@ -50,8 +52,9 @@ def _row(certificate: Certificate) -> dict[str, object]:
     }
 
 
-def _full_row(certificate: Certificate) -> Row:
+def _full_row(session: Session, certificate: Certificate) -> Row:
     row = _row(certificate) | {
+        **describe_holder(session, certificate),
         "subject": certificate.subject,
         "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
         "revocation_reason": certificate.revocation_reason,
@@ -78,6 +81,9 @@ def _locations(certificate: x509.Certificate) -> dict[str, object]:
 @click.option("--profile", type=click.Choice([*_PROFILES, "server"]), required=True, help="What it is for.")
 @click.option("--name", required=True, help="Common name; for a server the DNS name that devices expect.")
 @click.option("--san", "sans", multiple=True, metavar="KIND:VALUE", help="dns:, email:, uri: or upn: name; repeatable.")
+@click.option("--endpoint", metavar="MAC", help="The endpoint that it is issued to.")
+@click.option("--user", metavar="NAME", help="The user that it is issued to.")
+@moment_option("--present-from", help="When devices are first shown a server's certificate (UTC); at once else.")
 @click.option("--csr", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certify this request's key.")
 @click.option(
     "--out",
@@ -97,6 +103,9 @@ def issue(
     profile: str,
     name: str,
     sans: tuple[str, ...],
+    endpoint: str | None,
+    user: str | None,
+    present_from: datetime | None,
     csr: Path | None,
     out: Path,
     p12_password_file: Path | None,
@@ -116,6 +125,8 @@ def issue(
     NAME.p12-password  and the password that opens it, where none was given
 
     A client's key leaves with them and is kept nowhere else; a server's key stays here, for the cell.
+
+    With --endpoint or --user it is among those that `cert revoke --all-of-endpoint` or `--all-of-user` revokes.
     """
     with refusals():
         names = tuple(map(parse_san, sans))
@@ -123,12 +134,17 @@ def issue(
     password = read_password(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
         raise Refused("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
+    if profile == "server" and (endpoint or user):
+        raise Refused("A server certificate is the tenant's own.", place="--endpoint, --user")
+    if profile != "server" and present_from:
+        raise Refused("Only a server certificate is shown to devices.", place="--present-from")
     with handing_out(out, name) as handout:
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
             if profile == "server":
-                issued = _issue_server(session, domain, tenant_id, name, names, request)
+                issued = _issue_server(session, domain, tenant_id, name, names, request, present_from)
             else:
+                holder = find_holder(session, tenant_id=tenant_id, mac=endpoint, user_name=user)
                 issued = certificates.issue_client(
                     session,
                     actor=domain.actor,
@@ -139,6 +155,8 @@ def issue(
                     public_key=request.public_key if request else None,
                     signing=domain.signing,
                     now=utc_now(),
+                    endpoint_id=holder.endpoint_id,
+                    user_id=holder.user_id,
                 )
             row = _row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex()))
         files = handout.write(issued, password=password, legacy=p12_legacy)
@@ -152,6 +170,7 @@ def _issue_server(
     name: str,
     sans: Sequence[San],
     request: SigningRequest | None,
+    present_from: datetime | None,
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
         raise Refused("A server certificate takes DNS names alone, and its key is made here.", place="--profile server")
@@ -162,6 +181,7 @@ def _issue_server(
         dns_names=[name, *(item.value for item in sans)],
         signing=domain.signing,
         now=utc_now(),
+        present_from=present_from,
     )
     return certificates.with_chain(session, server, None)
 
@@ -242,7 +262,7 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
             serial=certificates.parse_serial(serial),
             now=utc_now(),
         )
-        row = _full_row(shown)
+        row = _full_row(session, shown)
     show_one(row, as_json=as_json)
 
 
@@ -253,7 +273,7 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
 def show(serial: str, tenant: str, as_json: bool) -> None:
     """Show the certificate SERIAL."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        row = _full_row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
+        row = _full_row(session, certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
     show_one(row, as_json=as_json)
 
 
@@ -287,7 +307,7 @@ def revoke(
         elif all_of_user is not None:
             row = asdict(revoking.revoke_all_of_user(session, name=all_of_user, **given))
         else:
-            row = _full_row(certificates.revoke(session, serial=serial or "", **given))
+            row = _full_row(session, certificates.revoke(session, serial=serial or "", **given))
     show_one(row, as_json=as_json)
 
 
@@ -297,7 +317,7 @@ add_verb(
     lambda session, **given: certificates.suspend(session, now=utc_now(), **given),
     key="serial",
     help="Admit nobody with the certificate SERIAL until it is reinstated.",
-    row=lambda session, tenant_id, certificate: _full_row(certificate),
+    row=lambda session, tenant_id, certificate: _full_row(session, certificate),
 )
 add_verb(
     command,
@@ -305,5 +325,5 @@ add_verb(
     certificates.reinstate,
     key="serial",
     help="End the suspension of the certificate SERIAL.",
-    row=lambda session, tenant_id, certificate: _full_row(certificate),
+    row=lambda session, tenant_id, certificate: _full_row(session, certificate),
 )

@@ -238,18 +238,18 @@ class _Tenantry:
         return True
 
     def ensure_user(self, name: str, groups: Iterable[str], folder: Path, writer: Writer) -> str:
-        """The password, which is in a file alone: where that is gone, the user is made anew."""
+        """The password, which is in a file alone: where that is gone, the user is given another."""
         file = folder / f"{name}.password"
-        password = read(file).strip()
+        known, password = read(file).strip(), secrets.token_hex(8)
+        seal = self._domain.sealer.seal
         try:
             users.require_by_name(self._session, tenant_id=self._tenant_id, name=name)
-            if password:
-                return password
-            self._do(users.remove_user, name=name)
         except users.UserNotFound:
-            pass
-        password = secrets.token_hex(8)
-        self._do(users.create_user, name=name, password=password, groups=groups, seal_for_chap=self._domain.sealer.seal)
+            self._do(users.create_user, name=name, password=password, groups=groups, seal_for_chap=seal)
+        else:
+            if known:
+                return known
+            self._do(users.change_password, name=name, password=password, seal=seal)
         writer.add(file, f"{password}\n")
         return password
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import AuthorityNotFound
+from nac.certificates.authorities import require_authority
 from nac.errors import InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, StatusSource, Tenant
@@ -190,14 +190,14 @@ def set_sources(
 
 
 def require_external(session: Session, *, tenant_id: TenantId, which: str) -> CertificateAuthority:
-    for row in repository.list_authorities(session, tenant_id):
-        if str(row.id) == which:
-            if row.kind != "external":
-                raise InvalidInput("Admit made this authority; only those that were uploaded go.", place="authority")
-            return row
-    raise AuthorityNotFound(
-        f"There is no certificate authority {which!r}.", place="authority", remedy="They are listed by: ./admit ca list"
-    )
+    row = require_authority(session, tenant_id=tenant_id, which=which)
+    if row.kind != "external":
+        raise InvalidInput(
+            "Admit made this authority, and this is for those that were uploaded.",
+            place="authority",
+            remedy="They are listed as external by: ./admit ca list",
+        )
+    return row
 
 
 def get_source(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> StatusSource | None:

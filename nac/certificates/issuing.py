@@ -21,6 +21,7 @@ from nac.certificates import repository
 from nac.certificates.errors import (
     AuthorityNotFound,
     CertificateNotFound,
+    CertificateRefused,
     CertificateStatusConflict,
     DuplicateKey,
     refusals,
@@ -217,6 +218,12 @@ def issue_server(
     The cell presents the newest valid one whose `present_from` has come (None: at once).
     """
     reservation = reserve_server(session, tenant_id=tenant_id, dns_names=dns_names, now=now)
+    if present_from is not None and present_from >= reservation.not_after:
+        raise CertificateRefused(
+            "The certificate ends before devices would be shown it.",
+            place="present_from",
+            remedy=f"Choose a time before {reservation.not_after:%Y-%m-%d %H:%M} UTC.",
+        )
     return sign_server(session, reservation, actor=actor, signing=signing, now=now, present_from=present_from)
 
 

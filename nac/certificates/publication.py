@@ -37,8 +37,6 @@ LIST_VALIDITY = timedelta(days=7)
 LIST_EVERY = timedelta(days=1)
 # The root's key may be away on purpose for months (nac.certificates.offline), and hardly ever is there anything to say.
 ROOT_LIST_VALIDITY = timedelta(days=180)
-# An answer's signer cannot be revoked (RFC 6960 4.2.2.2.1): it lives shortly, and the next one comes at half time.
-SIGNER_VALIDITY = timedelta(days=14)
 SIGNER_PROFILE = "ocsp-signer"
 # Lists name whole seconds, and what is revoked in a burst comes into one.
 LIST_PAUSE = timedelta(seconds=2)
@@ -130,8 +128,7 @@ class _Publishing:
         profile = require_profile(self._session, authority.tenant_id, SIGNER_PROFILE)
         signer_id, serial = uuid4(), random_serial()
         key = generate_key(profile.key)
-        life = min(SIGNER_VALIDITY, profile.validity)
-        not_after = min(self._now + life, issuer.certificate.not_valid_after_utc)
+        not_after = min(self._now + profile.validity, issuer.certificate.not_valid_after_utc)
         row = OcspSignerRow(
             id=signer_id,
             tenant_id=authority.tenant_id,

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates.leftovers import require_none_left
 from nac.endpoints import repository, work
 from nac.endpoints.repository import Filter, Listed
 from nac.endpoints.rules import compile_rule, why
@@ -148,8 +149,13 @@ def set_endpoint(
 
 
 def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> None:
-    """It is discovered anew when it is seen again."""
+    """It is discovered anew when it is seen again. Raises InUse while certificates that were issued to it are good."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac, lock=True)
+    require_none_left(
+        session,
+        endpoint,
+        remedy=f"Revoke them first: ./admit cert revoke --all-of-endpoint {display_mac(endpoint.mac)}",
+    )
     session.delete(endpoint)
     session.flush()
     repository.forget(session, tenant_id, endpoint.mac)

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import repository as certificates
 from nac.certificates.errors import refusals
+from nac.certificates.holders import find_holder
 from nac.clock import utc_now
-from nac.endpoints import service as endpoints
 from nac.enrolment import repository
 from nac.enrolment.errors import EnrolmentSecretNotFound, InvalidEnrolmentSecret, SecretRefused, Why
 from nac.enrolment.tokens import Token, is_secret, secret_digest
@@ -21,7 +21,6 @@ from nac.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
-from nac.users import service as users
 from nac.validation import require_name, require_slug
 from pki.issuing import check_sans
 from pki.names import parse_san, subject_name
@@ -69,13 +68,8 @@ def create_secret(
     where none is said. Without any the asker proposes them. Raises InvalidEnrolmentSecret or CertificateRefused.
     """
     _require_limits(kind, profile, uses, life)
-    endpoint_id, user_id = None, None
-    if endpoint_mac is not None:
-        endpoint = endpoints.require_by_mac(session, tenant_id=tenant_id, mac=endpoint_mac)
-        endpoint_id, common_name = endpoint.id, common_name or endpoint.mac
-    if user_name is not None:
-        user = users.require_by_name(session, tenant_id=tenant_id, name=user_name)
-        user_id, common_name = user.id, common_name or user.name
+    holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
+    common_name = holder.name if common_name is None else common_name
     with refusals():
         names = check_sans(PROFILES[profile], map(parse_san, sans)) if sans else ()
         if common_name is not None:
@@ -98,8 +92,8 @@ def create_secret(
         profile=profile,
         common_name=common_name,
         sans=[str(item) for item in names],
-        endpoint_id=endpoint_id,
-        user_id=user_id,
+        endpoint_id=holder.endpoint_id,
+        user_id=holder.user_id,
         owner=require_name(owner, place="owner") if owner else "",
         ssid=require_ssid(ssid),
         most_uses=uses,

@@ -66,7 +66,7 @@ class Reach:
         """ "" for an address where a source may be. Raises ValueError where it is none."""
         address = _inner(ipaddress.ip_address(text))
         what = self._what(address)
-        return what and f"{text} is {what}, where identity sources may not be"
+        return what and f"{text} is {what}, to which the platform does not connect"
 
     def _what(self, address: Address) -> str:
         if _is_in(address, self.refused):

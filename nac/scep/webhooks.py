@@ -52,7 +52,7 @@ def set_webhook(
     try:
         check(settings)
     except WebhookRefused as exc:
-        raise InvalidScepWebhook(str(exc), place="webhook", remedy="docs/scep.md says what each field takes.") from exc
+        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="docs/scep.md says what each field takes.") from exc
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     document = msgspec.to_builtins(settings)
     sealed = sealer.seal(secret.encode(), _context(tenant_id))

@@ -1,5 +1,6 @@
 """Users of a tenant: names with a password. Groups of theirs are `nac.groups.USER_GROUPS`."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
@@ -8,6 +9,7 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates.leftovers import require_none_left
 from nac.errors import AlreadyExists, InvalidInput, NotFound
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
@@ -146,7 +148,12 @@ def _describe(session: Session, user: User) -> dict[str, object]:
 
 
 def remove_user(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> None:
+    """Raises InUse while certificates that were issued to the user are good."""
     user = require_by_name(session, tenant_id=tenant_id, name=name)
+    session.refresh(user, with_for_update=True)
+    require_none_left(
+        session, user, remedy=f"Revoke them first: ./admit cert revoke --all-of-user {shlex.quote(user.name)}"
+    )
     session.delete(user)
     session.flush()
     _audit(session, actor, user, "remove", before={"disabled": user.disabled})

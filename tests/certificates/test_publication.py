@@ -13,6 +13,7 @@ from sqlalchemy import Engine, select, update
 
 from nac.certificates import publication
 from nac.certificates.errors import AuthorityNotFound
+from nac.certificates.profiles import set_profile
 from nac.certificates.service import REVOCATION_REASONS, reinstate, revoke, status_changed, suspend
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError
@@ -121,6 +122,14 @@ def test_signer_is_renewed_at_half_time_and_the_old_one_serves_on_until_it_ends(
     assert len(publisher.signers(issuing)) == 2
     publisher.turn(alpha.now + 16 * _DAY)
     assert [row.not_after > alpha.now + 16 * _DAY for row in publisher.signers(issuing)] == [True, True]
+
+
+def test_signer_lives_as_long_as_the_tenant_chose(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        set_profile(session, actor=ACTOR, tenant_id=alpha.tenant_id, name="ocsp-signer", choice={"validity_days": 60})
+    publisher.turn(alpha.now)
+    (row,) = publisher.signers(alpha.authorities.root)
+    assert row.not_after == alpha.now.replace(microsecond=0) + 60 * _DAY
 
 
 def test_signer_of_an_authority_that_ends_soon_ends_with_it_and_is_not_renewed(

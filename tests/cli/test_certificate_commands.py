@@ -72,6 +72,49 @@ def test_suspend_reinstate_and_revoke(alpha: Admit, tmp_path: Path) -> None:
     assert {row["profile"] for row in alpha.json("cert", "list", "-t", "alpha")} == {"eap-server", "eap-client-device"}
 
 
+def test_all_that_was_issued_to_an_endpoint_or_user_is_revoked_at_once(alpha: Admit, tmp_path: Path) -> None:
+    alpha.json("endpoint", "add", "00:11:22:33:44:55", "-t", "alpha")
+    added = alpha.run("user", "add", "anna", "-t", "alpha", text="correct horse\ncorrect horse\n")
+    assert added.exit_code == 0, added.output
+    device = _issue(alpha, tmp_path, "--endpoint", "0011.2233.4455", name="laptop")["serial"]
+    person = _issue(alpha, tmp_path, "--user", "anna", profile="user", name="anna")["serial"]
+    nobodys = _issue(alpha, tmp_path, name="other")["serial"]
+
+    def shown(serial: str) -> tuple[str | None, ...]:
+        row = alpha.json("cert", "show", serial, "-t", "alpha")
+        return row["endpoint"], row["user"], row["status"]
+
+    assert shown(device) == ("00:11:22:33:44:55", None, "valid")
+    assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
+    assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-user", "anna")["certificates"] == 1
+    assert shown(device) == ("00:11:22:33:44:55", None, "revoked")
+    assert shown(person) == (None, "anna", "revoked")
+    assert shown(nobodys) == (None, None, "valid")
+
+
+@pytest.mark.parametrize(
+    ("noun", "who", "option"),
+    [("endpoint", "00:11:22:33:44:55", "--all-of-endpoint"), ("user", "anna", "--all-of-user")],
+)
+def test_holder_of_good_certificates_is_not_removed(
+    alpha: Admit, tmp_path: Path, noun: str, who: str, option: str
+) -> None:
+    alpha.run(noun, "add", who, "-t", "alpha", text="correct horse\ncorrect horse\n")
+    _issue(alpha, tmp_path, f"--{noun}", who)
+    refused = alpha.run(noun, "remove", who, "-t", "alpha")
+    assert refused.exit_code == 1
+    assert f"not revoked: 1. Revoke them first: ./admit cert revoke {option} {who}" in refused.stderr
+    alpha.json("cert", "revoke", "-t", "alpha", option, who)
+    assert alpha.json(noun, "remove", who, "-t", "alpha") == {"removed": who}
+
+
+def test_server_certificate_waits_for_its_day(alpha: Admit, tmp_path: Path) -> None:
+    more = ("--present-from", "2026-12-24T06:00:00")
+    serial = _issue(alpha, tmp_path, *more, profile="server", name="radius.alpha.example")["serial"]
+    shown = alpha.json("cert", "show", serial, "-t", "alpha")
+    assert shown["present_from"] == "2026-12-24T06:00:00+00:00"
+
+
 def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_engine: Engine) -> None:
     serial = _issue(alpha, tmp_path)["serial"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -92,6 +135,11 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
         (["--out", "/proc/nowhere"], "The folder cannot be made"),
         (["--profile", "server", "--name", "not a name"], "not a host name"),
         (["--profile", "server", "--p12-legacy"], "not handed out here"),
+        (["--profile", "server", "--user", "anna"], "is the tenant's own"),
+        (["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"], "ends before devices"),
+        (["--present-from", "2999-01-01"], "Only a server certificate is shown"),
+        (["--user", "anna"], "There is no user 'anna'"),
+        (["--endpoint", "001122334455"], "There is no endpoint 00:11:22:33:44:55"),
     ],
 )
 def test_bad_request_is_refused_in_one_sentence_and_issues_nothing(
@@ -194,11 +242,12 @@ def test_profile_of_a_tenant_is_set_within_its_limits(alpha: Admit, tmp_path: Pa
 
 def test_what_ends_soon_is_listed_by_its_end(alpha: Admit, tmp_path: Path) -> None:
     assert alpha.json("cert", "expiring", "-t", "alpha") == []
-    alpha.json("cert-profile", "set", "eap-client-device", "-t", "alpha", "--validity-days", "30")
-    issued = [_issue(alpha, tmp_path / "out", name=f"laptop {number}")["serial"] for number in range(2)]
+    issued = []
+    for days in ("30", "20"):
+        alpha.json("cert-profile", "set", "eap-client-device", "-t", "alpha", "--validity-days", days)
+        issued.append(_issue(alpha, tmp_path / "out", name=f"laptop {days}")["serial"])
     listed = alpha.json("cert", "expiring", "-t", "alpha")
-    assert [row["serial"] for row in listed] == issued
-    assert {row["days_left"] for row in listed} == {29}
+    assert [(row["serial"], row["days_left"]) for row in listed] == [(issued[1], 19), (issued[0], 29)]
     assert alpha.json("cert", "expiring", "-t", "alpha", "--kind", "server") == []
     authorities = alpha.json("cert", "expiring", "-t", "alpha", "--days", "4000", "--kind", "authority")
     assert [row["profile"] for row in authorities] == ["issuing"]

@@ -62,11 +62,11 @@ def test_source_on_a_refused_address_is_neither_added_nor_asked(
     settings = ("--set", f'urls=["ldaps://{host}"]', "--set", "base_dn=dc=corp")
     result = corp.run("identity-source", "add", "inner", *OF_ALPHA, "--kind", "ldap", *settings)
     assert result.exit_code == 2
-    assert "where identity sources may not be. Whoever runs the platform can allow it" in result.stderr
+    assert "to which the platform does not connect. Whoever runs the platform can allow it" in result.stderr
     assert [row["name"] for row in corp.json("identity-source", "list", *OF_ALPHA)] == ["corp"]
     asked = corp.run("identity-source", "test", "corp", *OF_ALPHA, "--user", "anna", text="anna's password\n")
     assert asked.exit_code == 1
-    assert "127.0.0.1 is a loopback address, where identity sources may not be" in asked.stdout
+    assert "127.0.0.1 is a loopback address, to which the platform does not connect" in asked.stdout
     assert "ADMIT_SOURCE_NETWORKS" in asked.stdout
 
 

@@ -29,6 +29,7 @@ def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: 
     ]
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 4
     shown = alpha.json("ca", "show", imported[1]["id"], "-t", "alpha")
+    assert (shown["signs_here"], shown["key_store"]) == (False, None)
     assert (shown["crl_url"], shown["crl_this_update"], shown["issuer"]) == (
         "http://crl.example/1",
         None,
@@ -36,6 +37,10 @@ def test_imported_authorities_are_listed_shown_and_removed(alpha: Admit, files: 
     )
     changed = alpha.json("ca", "set", imported[1]["id"], "-t", "alpha", "--ocsp-url", "http://ocsp.example/")
     assert changed["id"] == imported[1]["id"]
+    for verb in (("remove",), ("set", "--crl-url", "http://crl.example/2")):
+        own = alpha.run("ca", *verb, "root", "-t", "alpha")
+        assert own.exit_code == 2
+        assert "Admit made this authority" in own.stderr
     gone = alpha.json("ca", "remove", imported[0]["id"], "-t", "alpha")
     assert gone == {"removed": [row["id"] for row in imported]}
     assert len(alpha.json("ca", "list", "-t", "alpha")) == 2

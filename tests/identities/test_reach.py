@@ -111,7 +111,7 @@ def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
     document = {"urls": [url], "allow_unencrypted": True, "base_dn": "dc=corp"}
     (answer,) = asked_of(lambda: make_source("corp", "ldap", document, b"", USUAL), "anna", "secret")
     assert answer.reason == "directory-refused"
-    assert "a loopback address, where identity sources may not be" in answer.detail
+    assert "a loopback address, to which the platform does not connect" in answer.detail
     assert "ADMIT_SOURCE_NETWORKS" in answer.detail
     assert not came(listener)
 

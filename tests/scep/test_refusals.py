@@ -51,6 +51,7 @@ def test_guessing_is_stopped(server: Server):
         assert server.ask(device.enrol(registration, "guessed")).fail_info == BAD_REQUEST
     reply = server.http.post(server.path, content=device.enrol(registration, "guessed"))
     assert (reply.status_code, reply.json()["code"]) == (429, "too-many-guesses")
+    assert int(reply.headers["retry-after"]) > 500
 
 
 def test_used_challenge_is_refused(server: Server, challenge: str, app_engine: Engine, alpha: Certified):

@@ -278,7 +278,7 @@ def test_every_mistake_in_the_settings_is_named(setting: Setting):
     assert [place for place, _ in refused.value.mistakes] == [
         *("url", "profile", "timeout_seconds", "networks", "networks", "ca_certificate"),
     ]
-    with pytest.raises(InvalidScepWebhook):
+    with pytest.raises(InvalidScepWebhook, match=r"no certificates in PEM: .*\. docs/scep\.md says"):
         setting.save(**wrong)
 
 

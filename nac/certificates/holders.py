@@ -1,0 +1,41 @@
+"""Whom a certificate is issued to, as far as that is an endpoint or a user of the tenant."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.endpoints.service import require_by_mac
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models import Certificate, Endpoint, User
+from nac.users.service import require_by_name
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    endpoint_id: UUID | None = None
+    user_id: UUID | None = None
+    # Of the endpoint, else of the user.
+    name: str | None = None
+
+
+def find_holder(session: Session, *, tenant_id: TenantId, mac: str | None, user_name: str | None) -> Holder:
+    """Raises where the endpoint or the user that is named is not there."""
+    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac) if mac is not None else None
+    user = require_by_name(session, tenant_id=tenant_id, name=user_name) if user_name is not None else None
+    return Holder(
+        endpoint_id=endpoint.id if endpoint else None,
+        user_id=user.id if user else None,
+        name=endpoint.mac if endpoint else user.name if user else None,
+    )
+
+
+def describe_holder(session: Session, certificate: Certificate) -> dict[str, str | None]:
+    """The MAC address and the user name that `certificate` was issued to; None for those that are gone, too."""
+    tenant_id = certificate.tenant_id
+    macs = select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.id == certificate.endpoint_id)
+    names = select(User.name).where(User.tenant_id == tenant_id, User.id == certificate.user_id)
+    mac = session.scalar(macs)
+    return {"endpoint": mac and display_mac(mac), "user": session.scalar(names)}
