@@ -8,7 +8,7 @@ from fastapi.responses import PlainTextResponse
 from api import links
 from api.application import make_application
 from api.enrolment import est
-from api.public.limits import RateLimit
+from api.limits import RateLimit
 from nac.certificates.signing import Signing
 from nac.enrolment.errors import TooManyGuesses
 from nac.enrolment.limiter import GuessLimiter

@@ -4,8 +4,8 @@ from fastapi import FastAPI
 
 from api import links
 from api.application import make_application
+from api.limits import RateLimit
 from api.public import authorities, crl, scep
-from api.public.limits import RateLimit
 from api.public.ocsp import OcspEndpoint
 from nac.certificates.responder import Responder
 from nac.certificates.signing import Signing

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates.errors import refusals
+from nac.certificates.issuing import CLIENT_PROFILES
+from nac.certificates.profiles import require_profile
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
 from nac.enrolment import repository
@@ -24,11 +26,8 @@ from nac.users import service as users
 from nac.validation import require_name, require_slug
 from pki.issuing import check_sans
 from pki.names import parse_san, subject_name
-from pki.profiles import PROFILES
 
 KINDS: tuple[EnrolmentKind, ...] = get_args(EnrolmentKind)
-# Who holds such a certificate keeps its key to itself.
-PROFILE_NAMES = ("eap-client-device", "eap-client-user", "radsec-nas")
 USUAL_LIFE = timedelta(days=7)
 LONGEST_LIFE = timedelta(days=365)
 MOST_USES = 10_000
@@ -76,7 +75,7 @@ def create_secret(
         user = users.require_by_name(session, tenant_id=tenant_id, name=user_name)
         user_id, common_name = user.id, common_name or user.name
     with refusals():
-        names = check_sans(PROFILES[profile], map(parse_san, sans)) if sans else ()
+        names = check_sans(require_profile(session, tenant_id, profile), map(parse_san, sans)) if sans else ()
         if common_name is not None:
             subject_name(common_name)
     if kind == "link" and common_name is None:
@@ -113,7 +112,7 @@ def create_secret(
 
 
 def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None:
-    for value, choices, place in ((kind, KINDS, "kind"), (profile, PROFILE_NAMES, "profile")):
+    for value, choices, place in ((kind, KINDS, "kind"), (profile, CLIENT_PROFILES, "profile")):
         if value not in choices:
             raise InvalidEnrolmentSecret(f"{value!r} is none.", place=place, remedy=f"Use {', '.join(choices)}.")
     if not 1 <= uses <= MOST_USES:

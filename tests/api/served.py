@@ -17,7 +17,7 @@ from fastapi import FastAPI
 def served(app: FastAPI) -> Iterator[httpx.Client]:
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        with _running(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on")):
+        with running(uvicorn.Server(uvicorn.Config(app, uds=path, log_level="critical", lifespan="on"))):
             transport = httpx.HTTPTransport(uds=path)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
                 yield client
@@ -29,13 +29,13 @@ def served_on_port(app: FastAPI) -> Iterator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, fd=listener.fileno(), log_level="critical", lifespan="on")
-        with _running(config):
+        with running(uvicorn.Server(config)):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextmanager
-def _running(config: uvicorn.Config) -> Iterator[None]:
-    server = uvicorn.Server(config)
+def running(server: uvicorn.Server) -> Iterator[None]:
+    """In a thread, until the block ends."""
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

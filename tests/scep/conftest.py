@@ -18,25 +18,10 @@ from nac.enrolment import service as enrolment
 from nac.models import Certificate, EnrolmentSecret
 from nac.settings import Settings, load_settings
 from tests.api.served import served
-from tests.factories.certificates import Certified, certify, write_master_key
-from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.factories.certificates import Certified, write_master_key
+from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 from tests.scep.client import Device, Reply, read_reply
-
-
-@pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
-
-
-@pytest.fixture
-def alpha(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
-
-
-@pytest.fixture
-def bravo(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
 
 
 @pytest.fixture
