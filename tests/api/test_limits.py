@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.limits import TokenBuckets
+from api.public import ocsp
 from api.public.main import create_app
 from nac.settings import Settings
 from nac.sources import source_of
@@ -103,7 +104,10 @@ def test_body_is_read_up_to_its_limit() -> None:
         _read(b"x", slow=True)
 
 
-def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(public_settings: Settings, alpha: Certified):
+def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(
+    public_settings: Settings, alpha: Certified, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ocsp, "_BODY_SECONDS", 0.3)
     with served_on_port(create_app(public_settings)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as sock:
