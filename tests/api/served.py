@@ -12,6 +12,11 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from nac.certificates import feed
+
+# So long an application may take to stop.
+feed._POLL_SECONDS = 0.02
+
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[httpx.Client]:
