@@ -16,16 +16,15 @@ from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
-from nac.tenants import service as tenants
 
 # Guesses at links that name no tenant count together.
 _NOBODY = TenantId(UUID(int=0))
 
 
 def tenant_by_slug(slug: str) -> TenantId:
-    """Raises TenantNotFound."""
+    """Whose address it is. Raises EnrolmentAddressNotFound where that tenant is not here or not active."""
     with session_scope(PlatformScope()) as session:
-        return tenants.require_by_slug(session, slug=slug).id
+        return enrolment.require_tenant(session, slug=slug)
 
 
 def tenant_of_link(request: Request, token: Token | None) -> TenantId:

@@ -15,13 +15,20 @@ from nac.certificates.profiles import require_profile
 from nac.clock import utc_now
 from nac.endpoints import service as endpoints
 from nac.enrolment import repository
-from nac.enrolment.errors import EnrolmentSecretNotFound, InvalidEnrolmentSecret, SecretRefused, Why
+from nac.enrolment.errors import (
+    EnrolmentAddressNotFound,
+    EnrolmentSecretNotFound,
+    InvalidEnrolmentSecret,
+    SecretRefused,
+    Why,
+)
 from nac.enrolment.tokens import Token, is_secret, secret_digest
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
+from nac.tenants import repository as tenants
 from nac.users import service as users
 from nac.validation import require_name, require_slug
 from pki.issuing import check_sans
@@ -74,8 +81,9 @@ def create_secret(
     if user_name is not None:
         user = users.require_by_name(session, tenant_id=tenant_id, name=user_name)
         user_id, common_name = user.id, common_name or user.name
+    rules = require_profile(session, tenant_id, profile)
     with refusals():
-        names = check_sans(require_profile(session, tenant_id, profile), map(parse_san, sans)) if sans else ()
+        names = check_sans(rules, map(parse_san, sans)) if sans else ()
         if common_name is not None:
             subject_name(common_name)
     if kind == "link" and common_name is None:
@@ -192,6 +200,14 @@ def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str
         tenant_id=tenant_id,
         after={"why": refused.why},
     )
+
+
+def require_tenant(session: Session, *, slug: str) -> TenantId:
+    """The active tenant whose address holds `slug`, in PlatformScope. Raises EnrolmentAddressNotFound."""
+    tenant = tenants.get_by_slug(session, slug)
+    if tenant is None or tenant.status != "active":
+        raise EnrolmentAddressNotFound("Nobody is enrolled at this address.")
+    return tenant.id
 
 
 def tenant_of(session: Session, public_id: str) -> TenantId | None:
