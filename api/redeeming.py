@@ -7,11 +7,11 @@ from uuid import UUID
 from fastapi import Request
 from sqlalchemy.orm import Session
 
+from api.state import guesses_of
 from nac.clock import utc_now
 from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.errors import SecretRefused
-from nac.enrolment.limiter import GuessLimiter
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret
@@ -29,7 +29,7 @@ def tenant_by_slug(slug: str) -> TenantId:
 
 def tenant_of_link(request: Request, token: Token | None) -> TenantId:
     """Whose link it is. Raises SecretRefused or TooManyGuesses."""
-    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter = guesses_of(request)
     limiter.require(_NOBODY, source(request))
     if token is not None:
         with session_scope(EnrolmentScope(token.public_id)) as session:
@@ -72,7 +72,7 @@ def looking(
 
 @contextmanager
 def _guarded(request: Request, tenant_id: TenantId, kind: EnrolmentKind, name: str) -> Iterator[None]:
-    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter = guesses_of(request)
     address = source(request)
     limiter.require(tenant_id, address)
     try:

@@ -13,15 +13,14 @@ from fastapi import APIRouter, Depends, Request, Response
 from api.bodies import bounded_body
 from api.enrolment.tls import peer_certificate
 from api.redeeming import redeeming, source, tenant_by_slug
+from api.state import guesses_of, signing_of
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.profiles import require_profile
-from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import enrolling
 from nac.enrolment.errors import RenewalRefused, SecretNeeded
-from nac.enrolment.limiter import GuessLimiter
 from pki.est import MOST_BODY_OCTETS, certificates_only, key_attributes, read_body
 from pki.requests import SigningRequest, read_signing_request
 
@@ -70,7 +69,7 @@ def enrol(slug: str, request: Request, body: Body) -> Response:
             actor=f"est:{source(request)}",
             secret=redeemed,
             request=_read(body),
-            signing=_signing(request),
+            signing=signing_of(request),
             now=utc_now(),
         )
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
@@ -87,13 +86,13 @@ def renew(slug: str, request: Request, body: Body) -> Response:
         )
     shown = x509.load_pem_x509_certificate(pem.encode())
     now, actor = utc_now(), f"est:{source(request)}"
-    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter = guesses_of(request)
     limiter.require(tenant_id, source(request))
     try:
         with session_scope(TenantScope(tenant_id)) as session:
             old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
             issued = enrolling.renew(
-                session, actor=actor, old=old, request=_read(body), signing=_signing(request), now=now
+                session, actor=actor, old=old, request=_read(body), signing=signing_of(request), now=now
             )
     except RenewalRefused as exc:
         limiter.note(tenant_id, source(request))
@@ -120,11 +119,6 @@ def credentials(request: Request) -> tuple[str, str]:
 def _read(body: bytes) -> SigningRequest:
     with refusals():
         return read_signing_request(read_body(body))
-
-
-def _signing(request: Request) -> Signing:
-    signing: Signing = request.app.state.signing
-    return signing
 
 
 def _encoded(request: Request, der: bytes, media_type: str) -> Response:
