@@ -1,13 +1,14 @@
 """Request bodies of bounded size and patience: nothing larger is ever held, nobody keeps a connection open for long."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from fastapi import Request
+from starlette.types import Receive, Scope
 
-from api.public import limits
 from nac.errors import AdmitError
 
-_PATIENCE_SECONDS = 20
+_PATIENCE_SECONDS = 20.0
 
 
 class BodyTooLarge(AdmitError):
@@ -23,14 +24,34 @@ class BodyTooSlow(AdmitError):
 
 
 def bounded_body(most_octets: int) -> Callable[[Request], Awaitable[bytes]]:
-    """A dependency that yields the body. Raises BodyTooLarge as soon as it is known to be larger, or BodyTooSlow."""
+    """A dependency that yields the body. Raises as `read_body`."""
 
     async def read(request: Request) -> bytes:
-        try:
-            return await limits.read_body(request.scope, request.receive, limit=most_octets, seconds=_PATIENCE_SECONDS)
-        except limits.BodyTooLarge as exc:
-            raise BodyTooLarge(f"At most {most_octets} bytes are read.") from exc
-        except limits.BodyTooSlow as exc:
-            raise BodyTooSlow(f"It has {_PATIENCE_SECONDS} s to come.") from exc
+        return await read_body(request.scope, request.receive, most_octets=most_octets, seconds=_PATIENCE_SECONDS)
 
     return read
+
+
+async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds: float) -> bytes:
+    """The request's body of at most so many bytes; one that says that it is longer is not read at all.
+
+    Raises BodyTooLarge or BodyTooSlow: the connection should then be closed, as the rest of the body is in the way.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > most_octets):
+            raise BodyTooLarge(f"At most {most_octets} bytes are read.")
+    body = b""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise BodyTooSlow("The client is gone.")
+                part: bytes = message.get("body", b"")
+                body += part
+                if len(body) > most_octets:
+                    raise BodyTooLarge(f"At most {most_octets} bytes are read.")
+                if not message.get("more_body", False):
+                    return body
+    except TimeoutError as exc:
+        raise BodyTooSlow(f"It has {seconds:g} s to come.") from exc

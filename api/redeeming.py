@@ -8,31 +8,30 @@ from cryptography import x509
 from fastapi import Request
 from sqlalchemy.orm import Session
 
+from api.state import guesses_of
 from nac.clock import utc_now
 from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.enrolling import note_refusal
 from nac.enrolment.errors import RenewalRefused, SecretRefused
-from nac.enrolment.limiter import GuessLimiter
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret
 from nac.models.enrolment import EnrolmentKind
-from nac.tenants import service as tenants
 
 # Guesses at links that name no tenant count together.
 _NOBODY = TenantId(UUID(int=0))
 
 
 def tenant_by_slug(slug: str) -> TenantId:
-    """Raises TenantNotFound."""
+    """Whose address it is. Raises EnrolmentAddressNotFound where that tenant is not here or not active."""
     with session_scope(PlatformScope()) as session:
-        return tenants.require_by_slug(session, slug=slug).id
+        return enrolment.require_tenant(session, slug=slug)
 
 
 def tenant_of_link(request: Request, token: Token | None) -> TenantId:
     """Whose link it is. Raises SecretRefused or TooManyGuesses."""
-    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter = guesses_of(request)
     limiter.require(_NOBODY, source(request))
     if token is not None:
         with session_scope(EnrolmentScope(token.public_id)) as session:
@@ -75,7 +74,7 @@ def looking(
 
 @contextmanager
 def _guarded(request: Request, tenant_id: TenantId, kind: EnrolmentKind, name: str) -> Iterator[None]:
-    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter = guesses_of(request)
     address = source(request)
     limiter.require(tenant_id, address)
     try:
@@ -94,7 +93,7 @@ def renewing(request: Request, *, tenant_id: TenantId, actor: str, shown: x509.C
 
     Raises RenewalRefused or TooManyGuesses.
     """
-    limiter: GuessLimiter = request.app.state.guess_limiter
+    limiter = guesses_of(request)
     limiter.require(tenant_id, source(request))
     try:
         with session_scope(TenantScope(tenant_id)) as session:

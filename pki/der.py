@@ -32,6 +32,10 @@ _EXPLICIT_VERSION = 0xA0
 # RFC 5280 4.1.2.5: two digits for the years 1950 to 2049.
 _YEARS_OF_TWO_DIGITS = range(1950, 2050)
 
+_OID_OCTETS_MOST = 63
+# That of a UUID (X.667) is the largest in use.
+_OID_ARC_END = 1 << 128
+
 
 class Element(NamedTuple):
     tag: int
@@ -130,11 +134,17 @@ def extension(identifier: str, value: bytes, *, critical: bool = False) -> bytes
 
 
 def dotted(content: bytes) -> str:
-    """The dotted form of an object identifier (X.690 8.19)."""
+    """The dotted form of an object identifier (X.690 8.19), within the bounds that other readers have."""
+    if len(content) > _OID_OCTETS_MOST:
+        raise DerDamaged(f"an object identifier of {len(content)} octets")
     arcs: list[int] = []
     value = 0
     for octet in content:
+        if value == 0 and octet == 0x80:
+            raise DerDamaged("an arc of an object identifier has more octets than it needs")
         value = value << 7 | octet & 0x7F
+        if value >= _OID_ARC_END:
+            raise DerDamaged("an arc of an object identifier has more than 128 bits")
         if not octet & 0x80:
             arcs.append(value)
             value = 0

@@ -195,3 +195,9 @@ def common_name_of(name: x509.Name) -> str:
     """The last common name, "" where there is none."""
     values = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(values[-1].value) if values else ""
+
+
+def organisation_of(name: x509.Name) -> str:
+    """ "" where there is none."""
+    values = name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(values[0].value) if values else ""

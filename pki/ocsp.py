@@ -140,6 +140,9 @@ def _hash(algorithm: der.Element, *lengths: int) -> tuple[str, bytes]:
         raise DerDamaged("the hash algorithm has several parameters")
     identifier = der.encode(der.OBJECT_IDENTIFIER, parts[0].content)
     name, octets = _HASHES.get(identifier, ("", 0))
+    if not name:
+        # It stands in the answer: known or not, it must be an identifier.
+        der.dotted(parts[0].content)
     if name and any(length != octets for length in lengths):
         raise DerDamaged(f"a hash of {name} has {octets} octets")
     return name, der.sequence(identifier, *(_NULL for _ in parts[1:]))

@@ -3,10 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine
 
 from nac.db import make_engine
+from tests.factories.certificates import Certified, certify
+from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Cluster, Database, empty
+
+# How long an example takes says on a busy machine nothing of what is tested.
+settings.register_profile("admit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("admit")
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +62,18 @@ def worker_engine(database: Database) -> Iterator[Engine]:
 @pytest.fixture
 def owner_engine(database: Database) -> Iterator[Engine]:
     yield from _engine(database.owner_url)
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
+    return make_platform(app_engine, cell_engine)
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
+
+
+@pytest.fixture
+def bravo(app_engine: Engine, platform: Platform) -> Certified:
+    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)

@@ -145,5 +145,6 @@ def empty(database: Database) -> None:
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
             "AND NOT relispartition AND relname <> 'alembic_version'"
         ).fetchall()
-        for (name,) in rows:
-            connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(name)))
+        # One after the other they would take half of the time of many a test.
+        deletions = (psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(name)) for (name,) in rows)
+        connection.execute(psycopg.sql.SQL(";").join(deletions))

@@ -23,7 +23,6 @@ JOBS = (
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
-    "worker.jobs.succession",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.

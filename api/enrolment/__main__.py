@@ -23,7 +23,7 @@ def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> uv
             ssl_context_factory=lambda config, default: context,
             access_log=False,
             server_header=False,
-            # The peer's address counts guesses: nobody may claim another.
+            # No proxy ends TLS in front of it, or the peer's certificate would be lost: a forwarded address is a claim.
             proxy_headers=False,
             limit_concurrency=_MOST_CONNECTIONS,
         )

@@ -13,10 +13,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from api.bodies import bounded_body
 from api.enrolment.tls import peer_certificate
 from api.redeeming import redeeming, renewing, source, tenant_by_slug
+from api.state import signing_of
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.profiles import require_profile
-from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import enrolling
@@ -69,7 +69,7 @@ def enrol(slug: str, request: Request, body: Body) -> Response:
             actor=f"est:{source(request)}",
             secret=redeemed,
             request=_read(body),
-            signing=_signing(request),
+            signing=signing_of(request),
             now=utc_now(),
         )
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
@@ -88,7 +88,9 @@ def renew(slug: str, request: Request, body: Body) -> Response:
     now, actor = utc_now(), f"est:{source(request)}"
     with renewing(request, tenant_id=tenant_id, actor=actor, shown=shown) as session:
         old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
-        issued = enrolling.renew(session, actor=actor, old=old, request=_read(body), signing=_signing(request), now=now)
+        issued = enrolling.renew(
+            session, actor=actor, old=old, request=_read(body), signing=signing_of(request), now=now
+        )
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 
 
@@ -109,11 +111,6 @@ def credentials(request: Request) -> tuple[str, str]:
 def _read(body: bytes) -> SigningRequest:
     with refusals():
         return read_signing_request(read_body(body))
-
-
-def _signing(request: Request) -> Signing:
-    signing: Signing = request.app.state.signing
-    return signing
 
 
 def _encoded(request: Request, der: bytes, media_type: str) -> Response:

@@ -5,13 +5,12 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.responses import PlainTextResponse
 
-from api import links
 from api.application import make_application
 from api.enrolment import est
 from api.errors import retry_headers
-from api.public.limits import RateLimit
-from nac.certificates.signing import Signing
-from nac.enrolment.limiter import GuessLimiter
+from api.limits import RateLimit
+from api.links import routes as links
+from api.state import prepare_enrolling
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
 
@@ -24,10 +23,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", described=False)
     for prefix in (est.PREFIX, est.PREFIX_WITHOUT_LABEL):
         app.include_router(est.router, prefix=prefix)
-    app.state.signing = Signing.from_settings(settings)
-    app.state.guess_limiter = GuessLimiter()
+    prepare_enrolling(app, settings)
     if settings.link_url == settings.enrolment_url:
-        links.include(app, app.state.signing)
+        app.include_router(links.router)
     app.add_exception_handler(AdmitError, _in_words)
     app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
     return app

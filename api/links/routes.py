@@ -13,10 +13,10 @@ from api.errors import retry_headers
 from api.forms import read_form
 from api.links import pages
 from api.redeeming import looking, redeeming, source, tenant_of_link
+from api.state import signing_of
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.service import IssuedCertificate
-from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.enrolment import enrolling
 from nac.enrolment.errors import SecretRefused, TooManyGuesses
@@ -93,11 +93,10 @@ def _require_form(form: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def _hand_out(session: Session, request: Request, secret: EnrolmentSecret, form: dict[str, bytes]) -> Response:
-    signing: Signing = request.app.state.signing
     now, wanted = utc_now(), form["form"].decode()
     asked = _asked(form) if wanted == "csr" else None
     issued = enrolling.enrol(
-        session, actor=f"link:{source(request)}", secret=secret, request=asked, signing=signing, now=now
+        session, actor=f"link:{source(request)}", secret=secret, request=asked, signing=signing_of(request), now=now
     )
     stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", issued.common_name).strip("-.") or "certificate"
     if wanted == "csr":

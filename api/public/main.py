@@ -2,14 +2,13 @@
 
 from fastapi import FastAPI
 
-from api import links
 from api.application import make_application
+from api.limits import RateLimit
+from api.links import routes as links
 from api.public import authorities, crl, scep
-from api.public.limits import RateLimit
 from api.public.ocsp import OcspEndpoint
+from api.state import prepare_enrolling
 from nac.certificates.responder import Responder
-from nac.certificates.signing import Signing
-from nac.enrolment.limiter import GuessLimiter
 from nac.settings import Settings, load_settings
 
 
@@ -18,12 +17,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
     routers = (authorities.router, crl.router, scep.router)
     app = make_application(settings, *routers, title="Admit, public", name="admit-public", described=False)
-    app.state.signing = signing = Signing.from_settings(settings)
-    app.state.guess_limiter = GuessLimiter()
+    signing = prepare_enrolling(app, settings)
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder))
     app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
     if settings.link_url == settings.public_url:
-        links.include(app, signing)
+        app.include_router(links.router)
     return app

@@ -15,8 +15,8 @@ from uuid import UUID
 from anyio import CapacityLimiter, to_thread
 from starlette.types import Receive, Scope, Send
 
+from api.bodies import BodyTooLarge, BodyTooSlow, read_body
 from api.errors import problem
-from api.public.limits import BodyTooLarge, BodyTooSlow, read_body
 from nac.certificates.responder import Answer, Responder, refused
 from nac.clock import utc_now
 from nac.errors import AdmitError
@@ -64,10 +64,9 @@ class OcspEndpoint:
 
     async def _post(self, authority_id: UUID, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            request = await read_body(scope, receive, limit=REQUEST_BYTES_MOST, seconds=_BODY_SECONDS)
+            request = await read_body(scope, receive, most_octets=REQUEST_BYTES_MOST, seconds=_BODY_SECONDS)
         except (BodyTooLarge, BodyTooSlow) as exc:
-            status = 413 if isinstance(exc, BodyTooLarge) else 408
-            await _send(refused("malformedRequest"), scope, send, status=status, more=(_CLOSE,))
+            await _send(refused("malformedRequest"), scope, send, status=exc.status, more=(_CLOSE,))
             return
         await _send(await self._answer(authority_id, request), scope, send)
 

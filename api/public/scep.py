@@ -9,8 +9,7 @@ from starlette.background import BackgroundTask
 
 from api.bodies import bounded_body
 from api.public.scep_desk import Desk
-from nac.db import PlatformScope, session_scope
-from nac.scep import service
+from api.redeeming import tenant_by_slug
 from nac.scep.errors import ScepMessageDamaged
 from pki.cms import BYTES_MOST
 from pki.scep import CAPABILITIES
@@ -26,8 +25,7 @@ _UNCACHED = {"Cache-Control": "no-store"}
 
 def desk(request: Request, slug: str) -> Desk:
     """404 for a tenant that is not here or not active."""
-    with session_scope(PlatformScope()) as session:
-        return Desk(service.require_tenant(session, slug=slug), slug, request)
+    return Desk(tenant_by_slug(slug), slug, request)
 
 
 TenantDesk = Annotated[Desk, Depends(desk)]

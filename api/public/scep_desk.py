@@ -11,11 +11,11 @@ from cryptography import x509
 from fastapi import Request
 
 from api.redeeming import redeeming, renewing, source
+from api.state import guesses_of, signing_of
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment.errors import SecretRefused
-from nac.enrolment.limiter import GuessLimiter
 from nac.errors import AdmitError
 from nac.ids import TenantId
 from nac.scep import registration, service, webhook, webhooks
@@ -54,8 +54,7 @@ class Desk:
 
     @property
     def signing(self) -> Signing:
-        signing: Signing = self.request.app.state.signing
-        return signing
+        return signing_of(self.request)
 
     @property
     def source(self) -> str:
@@ -169,7 +168,7 @@ class Desk:
     def _enrol_by_webhook(self, opened: Opened, asked: Webhook, now: datetime) -> _Given:
         """No transaction is open while it is asked."""
         enrolment = Enrolment(self.slug, opened.message.transaction_id, opened.certificate_request, self.source)
-        guesses: GuessLimiter = self.request.app.state.guess_limiter
+        guesses = guesses_of(self.request)
         guesses.require(self.tenant_id, self.source)
         said = webhook.ask(asked, enrolment, opened.challenge, opened.signing_request)
         if isinstance(said, Denial):

@@ -11,6 +11,7 @@ import click
 from cryptography import x509
 from sqlalchemy.orm import Session
 
+from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.handout import handing_out, read_password
@@ -21,19 +22,12 @@ from nac.certificates import expiry, renewal, revoking
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import describe_holder, find_holder
-from nac.certificates.issuing import ClientProfile
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.issuing import locations_of
 from pki.names import San, parse_san, sans_of
 from pki.requests import SigningRequest, read_signing_request
-
-_PROFILES: dict[str, ClientProfile] = {
-    "device": "eap-client-device",
-    "user": "eap-client-user",
-    "nas": "radsec-nas",
-}
 
 
 @click.group()
@@ -78,7 +72,7 @@ def _locations(certificate: x509.Certificate) -> dict[str, object]:
 
 @command.command()
 @tenant_option
-@click.option("--profile", type=click.Choice([*_PROFILES, "server"]), required=True, help="What it is for.")
+@click.option("--profile", type=click.Choice([*CLIENT_PROFILES, "server"]), required=True, help="What it is for.")
 @click.option("--name", required=True, help="Common name; for a server the DNS name that devices expect.")
 @click.option("--san", "sans", multiple=True, metavar="KIND:VALUE", help="dns:, email:, uri: or upn: name; repeatable.")
 @click.option("--endpoint", metavar="MAC", help="The endpoint that it is issued to.")
@@ -149,7 +143,7 @@ def issue(
                     session,
                     actor=domain.actor,
                     tenant_id=tenant_id,
-                    profile=_PROFILES[profile],
+                    profile=CLIENT_PROFILES[profile],
                     common_name=name,
                     sans=names,
                     public_key=request.public_key if request else None,

@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.moments import Lifetime
@@ -18,10 +19,8 @@ from nac.models.enrolment import EnrolmentKind
 from nac.supplicants import service as supplicants
 from nac.tenants import service as tenants
 
-_PROFILES = {"device": "eap-client-device", "user": "eap-client-user", "nas": "radsec-nas"}
-
 profile_option = click.option(
-    "--profile", type=click.Choice(list(_PROFILES)), default="device", show_default=True, help="What it is for."
+    "--profile", type=click.Choice(list(CLIENT_PROFILES)), default="device", show_default=True, help="What it is for."
 )
 san_option = click.option(
     "--san", "sans", multiple=True, metavar="KIND:VALUE", help="An alternative name that it is bound to; repeatable."
@@ -79,7 +78,7 @@ def link(
             actor=domain.actor,
             tenant_id=tenant_id,
             kind="link",
-            profile=_PROFILES[profile],
+            profile=CLIENT_PROFILES[profile],
             now=utc_now(),
             common_name=name,
             sans=sans,
@@ -131,7 +130,7 @@ def secret(
             actor=domain.actor,
             tenant_id=tenant_id,
             kind=cast(EnrolmentKind, kind),
-            profile=_PROFILES[profile],
+            profile=CLIENT_PROFILES[profile],
             now=utc_now(),
             name=id_,
             common_name=name,

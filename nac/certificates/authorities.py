@@ -14,7 +14,7 @@ from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.hierarchy import OWN_KINDS, reserve_authority, sign_issuing, sign_root, unique_number
 from nac.certificates.issuing import issue_server
 from nac.certificates.signing import Signing
-from nac.errors import AlreadyExists, NotFound
+from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 
@@ -48,8 +48,6 @@ def create_tenant_authorities(
     server certificate, which devices are told to expect: `radius.<slug>.admit.example` if empty.
     """
     tenant = repository.lock_tenant(session, tenant_id)
-    if tenant is None:
-        raise NotFound("There is no such tenant.", place="tenant")
     if repository.active_issuing(session, tenant_id) is not None:
         raise AlreadyExists("The tenant has its authorities already.", place="tenant")
     organisation = _plain(name or tenant.name) or tenant.slug[:_PLAIN_CHARACTERS]

@@ -8,19 +8,19 @@ from uuid import UUID
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.authorities import require_authority
-from nac.errors import InvalidInput, NotFound
+from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.models import CertificateAuthority, ExternalCertificate, StatusSource, Tenant
+from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
 from nac.validation import require_web_address
 from pki.errors import UploadNotReadable
 from pki.issuing import key_identifier
+from pki.names import common_name_of
 from pki.openssl_names import subject_line
 from pki.uploads import has_signed, is_root, is_signed_well, made_key_identifier, mistakes_of, read_certificates
 
@@ -124,7 +124,7 @@ def import_authorities(
     for name, url in (("crl_url", crl_url), ("ocsp_url", ocsp_url)):
         if url:
             require_web_address(url, place=name)
-    tenant = _lock(session, tenant_id)
+    tenant = repository.lock_tenant(session, tenant_id)
     present = repository.list_authorities(session, tenant_id)
     upload = _Upload(session, tenant_id, now)
     for name, data in files:
@@ -158,7 +158,7 @@ def remove_authority(
     session: Session, *, actor: str, tenant_id: TenantId, which: str
 ) -> Sequence[CertificateAuthority]:
     """Trust an external authority no more, nor those below it that no other one vouches for; returns them all."""
-    tenant = _lock(session, tenant_id)
+    tenant = repository.lock_tenant(session, tenant_id)
     first = require_external(session, tenant_id=tenant_id, which=which)
     gone = [first]
     while orphans := _link(session, tenant_id, without={row.id for row in gone}):
@@ -205,13 +205,6 @@ def get_source(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> 
     return session.scalar(query)
 
 
-def _lock(session: Session, tenant_id: TenantId) -> Tenant:
-    tenant = repository.lock_tenant(session, tenant_id)
-    if tenant is None:
-        raise NotFound("There is no such tenant.", place="tenant")
-    return tenant
-
-
 def _is_trusted(row: CertificateAuthority) -> bool:
     return row.kind == "external" and row.status != "revoked"
 
@@ -245,7 +238,7 @@ def _add(session: Session, tenant_id: TenantId, certificate: x509.Certificate) -
     row = CertificateAuthority(
         tenant_id=tenant_id,
         kind="external",
-        name=_name(certificate),
+        name=common_name_of(certificate.subject) or subject_line(certificate),
         subject=subject_line(certificate),
         certificate_der=_der(certificate),
         key_id=key_identifier(certificate),
@@ -255,11 +248,6 @@ def _add(session: Session, tenant_id: TenantId, certificate: x509.Certificate) -
     session.add(row)
     session.flush()
     return row
-
-
-def _name(certificate: x509.Certificate) -> str:
-    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(names[0].value) if names else subject_line(certificate)
 
 
 def _set_source(session: Session, row: CertificateAuthority, *, crl_url: str | None, ocsp_url: str | None) -> None:

@@ -13,7 +13,6 @@ from uuid import UUID
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -34,12 +33,13 @@ from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
 from pki.issuing import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest
-from pki.names import San, common_name_of, san, subject_name
+from pki.names import San, common_name_of, organisation_of, san, subject_name
 from pki.openssl_names import one_line
 from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
 
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
+# Who holds such a certificate keeps its key to itself.
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
 SERVER_PROFILE = "eap-server"
 
@@ -94,7 +94,7 @@ def reserve(
     rules = require_profile(session, tenant_id, profile)
     issuer = x509.load_der_x509_certificate(authority.certificate_der)
     with refusals():
-        subject = subject_name(common_name, organisation=organisation_of(issuer))
+        subject = subject_name(common_name, organisation=organisation_of(issuer.subject))
         checked = check_sans(rules, sans)
         validity = plan_validity(rules, issuer=issuer, now=now, not_before=not_before, not_after=not_after)
     serial = serial_bytes(random_serial())
@@ -284,11 +284,6 @@ def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthor
             "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
         )
     return authority
-
-
-def organisation_of(issuer: x509.Certificate) -> str:
-    values = issuer.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    return str(values[0].value) if values else ""
 
 
 def _audit_issue(session: Session, actor: str, row: Certificate, sans: tuple[San, ...]) -> None:

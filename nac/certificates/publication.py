@@ -18,7 +18,6 @@ from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, refusals
 from nac.certificates.hierarchy import issuer_of
-from nac.certificates.issuing import organisation_of
 from nac.certificates.profiles import require_profile
 from nac.certificates.public import locations
 from nac.certificates.signing import Signing
@@ -28,7 +27,7 @@ from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspS
 from pki.crl import make_crl
 from pki.issuing import issue
 from pki.keys import generate_key, key_pem
-from pki.names import subject_name
+from pki.names import organisation_of, subject_name
 from pki.revocation import Revoked
 from pki.serials import random_serial, serial_bytes
 
@@ -144,7 +143,7 @@ class _Publishing:
             signer = issue(
                 profile,
                 public_key=key.public_key(),
-                subject=subject_name("OCSP signer", organisation=organisation_of(issuer.certificate)),
+                subject=subject_name("OCSP signer", organisation=organisation_of(issuer.certificate.subject)),
                 issuer=issuer,
                 now=self._now,
                 serial=serial,

@@ -1,16 +1,21 @@
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, Tenant
 
 
-def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant | None:
-    """One at a time makes authorities for a tenant."""
-    return session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
+    """One at a time makes authorities for a tenant. Raises NotFound."""
+    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+    if tenant is None:
+        raise NotFound("There is no such tenant.", place="tenant")
+    return tenant
 
 
 def share_tenant(session: Session, tenant_id: TenantId) -> None:
@@ -107,3 +112,15 @@ def newest_server(
     if not even_revoked:
         query = query.where(Certificate.status == "valid")
     return session.scalar(query.order_by(Certificate.not_before.desc(), Certificate.created_at.desc()).limit(1))
+
+
+def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
+    """Valid ones whose key is here, the newest first."""
+    query = select(Certificate).where(
+        Certificate.tenant_id == tenant_id,
+        Certificate.profile == profile,
+        Certificate.status == "valid",
+        Certificate.key_sealed.is_not(None),
+        Certificate.not_after > now,
+    )
+    return session.scalars(query.order_by(Certificate.not_before.desc(), Certificate.serial)).all()

@@ -58,7 +58,6 @@ def revoke_authority(
 ) -> Revocation:
     """For good: the authority, those below it, and all that they issued. An external one is trusted no more."""
     tenant = repository.lock_tenant(session, tenant_id)
-    assert tenant is not None
     authority = require_authority(session, tenant_id=tenant_id, which=which)
     if authority.status == "revoked":
         raise CertificateStatusConflict(f"Authority {authority.name} is revoked already.", place="authority")

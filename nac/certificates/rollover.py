@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from cryptography import x509
-from cryptography.x509.oid import NameOID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -26,10 +25,10 @@ from nac.certificates.hierarchy import (
 from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
 from nac.certificates.profiles import require_profile
 from nac.certificates.signing import Signing
-from nac.errors import Conflict, NotFound
+from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-from pki.names import sans_of
+from pki.names import organisation_of, sans_of
 
 _GAIN_LEAST = timedelta(days=1)
 
@@ -56,10 +55,8 @@ class Rollover:
 def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of_root: bool = False) -> RolloverPlan:
     """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key."""
     tenant = repository.lock_tenant(session, tenant_id)
-    if tenant is None:
-        raise NotFound("There is no such tenant.", place="tenant")
     root = _require_root(session, tenant_id, even_revoked=of_root)
-    organisation = _organisation(root)
+    organisation = organisation_of(x509.load_der_x509_certificate(root.certificate_der).subject)
     unique = unique_number(tenant.slug)
 
     def reserve(kind: OwnKind) -> AuthorityReservation:
@@ -117,11 +114,6 @@ def _require_root(session: Session, tenant_id: TenantId, *, even_revoked: bool) 
             "The tenant has no active root.", place="authority", remedy="A new one: ./admit ca rollover --root"
         )
     return root
-
-
-def _organisation(authority: CertificateAuthority) -> str:
-    subject = x509.load_der_x509_certificate(authority.certificate_der).subject
-    return str(subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)[0].value)
 
 
 def _retire(session: Session, actor: str, authority: CertificateAuthority) -> None:

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository as certificates
-from nac.certificates.issuing import ClientProfile, IssuedCertificate, issue_client
+from nac.certificates.issuing import CLIENT_PROFILES, ClientProfile, IssuedCertificate, issue_client
 from nac.certificates.signing import Signing
 from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
-from nac.enrolment.service import PROFILE_NAMES, is_barred
+from nac.enrolment.service import is_barred
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, Tenant
 from pki.keys import public_key_digest
@@ -125,7 +125,7 @@ def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Cert
             place="certificate",
             remedy="Enrol anew, with a secret of your administrator.",
         )
-    if row.profile not in PROFILE_NAMES:
+    if row.profile not in CLIENT_PROFILES:
         raise RenewalRefused("A certificate of this kind is not renewed by who holds it.", place="certificate")
     return row
 

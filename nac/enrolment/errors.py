@@ -9,6 +9,10 @@ class InvalidEnrolmentSecret(InvalidInput):
     """An enrolment secret cannot be made as asked for."""
 
 
+class EnrolmentAddressNotFound(NotFound):
+    """There is no such address."""
+
+
 class EnrolmentSecretNotFound(NotFound):
     """There is no such enrolment secret."""
 

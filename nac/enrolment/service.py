@@ -12,23 +12,29 @@ from nac.audit import service as audit
 from nac.certificates import repository as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import find_holder
+from nac.certificates.issuing import CLIENT_PROFILES
+from nac.certificates.profiles import require_profile
 from nac.clock import utc_now
 from nac.enrolment import repository
-from nac.enrolment.errors import EnrolmentSecretNotFound, InvalidEnrolmentSecret, SecretRefused, Why
+from nac.enrolment.errors import (
+    EnrolmentAddressNotFound,
+    EnrolmentSecretNotFound,
+    InvalidEnrolmentSecret,
+    SecretRefused,
+    Why,
+)
 from nac.enrolment.tokens import Token, is_secret, secret_digest
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
+from nac.tenants import repository as tenants
 from nac.validation import require_name, require_slug
 from pki.issuing import check_sans
 from pki.names import parse_san, subject_name
-from pki.profiles import PROFILES
 
 KINDS: tuple[EnrolmentKind, ...] = get_args(EnrolmentKind)
-# Who holds such a certificate keeps its key to itself.
-PROFILE_NAMES = ("eap-client-device", "eap-client-user", "radsec-nas")
 USUAL_LIFE = timedelta(days=7)
 LONGEST_LIFE = timedelta(days=365)
 MOST_USES = 10_000
@@ -70,8 +76,9 @@ def create_secret(
     _require_limits(kind, profile, uses, life)
     holder = find_holder(session, tenant_id=tenant_id, mac=endpoint_mac, user_name=user_name)
     common_name = holder.name if common_name is None else common_name
+    rules = require_profile(session, tenant_id, profile)
     with refusals():
-        names = check_sans(PROFILES[profile], map(parse_san, sans)) if sans else ()
+        names = check_sans(rules, map(parse_san, sans)) if sans else ()
         if common_name is not None:
             subject_name(common_name)
     if kind == "link" and common_name is None:
@@ -108,7 +115,7 @@ def create_secret(
 
 
 def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None:
-    for value, choices, place in ((kind, KINDS, "kind"), (profile, PROFILE_NAMES, "profile")):
+    for value, choices, place in ((kind, KINDS, "kind"), (profile, CLIENT_PROFILES, "profile")):
         if value not in choices:
             raise InvalidEnrolmentSecret(f"{value!r} is none.", place=place, remedy=f"Use {', '.join(choices)}.")
     if not 1 <= uses <= MOST_USES:
@@ -189,6 +196,14 @@ def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str
         tenant_id=tenant_id,
         after={"why": refused.why},
     )
+
+
+def require_tenant(session: Session, *, slug: str) -> TenantId:
+    """The active tenant whose address holds `slug`, in PlatformScope. Raises EnrolmentAddressNotFound."""
+    tenant = tenants.get_by_slug(session, slug)
+    if tenant is None or tenant.status != "active":
+        raise EnrolmentAddressNotFound("Nobody is enrolled at this address.")
+    return tenant.id
 
 
 def tenant_of(session: Session, public_id: str) -> TenantId | None:

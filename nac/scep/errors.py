@@ -8,10 +8,6 @@ class ScepMessageDamaged(InvalidInput):
     status = 400
 
 
-class ScepAddressNotFound(NotFound):
-    """There is no SCEP here."""
-
-
 class ScepRefused(AdmitError):
     """The request is refused."""
 

@@ -16,7 +16,6 @@ from nac.certificates.issuing import reserve, sign, with_chain
 from nac.certificates.signing import Signing
 from nac.ids import TenantId
 from nac.models import Certificate
-from nac.scep import repository
 from pki.cms import certificates_only
 from pki.keys import generate_key, key_pem, load_key
 from pki.scep import Responder
@@ -30,10 +29,10 @@ _RENEWED_BEFORE = timedelta(days=30)
 
 def ensure(session: Session, *, tenant_id: TenantId, signing: Signing, now: datetime) -> Sequence[Certificate]:
     """All that are good, the current one first, made here where there is none. Raises Conflict for want of a CA."""
-    rows = repository.usable_of_profile(session, tenant_id, PROFILE, now)
+    rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
     if not _is_current(session, tenant_id, rows, now):
         certificates.lock_tenant(session, tenant_id)
-        rows = repository.usable_of_profile(session, tenant_id, PROFILE, now)
+        rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
         if not _is_current(session, tenant_id, rows, now):
             rows = [_make(session, tenant_id, signing, now), *rows]
     return rows

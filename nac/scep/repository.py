@@ -1,5 +1,3 @@
-from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import Select, select
@@ -32,18 +30,6 @@ def _of_transaction(tenant_id: TenantId, transaction_id: str, public_key_sha256:
         Certificate.tenant_id == tenant_id,
         Certificate.public_key_sha256 == public_key_sha256,
     ).order_by(ScepTransaction.created_at.desc())
-
-
-def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:
-    """Valid ones whose key is here, the newest first."""
-    query = select(Certificate).where(
-        Certificate.tenant_id == tenant_id,
-        Certificate.profile == profile,
-        Certificate.status == "valid",
-        Certificate.key_sealed.is_not(None),
-        Certificate.not_after > now,
-    )
-    return session.scalars(query.order_by(Certificate.not_before.desc(), Certificate.serial)).all()
 
 
 def get_webhook(session: Session, tenant_id: TenantId, *, lock: bool = False) -> ScepWebhook | None:

@@ -17,9 +17,8 @@ from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, ScepTransaction
 from nac.scep import repository
-from nac.scep.errors import ScepAddressNotFound, ScepMessageDamaged, ScepRefused
+from nac.scep.errors import ScepMessageDamaged, ScepRefused
 from nac.scep.webhook import Permit
-from nac.tenants import repository as tenants
 from pki import scep
 from pki.cms_envelopes import Envelope, Recipient, open_envelope, read_envelope, recipient_of
 from pki.errors import AlgorithmRefused, KeyNotAllowed, PkiError
@@ -59,14 +58,6 @@ class Opened:
 def address_of(public_url: str, slug: str) -> str:
     """Where a tenant's devices enrol."""
     return f"{public_url}/scep/{slug}"
-
-
-def require_tenant(session: Session, *, slug: str) -> TenantId:
-    """Whose address it is, in PlatformScope. Raises ScepAddressNotFound."""
-    tenant = tenants.get_by_slug(session, slug)
-    if tenant is None or tenant.status != "active":
-        raise ScepAddressNotFound("Nobody is enrolled at this address.", place="address")
-    return tenant.id
 
 
 def read_message(data: bytes) -> scep.Request:

@@ -3,17 +3,15 @@
 import ssl
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
-from typing import get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
-from nac.certificates.issuing import ClientProfile
+from nac.certificates.issuing import CLIENT_PROFILES
 from nac.identities.reach import Reach
 
 _SECONDS_LEAST, _SECONDS_MOST = 0.5, 10.0
 _NETWORKS_MOST = 50
-_PROFILES: tuple[str, ...] = get_args(ClientProfile)
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,8 +39,8 @@ def check(settings: WebhookSettings) -> WebhookSettings:
     mistakes = []
     if not _is_https(settings.url):
         mistakes.append(("url", f"{settings.url!r} must be https://host, with a path if it needs one"))
-    if settings.profile not in _PROFILES:
-        mistakes.append(("profile", f"{settings.profile!r} must be one of {', '.join(_PROFILES)}"))
+    if settings.profile not in CLIENT_PROFILES:
+        mistakes.append(("profile", f"{settings.profile!r} must be one of {', '.join(CLIENT_PROFILES)}"))
     if not _SECONDS_LEAST <= settings.timeout_seconds <= _SECONDS_MOST:
         mistakes.append(("timeout_seconds", f"must be from {_SECONDS_LEAST:g} to {_SECONDS_MOST:g}"))
     if len(settings.networks) > _NETWORKS_MOST:

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from cryptography import x509
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from nac.certificates import repository
 from nac.certificates import service as certificates
+from nac.certificates.issuing import SERVER_PROFILE
 from nac.errors import NotFound
 from nac.ids import TenantId
-from nac.models import Certificate, Tenant
+from nac.models import Tenant
 from nac.supplicants import android, apple, linux, windows
 from nac.supplicants.network import Files, Network, require_files, require_identity, require_network
 from pki.bundles import certificates_pem
 from pki.names import sans_of
 
-_SERVER_PROFILE = "eap-server"
 # Names of the files that an export writes.
 _ANCHORS, _CERTIFICATE, _KEY = "ca.pem", "device.pem", "device.key"
 
@@ -43,13 +43,8 @@ def describe_network(
 
 def _presented_names(session: Session, tenant_id: TenantId, now: datetime) -> list[str]:
     """DNS names of every certificate that the cell may present now or later: those whose key is here."""
-    query = (
-        select(Certificate.certificate_der)
-        .where(Certificate.tenant_id == tenant_id, Certificate.profile == _SERVER_PROFILE)
-        .where(Certificate.status == "valid", Certificate.key_sealed.is_not(None), Certificate.not_after > now)
-        .order_by(Certificate.not_before.desc(), Certificate.serial)
-    )
-    loaded = [x509.load_der_x509_certificate(der) for der in session.scalars(query) if der is not None]
+    rows = repository.usable_of_profile(session, tenant_id, SERVER_PROFILE, now)
+    loaded = [x509.load_der_x509_certificate(row.certificate_der) for row in rows if row.certificate_der is not None]
     return [item.value for certificate in loaded for item in sans_of(certificate) if item.kind == "dns"]
 
 

@@ -1,6 +1,7 @@
 """A whole cell on the test's database: the agent as a process of its own, its radiusd, and tenants of the product."""
 
 import os
+import random
 import re
 import socket
 import subprocess
@@ -16,7 +17,6 @@ from sqlalchemy import Engine
 from cli.demo.tools import Server
 from nac.cells import service as cells
 from nac.certificates.signing import Signing
-from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
 from nac.msps import service as msps
@@ -121,14 +121,15 @@ def running_tenant(cell: RunningCell, engine: Engine, slug: str) -> RunningTenan
 
 
 def _free_row(count: int) -> int:
-    """The first of `count` UDP ports of loopback in a row."""
-    first = 34000 + utc_now().microsecond % 500
+    """The first of `count` free UDP ports of loopback in a row."""
     while True:
+        # Others look for theirs at the same time; above are the ports that clients are given.
+        first = random.randrange(20_000, 32_000)
         with ExitStack() as held:
             try:
                 for port in range(first, first + count):
                     held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind((LOOPBACK, port))
             except OSError:
-                first += count
+                continue
             else:
                 return first

@@ -6,7 +6,9 @@ from radius.agent.sessions import RESTARTS_CLOSE, STAYS_MERGE
 from tests.agent.journal import AT, SECOND, accounting
 
 # Each example starts from empty tables of the one database that the test has.
-slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+slow = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def sessions(owner):

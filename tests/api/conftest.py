@@ -16,22 +16,19 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
 from nac.settings import Settings, load_settings
 from tests.api.served import served
-from tests.factories.certificates import MASTER_KEY, SIGNING, Certified, certify
-from tests.factories.tenancy import Platform, make_platform, make_tenant
+from tests.factories.certificates import SIGNING, Certified, certify, write_master_key
+from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 
 
 @pytest.fixture
 def public_settings(database: Database, tmp_path: Path) -> Settings:
-    key = tmp_path / "master.key"
-    key.write_text(MASTER_KEY.hex())
-    key.chmod(0o600)
     variables = {
         "ADMIT_VAR_DIR": "/nonexistent",
         "ADMIT_DATABASE_URL": database.app_url,
         # Redis is away: nothing public depends on it.
         "ADMIT_REDIS_URL": "unix:///nonexistent",
-        "ADMIT_MASTER_KEY_FILE": str(key),
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
     }
     return load_settings(variables)
@@ -46,11 +43,6 @@ def public_app(public_settings: Settings) -> FastAPI:
 def client(public_app: FastAPI) -> Iterator[httpx.Client]:
     with served(public_app) as client:
         yield client
-
-
-@pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
 
 
 def publish_all(engine: Engine, *, now: datetime | None = None) -> None:

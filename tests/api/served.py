@@ -14,15 +14,19 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.connections import BoundedHttp
+from nac.certificates import feed
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
+
+# So long an application may take to stop.
+feed._POLL_SECONDS = 0.02
 
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[httpx.Client]:
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        with _running(uvicorn.Config(app, uds=path, **_AS_SERVED)):
+        with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED))):
             transport = httpx.HTTPTransport(uds=path)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
                 yield client
@@ -34,13 +38,13 @@ def served_on_port(app: FastAPI) -> Iterator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED)
-        with _running(config):
+        with running(uvicorn.Server(config)):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @contextmanager
-def _running(config: uvicorn.Config) -> Iterator[None]:
-    server = uvicorn.Server(config)
+def running(server: uvicorn.Server) -> Iterator[None]:
+    """In a thread, until the block ends."""
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.public.limits import BodyTooLarge, BodyTooSlow, TokenBuckets, read_body
+from api.bodies import BodyTooLarge, BodyTooSlow, read_body
+from api.limits import TokenBuckets
+from api.public import ocsp
 from api.public.main import create_app
 from nac.settings import Settings
 from nac.sources import source_of
@@ -78,7 +80,7 @@ def test_who_asks_too_much_is_told_when_to_come_again(limited: httpx.Client, alp
     assert limited.get("/readyz").status_code == 200
 
 
-def _read(*parts: bytes, length: str = "", limit: int = 10, slow: bool = False) -> bytes:
+def _read(*parts: bytes, length: str = "", most: int = 10, slow: bool = False) -> bytes:
     headers = [(b"content-length", length.encode())] if length else []
     waiting = list(parts)
 
@@ -88,7 +90,7 @@ def _read(*parts: bytes, length: str = "", limit: int = 10, slow: bool = False) 
         return {"type": "http.request", "body": waiting.pop(0), "more_body": bool(waiting)}
 
     async def read() -> bytes:
-        return await read_body({"type": "http", "headers": headers}, receive, limit=limit, seconds=0.05)
+        return await read_body({"type": "http", "headers": headers}, receive, most_octets=most, seconds=0.05)
 
     return asyncio.run(read())
 
@@ -102,7 +104,10 @@ def test_body_is_read_up_to_its_limit() -> None:
         _read(b"x", slow=True)
 
 
-def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(public_settings: Settings, alpha: Certified):
+def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(
+    public_settings: Settings, alpha: Certified, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ocsp, "_BODY_SECONDS", 0.3)
     with served_on_port(create_app(public_settings)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as sock:
@@ -114,7 +119,9 @@ def test_client_that_stops_in_the_middle_of_its_request_is_hung_up_on(public_set
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     kind=st.sampled_from(["ocsp", "crl", "ca"]),
     known=st.booleans(),

@@ -81,7 +81,7 @@ def publishing(folder: Path, authority: Issuer) -> Iterator[Publisher]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     publisher = Publisher(server.server_address[1], folder)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield publisher

@@ -21,9 +21,9 @@ from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSo
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR
+from tests.pki.test_foreign_status import NOW
 from tests.pki.test_foreign_status import crl as make_crl
 
-NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 LOOPBACK = "127.0.0.0/8"
 

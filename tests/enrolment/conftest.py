@@ -15,8 +15,8 @@ from nac.enrolment.service import MadeSecret
 from pki.keys import PrivateKey
 from pki.requests import SigningRequest, read_signing_request
 from tests.enrolment.serving import Est, make_settings, serving
-from tests.factories.certificates import Certified, certify
-from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 
 
@@ -38,21 +38,6 @@ def make_secret(app_engine: Engine, certified: Certified, **changes: Any) -> Mad
     arguments: dict[str, Any] = {"kind": "est", "profile": "eap-client-device", "now": certified.now}
     with session_scope(TenantScope(certified.tenant_id), engine=app_engine) as session:
         return enrolment.create_secret(session, actor=ACTOR, tenant_id=certified.tenant_id, **arguments | changes)
-
-
-@pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
-
-
-@pytest.fixture
-def alpha(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
-
-
-@pytest.fixture
-def bravo(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The enrolment application behind real TLS on a loopback port, and curl as its client."""
 
 import subprocess
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +11,8 @@ from api.enrolment.main import create_app
 from api.enrolment.tls import ContextKeeper, ServerFiles, make_context
 from cli.enrolment_certificate import authority_file, ensure_certificate
 from nac.settings import Settings, load_settings
-from tests.factories.certificates import MASTER_KEY
+from tests.api.served import running
+from tests.factories.certificates import write_master_key
 from tests.postgres import Database
 
 
@@ -55,15 +54,12 @@ class Est:
 
 def make_settings(database: Database, folder: Path) -> Settings:
     (folder / "keys").mkdir()
-    master = folder / "keys" / "master.key"
-    master.write_text(MASTER_KEY.hex())
-    master.chmod(0o600)
     return load_settings(
         {
             "ADMIT_VAR_DIR": str(folder),
             "ADMIT_DATABASE_URL": database.app_url,
             "ADMIT_REDIS_URL": "unix:///nonexistent",
-            "ADMIT_MASTER_KEY_FILE": str(master),
+            "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder / "keys")),
             "ADMIT_PUBLIC_URL": "http://status.admit.example",
         }
     )
@@ -81,19 +77,10 @@ def serving(settings: Settings, folder: Path) -> Iterator[Est]:
     # Any free port.
     server.config.port = 0
     server.config.log_level = "critical"
-    thread = threading.Thread(target=server.run)
     keeper.refresh()
     keeper.start()
-    thread.start()
     try:
-        deadline = time.monotonic() + 10
-        while not server.started:
-            assert thread.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield Est(port, authority_file(keys), folder)
+        with running(server):
+            yield Est(server.servers[0].sockets[0].getsockname()[1], authority_file(keys), folder)
     finally:
-        server.should_exit = True
-        thread.join(10)
         keeper.stop()

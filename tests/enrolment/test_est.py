@@ -20,11 +20,12 @@ from api.enrolment import est as est_routes
 from cli.enrolment_certificate import ensure_certificate
 from nac.certificates import service as certificates
 from nac.certificates.rollover import carry_out, plan_rollover
-from nac.db import TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope
 from nac.enrolment.errors import SecretNeeded
 from nac.models import AuditEntry, Certificate
 from nac.settings import load_settings
 from nac.supplicants.service import describe_network
+from nac.tenants import service as tenants
 from pki.bundles import certificates_pem
 from pki.errors import KeyNotAllowed, RequestNotAllowed
 from pki.est import key_attributes, read_body
@@ -272,6 +273,15 @@ def test_stranger_gets_no_connection_and_unknown_tenants_are_told(est: Est, alph
     with pytest.raises(subprocess.CalledProcessError):
         est.ask("alpha", "simplereenroll", "--cert", str(pem), "--key", str(key), body=encoded())
     assert est.ask("nobody", "cacerts").status == 404
+
+
+def test_devices_are_told_the_same_of_a_suspended_tenant_as_of_none(
+    est: Est, app_engine: Engine, alpha: Certified
+) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+    replies = [est.ask(slug, "cacerts") for slug in ("alpha", "nobody")]
+    assert [(reply.status, reply.text) for reply in replies] == [(404, "Nobody is enrolled at this address.\n")] * 2
 
 
 def test_guessing_is_stopped(est: Est, app_engine: Engine, alpha: Certified) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, select
 
 from nac.certificates.errors import CertificateRefused
+from nac.certificates.profiles import ProfileRefused
 from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.enrolment import service as enrolment
@@ -19,7 +20,7 @@ from nac.enrolment.limiter import GuessLimiter
 from nac.enrolment.tokens import Token
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
-from nac.models import AuditEntry, EnrolmentSecret
+from nac.models import AuditEntry, CertificateSettings, EnrolmentSecret
 from nac.tenants import service as tenants
 from tests.enrolment.conftest import make_secret
 from tests.factories.certificates import Certified
@@ -45,6 +46,14 @@ def test_secret_is_good_once_by_its_id_or_its_name(app_engine: Engine, alpha: Ce
     assert redeem(app_engine, alpha, token.public_id, token.secret).uses == 1
     assert redeem(app_engine, alpha, "kiosk", token.secret).uses == 2
     assert why(app_engine, alpha, "kiosk", token.secret) == "used"
+
+
+def test_secret_for_a_choice_that_is_allowed_no_more_is_not_made(app_engine: Engine, alpha: Certified) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        choice = {"eap-client-device": {"validity_days": 10_000}}
+        session.add(CertificateSettings(tenant_id=alpha.tenant_id, profiles=choice))
+    with pytest.raises(ProfileRefused):
+        make_secret(app_engine, alpha)
 
 
 def test_every_reason_is_told_apart_for_the_log_alone(app_engine: Engine, alpha: Certified, bravo: Certified) -> None:

@@ -8,7 +8,9 @@ from tests.journal.reading import decode, numbered, read_all, read_numbers
 
 RECORDS = 12
 # Each example works on files of its own below the one temporary folder of the test.
-per_example = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+per_example = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @pytest.fixture(scope="module")

@@ -129,6 +129,15 @@ def test_hash_that_is_not_known_is_nobodys(chain: Chain, certificate: x509.Certi
     assert not IssuerHashes(chain.issuing.certificate).issued(asked)
 
 
+@pytest.mark.parametrize("content", [b"", b"\x2a\x80\x01", b"\x2a\x81", b"\x2a" + b"\xff" * 18 + b"\x7f", b"\x2a" * 64])
+def test_hash_that_is_no_identifier_is_malformed(content: bytes) -> None:
+    """X.690 8.19.2, and what other readers of the answer take."""
+    algorithm = der.sequence(der.encode(der.OBJECT_IDENTIFIER, content))
+    single = der.sequence(der.sequence(algorithm, _octets(20), _octets(20), der.integer(5)))
+    with pytest.raises(OcspRequestMalformed):
+        read_request(_assembled(single))
+
+
 def _nonces(*values: bytes, critical: bool = False) -> bytes:
     return der.explicit(2, der.sequence(*(der.extension(_NONCE, value, critical=critical) for value in values)))
 

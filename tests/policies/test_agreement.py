@@ -41,7 +41,9 @@ def groups(as_tenant):
         as_tenant(ENDPOINT_GROUPS.create, actor=ACTOR, name=name)
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     st.lists(st.tuples(conditions, outcomes), min_size=1, max_size=4),
     outcomes,

@@ -26,7 +26,9 @@ from tests.radius.odd import DNS, EMAIL, URI, general_name, odd_client, upn
 
 UTF8 = der.UTF8_STRING
 both = pytest.mark.parametrize("version", VERSIONS)
-fuzz = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 _LINE = re.compile(r'^\t(TLS-Client-Cert-[\w-]+) (?::=|\+=) "(.*)",?$', re.MULTILINE)
 _SAMPLES: dict[ssl.TLSVersion, bytes] = {}
 

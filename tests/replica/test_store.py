@@ -93,7 +93,9 @@ def test_other_tenants_keys_find_nothing(writer):
         assert view.slot(4) is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(name=st.text(max_size=600))
 def test_any_name_is_looked_up_without_an_error(name, writer):
     with view_of(writer) as view:

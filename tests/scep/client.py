@@ -1,5 +1,6 @@
 """A SCEP client of our own, which can also do what no decent client does."""
 
+import itertools
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,8 +24,25 @@ BAD_ALG, BAD_MESSAGE_CHECK, BAD_REQUEST, BAD_CERT_ID = "0", "1", "2", "4"
 _OIDS = "2.16.840.1.113733.1.9"
 
 
-def rsa_key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+class _Keys:
+    """RSA keys, which take long to make: each another one within a test, the same ones in the next test."""
+
+    def __init__(self) -> None:
+        self._made: list[rsa.RSAPrivateKey] = []
+        self.rewind()
+
+    def rewind(self) -> None:
+        self._numbers = itertools.count()
+
+    def take(self) -> rsa.RSAPrivateKey:
+        number = next(self._numbers)
+        while len(self._made) <= number:
+            self._made.append(rsa.generate_private_key(public_exponent=65537, key_size=2048))
+        return self._made[number]
+
+
+KEYS = _Keys()
+rsa_key = KEYS.take
 
 
 def name_of(common_name: str) -> x509.Name:

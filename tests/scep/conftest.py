@@ -16,27 +16,20 @@ from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.models import Certificate, EnrolmentSecret
+from nac.scep import registration
 from nac.settings import Settings, load_settings
+from pki.keys import generate_key as make_key
 from tests.api.served import served
-from tests.factories.certificates import Certified, certify, write_master_key
-from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.factories.certificates import Certified, write_master_key
+from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
-from tests.scep.client import Device, Reply, read_reply
+from tests.scep.client import KEYS, Device, Reply, read_reply, rsa_key
 
 
-@pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
-
-
-@pytest.fixture
-def alpha(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
-
-
-@pytest.fixture
-def bravo(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    KEYS.rewind()
+    monkeypatch.setattr(registration, "generate_key", lambda kind: rsa_key() if kind == "rsa-2048" else make_key(kind))
 
 
 @pytest.fixture

@@ -11,7 +11,9 @@ from tests.scep.client import PKCS_REQ, RENEWAL_REQ, Device, read_reply, signing
 from tests.scep.conftest import Server, issued
 from tests.scep.mutations import mutations
 
-_FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_FEW = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def _judge(server: Server, message: bytes) -> None:

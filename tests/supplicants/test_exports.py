@@ -26,8 +26,7 @@ from pki.keys import generate_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
-from tests.factories.certificates import Certified, certify
-from tests.factories.tenancy import make_platform, make_tenant
+from tests.factories.certificates import Certified
 
 FILES = Files("/etc/admit/ca.pem", "/etc/admit/device.pem", "/etc/admit/device.key")
 SERVER = "radius.alpha.example"
@@ -44,11 +43,6 @@ ROOTS = (root("Alpha Root CA"), root("Alpha Root CA 2"))
 def network(ssid: str = "Office", **changes: Any) -> Network:
     facts: dict[str, Any] = {"tenant_id": UUID(int=7), "organisation": "Alpha & Söhne", "ssid": ssid, "anchors": ROOTS}
     return require_network(Network(**facts | {"server_names": (SERVER, "radius2.alpha.example")} | changes))
-
-
-@pytest.fixture
-def alpha(app_engine: Engine, cell_engine: Engine) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
 
 
 def by_type(profile: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -9,35 +9,17 @@ from sqlalchemy import Engine, select, update
 from nac.certificates.service import revoke
 from nac.db import TenantScope, session_scope, use_engine
 from nac.models import CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
-from tests.factories.certificates import MASTER_KEY, Certified, certify
-from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+from tests.factories.certificates import Certified, write_master_key
+from tests.factories.tenancy import ACTOR
 from worker.jobs.certificates import publish
-
-
-@pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
-    return make_platform(app_engine, cell_engine)
-
-
-@pytest.fixture
-def alpha(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "alpha").id)
-
-
-@pytest.fixture
-def bravo(app_engine: Engine, platform: Platform) -> Certified:
-    return certify(app_engine, make_tenant(app_engine, platform, "bravo").id)
 
 
 @pytest.fixture(autouse=True)
 def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a worker's child has at hand."""
-    key = tmp_path / "master.key"
-    key.write_text(MASTER_KEY.hex())
-    key.chmod(0o600)
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent")
-    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(key))
+    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
     use_engine(worker_engine)
     yield
     use_engine(None)

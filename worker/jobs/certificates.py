@@ -1,23 +1,93 @@
-"""What authorities publish."""
+"""Certificates: successors and warnings for those that end, and what authorities publish of their status."""
 
 import logging
 import time
+from collections.abc import Callable, Iterator
 
 from celery import shared_task
 
-from nac.certificates import publication
+from nac.certificates import expiry, publication, renewal, rollover
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import DatabaseUnavailable
+from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
 from nac.ids import TenantId
 from nac.settings import load_settings
+from nac.tenants import service as tenants
 
 _log = logging.getLogger(__name__)
-
-# What is left then is gone on with at the next turn, so that no job holds a worker for long.
+_ACTOR = "system:worker"
+# What is left to be published then is gone on with at the next turn, so that no job holds a worker for long.
 _SECONDS = 60
-_ACTOR = "worker"
+
+
+@shared_task(
+    name="certificates.renew", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def renew() -> None:
+    """Issuing authorities and server certificates that end soon get successors."""
+    _for_each_tenant(_renew, "its certificates cannot be renewed")
+
+
+@shared_task(
+    name="certificates.warn", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def warn() -> None:
+    """Tell of what ends soon."""
+    _for_each_tenant(_warn, "its certificates cannot be looked through")
+
+
+def _renew(tenant_id: TenantId) -> None:
+    # The authority first: a server certificate ends with it at the latest.
+    try:
+        _roll_over(tenant_id)
+    except DatabaseUnavailable:
+        raise
+    except AdmitError as exc:
+        # The root's key may be offline; the server's certificate needs it not.
+        _log.warning("the issuing authority of tenant %s ends soon and needs a person: %s", tenant_id, exc)
+    with session_scope(TenantScope(tenant_id)) as session:
+        plan = renewal.plan_renewal(session, tenant_id=tenant_id, now=utc_now())
+    if plan is not None:
+        with session_scope(TenantScope(tenant_id)) as session:
+            renewal.carry_out(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
+
+
+def _roll_over(tenant_id: TenantId) -> None:
+    with session_scope(TenantScope(tenant_id)) as session:
+        if not rollover.is_due(session, tenant_id=tenant_id, now=utc_now()):
+            return
+        plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=_signing())
+    with session_scope(TenantScope(tenant_id)) as session:
+        rollover.carry_out(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
+
+
+def _warn(tenant_id: TenantId) -> None:
+    with session_scope(TenantScope(tenant_id)) as session:
+        expiry.warn(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+
+
+def _for_each_tenant(work: Callable[[TenantId], None], complaint: str) -> None:
+    for tenant_id in _tenants():
+        try:
+            work(tenant_id)
+        except DatabaseUnavailable:
+            raise
+        except Exception:  # house-rule: whatever is wrong with one tenant's rows, the others' are looked at
+            _log.exception("tenant %s: %s", tenant_id, complaint)
+
+
+def _tenants() -> Iterator[TenantId]:
+    after = ""
+    while True:
+        with session_scope(PlatformScope()) as session:
+            page = tenants.list_tenants(session, after_slug=after)
+        for tenant in page:
+            if tenant.status != "deleting":
+                yield TenantId(tenant.id)
+        if not page:
+            return
+        after = page[-1].slug
 
 
 @shared_task(name="certificates.publish", ignore_result=True)
@@ -28,14 +98,14 @@ def publish() -> None:
         waiting = publication.due(session, now=utc_now())
     if not waiting:
         return
-    signing = Signing.from_settings(load_settings(required=("REDIS_URL",)))
+    signing = _signing()
     for work in waiting:
         if time.monotonic() > deadline:
             return
-        _publish_one(work, signing)
+        _publish(work, signing)
 
 
-def _publish_one(work: publication.Due, signing: Signing) -> None:
+def _publish(work: publication.Due, signing: Signing) -> None:
     tenant_id, authority_id = TenantId(work.tenant_id), work.authority_id
     try:
         with session_scope(TenantScope(tenant_id)) as session:
@@ -48,3 +118,8 @@ def _publish_one(work: publication.Due, signing: Signing) -> None:
         _log.exception("authority %s of tenant %s cannot publish", authority_id, tenant_id)
         with session_scope(TenantScope(tenant_id)) as session:
             publication.postpone(session, tenant_id=tenant_id, authority_id=authority_id, now=utc_now())
+
+
+def _signing() -> Signing:
+    """Read when it is needed: a worker that has nothing to sign needs no key."""
+    return Signing.from_settings(load_settings())

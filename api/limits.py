@@ -1,6 +1,5 @@
-"""How much one source may ask, and how large and how slow its requests may be."""
+"""How much one source may ask."""
 
-import asyncio
 import math
 import time
 from collections import OrderedDict
@@ -70,36 +69,3 @@ class RateLimit:
             detail=f"The next one is answered in {seconds} s.",
             headers={"Retry-After": str(seconds), "Cache-Control": "no-store"},
         )
-
-
-class BodyTooLarge(Exception):
-    """More bytes than may be; the rest was not read."""
-
-
-class BodyTooSlow(Exception):
-    """It did not come in time."""
-
-
-async def read_body(scope: Scope, receive: Receive, *, limit: int, seconds: float) -> bytes:
-    """The request's body of at most `limit` bytes; one that says that it is longer is not read at all.
-
-    Raises BodyTooLarge or BodyTooSlow: the connection should then be closed, as the rest of the body is in the way.
-    """
-    for name, value in scope["headers"]:
-        if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > limit):
-            raise BodyTooLarge
-    body = b""
-    try:
-        async with asyncio.timeout(seconds):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise BodyTooSlow
-                part: bytes = message.get("body", b"")
-                body += part
-                if len(body) > limit:
-                    raise BodyTooLarge
-                if not message.get("more_body", False):
-                    return body
-    except TimeoutError as exc:
-        raise BodyTooSlow from exc

@@ -1,0 +1,9 @@
+"""Profiles of certificates that devices, people and NASes are given, as commands name them."""
+
+from nac.certificates.issuing import ClientProfile
+
+CLIENT_PROFILES: dict[str, ClientProfile] = {
+    "device": "eap-client-device",
+    "user": "eap-client-user",
+    "nas": "radsec-nas",
+}
