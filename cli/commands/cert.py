@@ -52,6 +52,7 @@ def _full_row(session: Session, certificate: Certificate) -> Row:
         "subject": certificate.subject,
         "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
         "revocation_reason": certificate.revocation_reason,
+        "renewed_by": [each.serial.hex() for each in certificates.renewals_of(session, certificate)],
         "present_from": certificate.present_from and certificate.present_from.isoformat(),
         "authority": str(certificate.authority_id),
     }
@@ -288,6 +289,7 @@ def revoke(
 ) -> None:
     """Revoke the certificate SERIAL, or all of a device or user, for good.
 
+    What renewed it is revoked with it, unless the reason is superseded.
     Sessions that such a certificate opened are asked to end.
     """
     if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:

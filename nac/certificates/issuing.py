@@ -192,6 +192,9 @@ def issue_client(
         key = generate_key(reservation.rules.key)
         public_key = key.public_key()
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
+    if renews is not None:
+        row.renews_id = renews.id
+        session.flush()
     return with_chain(session, row, key)
 
 

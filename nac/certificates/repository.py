@@ -33,6 +33,22 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
     return session.scalar(query)
 
 
+def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
+    """What directly renewed it, oldest first."""
+    query = (
+        select(Certificate)
+        .where(
+            Certificate.tenant_id == certificate.tenant_id,
+            Certificate.renews_id == certificate.id,
+            Certificate.status != "intended",
+        )
+        .order_by(Certificate.created_at, Certificate.id)
+    )
+    if lock:
+        query = query.with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).all()
+
+
 def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
     """Whether a certificate holds this key. Until the transaction ends, nobody else asks for the same key."""
     session.execute(select(func.pg_advisory_xact_lock(int.from_bytes(public_key_sha256[:8], signed=True))))

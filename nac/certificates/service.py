@@ -33,6 +33,7 @@ __all__ = [
     "pem_files",
     "pkcs12_file",
     "reinstate",
+    "renewals_of",
     "require_authority",
     "require_by_serial",
     "reserve",
@@ -61,13 +62,21 @@ def revoke(
     now: datetime,
     reason: RevocationReason = "unspecified",
 ) -> Certificate:
-    """For good. Revoking again changes nothing: the first reason and time stand."""
+    """For good, and what renewed it with it: whoever had the key may have renewed it first.
+
+    Not where it is `superseded`: then it is the renewal that stays. Of one that is revoked already the first reason and
+    time stand.
+    """
     if reason not in REVOCATION_REASONS:
         raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}.")
-    row = _require_signed(session, tenant_id, serial)
-    if row.status == "revoked":
-        return row
-    return _change(session, actor, row, "revoke", "revoked", reason=reason, since=now)
+    found = [_require_signed(session, tenant_id, serial)]
+    # Its row is locked, and so is each that follows: a renewal under way has either ended, or will find it revoked.
+    for row in found:
+        if row.status != "revoked":
+            _change(session, actor, row, "revoke", "revoked", reason=reason, since=now)
+        if reason != "superseded":
+            found += repository.list_renewals(session, row, lock=True)
+    return found[0]
 
 
 def suspend(session: Session, *, actor: str, tenant_id: TenantId, serial: str, now: datetime) -> Certificate:
@@ -95,6 +104,11 @@ def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str)
 def require_by_serial(session: Session, *, tenant_id: TenantId, serial: str) -> Certificate:
     """By the serial number's hex digits, colons allowed as other tools print them."""
     return _require(session, tenant_id, serial, lock=False)
+
+
+def renewals_of(session: Session, certificate: Certificate) -> Sequence[Certificate]:
+    """What was given to whoever showed this one."""
+    return repository.list_renewals(session, certificate)
 
 
 def list_certificates(

@@ -56,6 +56,9 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             ["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="SET NULL (endpoint_id)"
         ),
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="SET NULL (user_id)"),
+        ForeignKeyConstraint(
+            ["tenant_id", "renews_id"], ["certificates.tenant_id", "certificates.id"], ondelete="SET NULL (renews_id)"
+        ),
         Index("ix_certificates_authority_id_serial", "authority_id", "serial"),
         Index("ix_certificates_revoked", "authority_id", postgresql_where=text("status IN ('suspended', 'revoked')")),
         Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
@@ -86,6 +89,8 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     not_after: Mapped[datetime]
     endpoint_id: Mapped[UUID | None] = mapped_column(index=True)
     user_id: Mapped[UUID | None] = mapped_column(index=True)
+    # The certificate that its holder showed in order to be given this one.
+    renews_id: Mapped[UUID | None] = mapped_column(index=True)
     # A server's certificate is shown from then on; None: from when it was issued.
     present_from: Mapped[datetime | None]
 

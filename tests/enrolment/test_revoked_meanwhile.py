@@ -1,4 +1,4 @@
-"""An authority that is revoked while it is asked for certificates: nothing that it signed stays good."""
+"""What is revoked while it is renewed or asked for certificates: nothing that came of it stays good."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,6 +8,7 @@ import pytest
 from cryptography import x509
 from sqlalchemy import Engine, select, text
 
+from nac.certificates import service as certificates
 from nac.certificates.revoking import revoke_authority
 from nac.certificates.service import IssuedCertificate
 from nac.db import TenantScope, session_scope
@@ -45,11 +46,11 @@ def enrol(app_engine: Engine, of: Certified, secret: MadeSecret) -> IssuedCertif
         )
 
 
-def renew(app_engine: Engine, of: Certified, shown: x509.Certificate, between: Callable[[], None]) -> None:
+def renew(app_engine: Engine, of: Certified, shown: x509.Certificate, between: Callable[[], None]) -> IssuedCertificate:
     with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
         old = enrolling.require_renewable(session, tenant_id=of.tenant_id, shown=shown, now=of.now)
         between()
-        enrolling.renew(session, actor=ACTOR, old=old, request=request("laptop"), signing=SIGNING, now=of.now)
+        return enrolling.renew(session, actor=ACTOR, old=old, request=request("laptop"), signing=SIGNING, now=of.now)
 
 
 def statuses(app_engine: Engine, of: Certified) -> list[str]:
@@ -107,3 +108,52 @@ def test_authority_that_is_being_revoked_signs_no_more_and_uses_no_secret(
     assert statuses(app_engine, alpha) == []
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         assert [row.uses for row in enrolment.list_secrets(session, tenant_id=alpha.tenant_id)] == [0]
+
+
+def revoke_one(app_engine: Engine, of: Certified, serial: bytes, reason: Any) -> None:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        certificates.revoke(
+            session, actor=ACTOR, tenant_id=of.tenant_id, serial=serial.hex(), now=of.now, reason=reason
+        )
+
+
+@pytest.mark.parametrize(
+    ("reason", "left"), [("keyCompromise", ["revoked"] * 3), ("superseded", ["revoked", "valid", "valid"])]
+)
+def test_what_renewed_a_certificate_is_revoked_with_it_unless_it_supersedes_it(
+    app_engine: Engine, alpha: Certified, reason: str, left: list[str]
+) -> None:
+    first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
+    second = renew(app_engine, alpha, first.certificate, lambda: None)
+    renew(app_engine, alpha, second.certificate, lambda: None)
+    other = enrol(app_engine, alpha, make_secret(app_engine, alpha))
+    revoke_one(app_engine, alpha, first.serial, reason)
+    assert sorted(statuses(app_engine, alpha)) == sorted([*left, "valid"])
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        stays = certificates.require_by_serial(session, tenant_id=alpha.tenant_id, serial=other.serial.hex())
+        assert stays.status == "valid"
+
+
+def test_renewals_are_found_again_where_their_certificate_was_revoked_as_superseded(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
+    renew(app_engine, alpha, first.certificate, lambda: None)
+    revoke_one(app_engine, alpha, first.serial, "superseded")
+    revoke_one(app_engine, alpha, first.serial, "keyCompromise")
+    assert statuses(app_engine, alpha) == ["revoked", "revoked"]
+
+
+def test_renewal_under_way_is_revoked_with_its_certificate(
+    app_engine: Engine, alpha: Certified, in_the_background: Callable[..., Future[Any]]
+) -> None:
+    first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
+    revoking: list[Future[Any]] = []
+    renew(
+        app_engine,
+        alpha,
+        first.certificate,
+        lambda: revoking.append(in_the_background(revoke_one, app_engine, alpha, first.serial, "keyCompromise")),
+    )
+    revoking[0].result(10)
+    assert statuses(app_engine, alpha) == ["revoked", "revoked"]

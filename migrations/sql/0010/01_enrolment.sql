@@ -45,6 +45,13 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON enrolment_secrets TO admit_app, admit_wo
 ALTER TABLE certificates ADD COLUMN public_key_sha256 bytea;
 CREATE INDEX ix_certificates_tenant_id_public_key_sha256 ON certificates (tenant_id, public_key_sha256);
 
+-- What a certificate was the warrant for is taken back with it.
+ALTER TABLE certificates
+    ADD COLUMN renews_id uuid,
+    ADD CONSTRAINT fk_certificates_tenant_id_renews_id FOREIGN KEY (tenant_id, renews_id)
+        REFERENCES certificates (tenant_id, id) ON DELETE SET NULL (renews_id);
+CREATE INDEX ix_certificates_renews_id ON certificates (renews_id);
+
 -- Whether a renewed certificate may keep its key.
 ALTER TABLE tenants ADD COLUMN renewal_keeps_key boolean NOT NULL DEFAULT false;
 
