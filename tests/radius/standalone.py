@@ -97,7 +97,7 @@ class StandaloneCell:
     def decision(self, **wanted: object) -> AuthRecord:
         """The one decision whose fields are as wanted."""
         found = self.decisions(**wanted)
-        assert len(found) == 1, f"{len(found)} decisions with {wanted}: {found}"
+        assert len(found) == 1, f"{len(found)} decisions with {wanted}: {found}\n{self.log()[-4000:]}"
         return found[0]
 
     def certificates_sent(self, **wanted: object) -> list[CertificateSentRecord]:

@@ -1,5 +1,6 @@
 """Faults below the module, and how a cell with a small journal and a delay for rejects behaves."""
 
+import os
 import time
 
 import pytest
@@ -39,7 +40,7 @@ def test_agent_is_told_what_radiusd_counts(small_cell):
     assert nas.ask(attributes, password=b"wrong")[0] == packet.ACCESS_REJECT
     eap_md5(cell.alpha, PRINTER, PRINTER, mac=PRINTER).run()
     assert nas.account(START) is not None
-    of_a_stranger = packet.access_request(1, bytes(16), attributes, stranger.key)
+    of_a_stranger = packet.access_request(1, os.urandom(16), attributes, stranger.key)
     for datagram in (MALFORMED["attribute of length 0"], MALFORMED["code 200"], of_a_stranger):
         nas.exchange(datagram, seconds=0.05)
     nas.exchange(MALFORMED_ACCOUNTING["authenticator at random"], port=cell.alpha.acct_port, seconds=0.05)

@@ -1,5 +1,6 @@
 """Nothing of one tenant means anything at another's slot. Certificates and tickets: test_eap_tls, test_resumption."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -30,7 +31,7 @@ def test_mac_of_another_tenant_is_unknown(cell, at, of):
 def test_secret_of_another_tenant_meets_silence(cell, at, of):
     there = Nas(cell.tenants[at], secret=cell.tenants[of].secret)
     attributes, password = mab(cell.tenants[at].mac(PRINTER))
-    request = packet.access_request(1, bytes(16), attributes, there.key, password)
+    request = packet.access_request(1, os.urandom(16), attributes, there.key, password)
     assert there.exchange(request, seconds=SILENCE_SECONDS) is None
     assert there.account(attribute(ACCT_STATUS_TYPE, 1), seconds=SILENCE_SECONDS) is None
     assert cell.decisions() == []

@@ -1,6 +1,7 @@
 """Passwords that the verifier checks: radiusd holds no thread for them, and nothing else waits (ADR 0006)."""
 
 import asyncio
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +24,7 @@ def login(cell, name="zoe", password="open sesame", seconds=5.0):
     """The answer's code, None for silence."""
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, name), (CALLING_STATION_ID, new_mac())])
-    request = packet.access_request(7, b"\x01" * 8 + new_mac().encode()[:8], attributes, nas.key, password.encode())
+    request = packet.access_request(7, os.urandom(16), attributes, nas.key, password.encode())
     reply = nas.exchange(request, seconds=seconds)
     return None if reply is None else reply[0]
 
@@ -139,7 +140,7 @@ def test_verifier_that_never_answers_is_told_and_asked_again_once_it_is_back(cel
 def test_repeated_question_does_not_put_off_the_end_of_the_wait(cell):
     nas = Nas(cell.alpha)
     attributes = joined([(USER_NAME, "zoe"), (CALLING_STATION_ID, new_mac())])
-    request = packet.access_request(9, new_mac().encode()[:12] + b"zoe!", attributes, nas.key, b"open sesame")
+    request = packet.access_request(9, os.urandom(16), attributes, nas.key, b"open sesame")
     with nas.socket() as asking:
         asking.settimeout(1.5)
         reply = b""
