@@ -77,9 +77,10 @@ WITH stay AS MATERIALIZED (
             WHEN f.is_later AND NOT (f.known_restarted AND f.event_at <= f.known_stop) THEN NULL
             ELSE f.known_stop END AS ends_at,
         f.is_later AND f.hour > f.known_hour AS hour_is_over,
-        f.backwards OR coalesce(
-            CASE WHEN f.is_later THEN f.input_octets < f.known_input OR f.output_octets < f.known_output
-                ELSE f.input_octets > f.known_input OR f.output_octets > f.known_output END, false) AS ran_backwards
+        f.backwards OR coalesce(CASE
+            WHEN f.seconds > f.known_seconds THEN f.input_octets < f.known_input OR f.output_octets < f.known_output
+            WHEN f.seconds < f.known_seconds THEN f.input_octets > f.known_input OR f.output_octets > f.known_output
+            END, false) AS ran_backwards
     FROM found f LEFT JOIN nas_restarts restart ON restart.tenant_id = f.tenant_id
         -- A key of NULL is not looked for.
         AND restart.nas_key = CASE WHEN f.place IS NULL THEN f.nas_key END

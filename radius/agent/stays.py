@@ -57,10 +57,11 @@ class Stay:
                 self.started_at = started_at
         stopped = usage.status_type == "Stop"
         progress = _progress(usage, self.started_at)
+        is_apart = progress != self.progress
         older, newer = (usage, self.latest) if self._is_later(progress, stopped) else (self.latest, usage)
         if newer is usage:
             self.progress, self.stopped, self.latest = progress, stopped, usage
-        self.backwards |= _fill(newer, older)
+        self.backwards |= _fill(newer, older) and is_apart
 
     def _is_later(self, progress: int, stopped: bool) -> bool:
         """Whether what is known already is later than another record of this progress."""
