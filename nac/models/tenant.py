@@ -48,6 +48,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     trust_generation: Mapped[int] = mapped_column(default=0)
     # Certificates of external authorities of which no fresh status is known: soft admits them, hard does not.
     status_failure: Mapped[str] = mapped_column(default="soft")
+    # Makes Chargeable-User-Identities, which are to be the same in each cell.
+    cui_key: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
 
 
 class PurgedTenant(Base):

@@ -32,10 +32,10 @@ _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def slot_record(
-    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool],
+    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes],
 ) -> SlotRecord:
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
-    methods, tls_versions, own_authorities_only, status_required = row[8:]
+    methods, tls_versions, own_authorities_only, status_required, cui_key = row[8:]
     # A tenant that is being deleted is no longer served.
     served = status if status == "active" else "suspended"
     return SlotRecord(
@@ -51,6 +51,7 @@ def slot_record(
         tuple(tls_versions),
         own_authorities_only,
         status_required,
+        bytes(cui_key),
     )
 
 

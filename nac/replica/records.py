@@ -79,6 +79,8 @@ class SlotRecord(Record, frozen=True, array_like=True):
     own_authorities_only: bool = False
     # Certificates of external authorities are refused while no fresh status of them is known.
     status_required: bool = False
+    # Makes the tenant's Chargeable-User-Identities; b"" where none are given out.
+    cui_key: bytes = b""
 
 
 class SiteRecord(Record, frozen=True, array_like=True):

@@ -32,7 +32,7 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
         AND c.key_sealed IS NOT NULL AND (c.present_from IS NULL OR c.present_from <= now())
     ORDER BY c.not_before DESC, c.created_at DESC LIMIT 1
 ), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
-NOT t.trusts_external, t.status_failure = 'hard'
+NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key)
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
 WHERE s.cell_id = %(cell)s
 """

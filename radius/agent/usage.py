@@ -8,6 +8,7 @@ from ipaddress import IPv6Network
 
 from nac.journal.records import AccountingRecord
 from nac.mac import normalise_mac
+from nac.session_class import decided_at
 from radius.agent.rows import copy_line, host_address, json_text
 
 _SECOND = 1_000_000
@@ -45,7 +46,7 @@ class Usage:
     framed_ipv6: str
     framed_prefix: str
     delegated_prefix: str
-    # As radiusd prints octets, 0x...
+    # Of one of our decisions (nac.session_class).
     class_: str
     cui: str
     # When it happened at the NAS.
@@ -83,14 +84,23 @@ def read_usage(record: AccountingRecord) -> Usage:
         ),
         framed_prefix=ipv6_prefix(get("Framed-IPv6-Prefix", "")),
         delegated_prefix=ipv6_prefix(get("Delegated-IPv6-Prefix", "")),
-        class_=get("Class", ""),
-        cui=get("Chargeable-User-Identity", ""),
+        class_=next((value for name, value in record.attributes if name == "Class" and decided_at(value)), ""),
+        cui=_text_of(get("Chargeable-User-Identity", ""))[:MAX_KEY],
         event_at=_event_at(record.at, get("Acct-Delay-Time", ""), get("Event-Timestamp", "")),
         session_seconds=_number(get("Acct-Session-Time", ""), MAX_SESSION_SECONDS),
         input_octets=_octets(get("Acct-Input-Octets", ""), get("Acct-Input-Gigawords", "")),
         output_octets=_octets(get("Acct-Output-Octets", ""), get("Acct-Output-Gigawords", "")),
         terminate_cause=get("Acct-Terminate-Cause", ""),
     )
+
+
+def _text_of(octets: str) -> str:
+    """What octets say that radiusd prints as 0x...; as they are where that is no text."""
+    try:
+        text = bytes.fromhex(octets.removeprefix("0x")).decode()
+    except ValueError:
+        return octets
+    return text if text.isprintable() else octets
 
 
 @lru_cache(maxsize=4_096)

@@ -10,7 +10,7 @@ from radius.agent.streams import AccountingStream
 from tests.agent.journal import AT, SECOND, accounting, drain
 
 # How far what a NAS tells of its own clock is off, from record to record.
-JITTER = 20
+JITTER = 8
 NASES = ("switch-1", "switch-2")
 
 

@@ -117,3 +117,6 @@ CREATE POLICY cell_scope ON nas_restarts TO admit_cell
 GRANT SELECT, DELETE ON nas_restarts TO admit_app, admit_worker;
 GRANT SELECT, INSERT ON nas_restarts TO admit_cell;
 GRANT UPDATE (restarted_at) ON nas_restarts TO admit_cell;
+
+-- Makes Chargeable-User-Identities (RFC 4372).
+ALTER TABLE tenants ADD COLUMN cui_key uuid NOT NULL DEFAULT gen_random_uuid();
