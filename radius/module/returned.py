@@ -11,7 +11,7 @@ _CUI_OCTETS = 16
 
 
 def returned(request: AccessRequest, at: int, identity: str, cui_key: bytes) -> tuple[Update, ...]:
-    """Class always; Chargeable-User-Identity where the NAS sends one, if only of a NUL, to ask for it (RFC 4372 2.1)."""
+    """Class always; Chargeable-User-Identity where the NAS asks for it with one of its own (RFC 4372 2.1)."""
     given = ("Class", "+=", class_of(at))
     if "Chargeable-User-Identity" not in request.attributes or not cui_key:
         return (given,)
