@@ -1,13 +1,32 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, DateTime, Identity, Index, Table, Text, UniqueConstraint, Uuid, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Computed,
+    DateTime,
+    Identity,
+    Index,
+    Table,
+    Text,
+    TextClause,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
 from nac.db.types import HostAddress, Mac
 from nac.ids import TenantId
+
+_LIVE, _ENDED = "stopped_at IS NULL", "stopped_at IS NOT NULL"
+
+
+def _index(name: str, *columns: str | TextClause, where: str, using: str = "btree") -> Index:
+    return Index(f"ix_sessions_{name}", *columns, postgresql_using=using, postgresql_where=text(where))
 
 
 class RadiusSession(Base):
@@ -19,41 +38,16 @@ class RadiusSession(Base):
     __tablename__ = "sessions"
     __table_args__ = (
         UniqueConstraint("tenant_id", "nas_key", "session_id", "mac_key", "started_at", name="uq_sessions_identity"),
-        Index(
-            "ix_sessions_live",
-            "tenant_id",
-            text("started_at DESC"),
-            text("id DESC"),
-            postgresql_where=text("stopped_at IS NULL"),
-        ),
-        Index("ix_sessions_live_mac", "mac", postgresql_using="hash", postgresql_where=text("stopped_at IS NULL")),
-        Index(
-            "ix_sessions_live_identity",
-            text("lower(identity)"),
-            postgresql_using="hash",
-            postgresql_where=text("stopped_at IS NULL"),
-        ),
-        Index(
-            "ix_sessions_live_framed_ip",
-            "framed_ip",
-            postgresql_using="hash",
-            postgresql_where=text("stopped_at IS NULL"),
-        ),
-        Index(
-            "ix_sessions_live_site",
-            "tenant_id",
-            "site_id",
-            "nas_id",
-            text("started_at DESC"),
-            text("id DESC"),
-            postgresql_where=text("stopped_at IS NULL"),
-        ),
-        Index(
-            "ix_sessions_ended",
-            "tenant_id",
-            "stopped_at",
-            postgresql_where=text("stopped_at IS NOT NULL AND NOT ('stale' = ANY (flags))"),
-        ),
+        _index("live", "tenant_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        _index("live_mac", "mac", where=_LIVE, using="hash"),
+        _index("live_identity", "identity_key", where=_LIVE, using="hash"),
+        _index("live_framed_ip", "framed_ip", where=_LIVE, using="hash"),
+        _index("live_site", "tenant_id", "site_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        _index("ended", "tenant_id", "stopped_at", where=f"{_ENDED} AND NOT ('stale' = ANY (flags))"),
+        _index("stale", "tenant_id", "stopped_at", where=f"{_ENDED} AND 'stale' = ANY (flags)"),
+        _index("ended_mac", "mac", where=_ENDED, using="hash"),
+        _index("ended_identity", "identity_key", where=_ENDED, using="hash"),
+        _index("ended_framed_ip", "framed_ip", where=_ENDED, using="hash"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -67,6 +61,8 @@ class RadiusSession(Base):
     nas_address: Mapped[str | None] = mapped_column(HostAddress())
     mac: Mapped[str | None] = mapped_column(Mac())
     identity: Mapped[str] = mapped_column(default="")
+    # How names are compared.
+    identity_key: Mapped[str | None] = mapped_column(Computed("lower(identity)", persisted=True))
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     updated_at: Mapped[datetime]
     stopped_at: Mapped[datetime | None]
@@ -95,7 +91,8 @@ class EndedSession(Base):
     __tablename__ = "session_history"
     __table_args__ = (
         Index("ix_session_history_tenant_id_mac", "tenant_id", "mac", text("stopped_at DESC")),
-        Index("ix_session_history_tenant_id_identity", "tenant_id", text("lower(identity)"), text("stopped_at DESC")),
+        Index("ix_session_history_tenant_id_identity", "tenant_id", "identity_key", text("stopped_at DESC")),
+        Index("ix_session_history_tenant_id_framed_ip", "tenant_id", "framed_ip", text("stopped_at DESC")),
         {"postgresql_partition_by": "RANGE (stopped_at)"},
     )
 
@@ -112,6 +109,7 @@ class EndedSession(Base):
     nas_port: Mapped[str]
     mac: Mapped[str | None] = mapped_column(Mac())
     identity: Mapped[str]
+    identity_key: Mapped[str]
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     framed_ipv6: Mapped[str | None] = mapped_column(HostAddress())
     framed_prefix: Mapped[str | None] = mapped_column(HostAddress())

@@ -28,7 +28,7 @@ WHERE v.document::text LIKE '%"session.count.%'
 _OF_SOME = "SELECT key, live FROM live_session_counts(%s, %s::macaddr[], %s)"
 _OF_ALL = """
 SELECT key, count(*) FROM sessions CROSS JOIN LATERAL (
-    VALUES ('m' || replace(mac::text, ':', '')), ('u' || nullif(lower(identity), ''))
+    VALUES ('m' || replace(mac::text, ':', '')), ('u' || nullif(identity_key, ''))
 ) named (key)
 WHERE tenant_id = %(tenant)s AND stopped_at IS NULL AND key IS NOT NULL GROUP BY key
 """

@@ -40,6 +40,7 @@ _REAP = ending(
 )
 _COLUMNS = """
     id, tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
+    identity_key,
     framed_ip, framed_ipv6, framed_prefix, delegated_prefix, class, cui, updated_at, stopped_at, session_seconds,
     input_octets, output_octets, terminate_cause, flags
 """
