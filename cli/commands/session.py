@@ -7,10 +7,13 @@ from typing import TypedDict, Unpack
 
 import click
 
+from cli.commands._coa_rows import coa_row, short_coa_row
 from cli.domain import Domain
 from cli.moments import Since
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from nac.coa_requests import service as coa_requests
 from nac.mac import display_mac
+from nac.models.coa_request import CoaKind
 from nac.sessions import service as sessions
 from nac.sessions.repository import Key
 from nac.sessions.service import Shown
@@ -74,6 +77,35 @@ def show_command(tenant: str, session_id: int, as_json: bool) -> None:
         row["vlan"] = decision.vlan if decision else ""
         row["decided_as"] = decision.identity if decision else ""
     show_one(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.option("--session", "session_id", metavar="ID", type=int, help="This one, by its id of session list.")
+@click.option("--mac", default="", help="Those of this device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="Those of this user.")
+@click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
+@click.option("--reauthenticate", "kind", flag_value="reauthenticate", help="Have the device authenticate again.")
+@click.option("--bounce", "kind", flag_value="bounce", help="Take the port down and up again.")
+@json_option
+def disconnect(
+    tenant: str, session_id: int | None, mac: str, user: str, nas: str, kind: CoaKind | None, as_json: bool
+) -> None:
+    """Ask the NAS to end the live sessions that fit (RFC 5176); its answers are listed by coa list."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        asked = coa_requests.ask(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            kind=kind or "disconnect",
+            row=session_id,
+            mac=mac,
+            user=user,
+            nas=nas,
+        )
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in asked]
+    show_list(rows, as_json=as_json)
 
 
 def _row(shown: Shown) -> Row:

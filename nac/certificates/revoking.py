@@ -14,7 +14,7 @@ from nac.certificates import repository
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.service import REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status import status_changed
-from nac.coa_requests import service as coa_requests
+from nac.coa_requests import queueing
 from nac.endpoints.service import require_by_mac
 from nac.errors import InvalidInput
 from nac.ids import TenantId
@@ -131,8 +131,12 @@ def _revoke_where(
             ],
         )
         done.certificates += len(batch)
-        done.disconnects += coa_requests.queue_disconnects(
-            session, tenant_id=tenant_id, serials=[row.serial for row in batch], reason="certificate-revoked"
+        done.disconnects += queueing.queue_disconnects(
+            session,
+            tenant_id=tenant_id,
+            serials=[row.serial for row in batch],
+            reason="certificate-revoked",
+            asked_by=actor,
         )
         authorities |= {row.authority_id: row.id for row in batch}
     session.expire_all()
