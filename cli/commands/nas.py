@@ -43,9 +43,7 @@ def command() -> None:
     is_flag=True,
     help="Accept requests of this NAS that carry none: it is then open to forgery (BlastRADIUS).",
 )
-@click.option(
-    "--behind-nat", is_flag=True, help="No request about a session (CoA, Disconnect) reaches it: none is sent."
-)
+@click.option("--behind-nat", is_flag=True, help="No CoA- or Disconnect-Request reaches it: none is sent.")
 @click.option(
     "--signs-coa-answers",
     is_flag=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import CursorResult, bindparam, func, select, text, update
+from sqlalchemy import CursorResult, TextClause, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
@@ -120,7 +120,7 @@ def queue_for_sessions(
     return _insert(session, _OF_SESSIONS, told | {"attributes": [dict(each) for each in attributes]})
 
 
-def _insert(session: Session, statement: Any, told: Mapping[str, Any]) -> int:
+def _insert(session: Session, statement: TextClause, told: Mapping[str, Any]) -> int:
     result = session.execute(statement, told)
     assert isinstance(result, CursorResult)
     return result.rowcount

@@ -42,8 +42,8 @@ def add_nas(
 ) -> Nas:
     """`secret` is the NAS's own in place of the tenant's; it and the Message-Authenticator exception need `address`.
 
-    `behind_nat`: requests about sessions (RFC 5176) do not reach it. `signs_coa_answers`: its answers to them count with
-    a Message-Authenticator alone.
+    `behind_nat`: requests about sessions (RFC 5176) do not reach it. `signs_coa_answers`: its answers to them count
+    with a Message-Authenticator alone.
     """
     address = None if address is None else _require_host(address)
     identifier = None if identifier is None else require_radius_text(identifier, place="identifier")

@@ -79,10 +79,21 @@ class CoaSender:
         while not stop.is_set():
             try:
                 with self._open_sockets():
-                    self._follow(stop)
-            except (AdmitError, psycopg.Error, OSError) as exc:
-                self._alarms.tell(_ALARM, f"No requests about sessions (CoA, Disconnect) are sent: {sentence(exc)}")
-                stop.wait(RETRY_SECONDS)
+                    self._follow_on(stop)
+            except OSError as exc:
+                self._tell_and_wait(exc, stop)
+
+    def _follow_on(self, stop: threading.Event) -> None:
+        """Whatever the database does: answers to what is on its way come to the sockets that it left by."""
+        while not stop.is_set():
+            try:
+                self._follow(stop)
+            except (AdmitError, psycopg.Error) as exc:
+                self._tell_and_wait(exc, stop)
+
+    def _tell_and_wait(self, exc: Exception, stop: threading.Event) -> None:
+        self._alarms.tell(_ALARM, f"No requests about sessions (CoA, Disconnect) are sent: {sentence(exc)}")
+        stop.wait(RETRY_SECONDS)
 
     @contextmanager
     def _open_sockets(self) -> Iterator[None]:

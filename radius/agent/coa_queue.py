@@ -48,7 +48,8 @@ SELECT t.id, t.takings, t.tenant_id, t.kind, t.attributes, t.session_id, coalesc
     EXISTS (
         SELECT FROM sessions x WHERE x.id = t.session_row AND x.tenant_id = t.tenant_id AND x.stopped_at IS NULL
     )
-FROM taken t JOIN slots s ON s.tenant_id = t.tenant_id LEFT JOIN nases n ON n.id = t.nas_id AND n.tenant_id = t.tenant_id
+FROM taken t JOIN slots s ON s.tenant_id = t.tenant_id
+LEFT JOIN nases n ON n.id = t.nas_id AND n.tenant_id = t.tenant_id
 ORDER BY t.id
 """
 _RECORD = """
@@ -60,7 +61,8 @@ RETURNING c.id
 """
 _END = """
 UPDATE coa_requests SET
-    state = %(state)s, ended_at = now(), answer_code = %(answer_code)s, error_cause = %(error_cause)s, detail = %(detail)s, step = %(step)s
+    state = %(state)s, ended_at = now(), answer_code = %(answer_code)s, error_cause = %(error_cause)s,
+    detail = %(detail)s, step = %(step)s
 WHERE id = %(id)s AND takings = %(takings)s AND state = 'sending'
 """
 
