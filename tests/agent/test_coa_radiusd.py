@@ -18,23 +18,42 @@ libdir = /usr/lib/freeradius
 modconfdir = {folder}
 pidfile = {folder}/radiusd.pid
 max_request_time = 10
-security {{ require_message_authenticator = yes }}
-log {{ destination = files file = {folder}/radiusd.log }}
-client admit {{ ipaddr = 127.0.0.1 secret = "{secret}" require_message_authenticator = yes }}
-modules {{ always reject {{ rcode = reject }} always ok {{ rcode = ok }} }}
+client admit {{
+    ipaddr = 127.0.0.1
+    secret = "{secret}"
+    require_message_authenticator = yes
+}}
+modules {{
+    always reject {{
+        rcode = reject
+    }}
+    always ok {{
+        rcode = ok
+    }}
+}}
 server nas {{
-    listen {{ type = coa ipaddr = {address} port = {port} }}
+    listen {{
+        type = coa
+        ipaddr = {address}
+        port = {port}
+    }}
     recv-coa {{
         if (&Cisco-AVPair) {{
-            update reply {{ Error-Cause := Unsupported-Extension }}
+            update reply {{
+                &Error-Cause := Unsupported-Extension
+            }}
             reject
         }}
         elsif (&User-Name && &User-Name != "anna") {{
-            update reply {{ Error-Cause := Session-Context-Not-Found }}
+            update reply {{
+                &Error-Cause := Session-Context-Not-Found
+            }}
             reject
         }}
         elsif (&Tunnel-Private-Group-Id && &Tunnel-Private-Group-Id != "20") {{
-            update reply {{ Error-Cause := Invalid-Attribute-Value }}
+            update reply {{
+                &Error-Cause := Invalid-Attribute-Value
+            }}
             reject
         }}
         else {{
@@ -51,15 +70,15 @@ server nas {{
 class Freeradius:
     def __init__(self, folder: Path, port: int) -> None:
         self.address, self._folder, self._port = own_address(), folder, port
-        (folder / "dictionary").write_text("$INCLUDE /usr/share/freeradius/dictionary\n")
+        (folder / "dictionary").write_text("")
 
     def __enter__(self):
         text = CONFIGURATION.format(folder=self._folder, secret=SECRET.decode(), address=self.address, port=self._port)
         (self._folder / "radiusd.conf").write_text(text)
-        self._log = (self._folder / "output").open("wb")
-        self._process = subprocess.Popen(
-            ["freeradius", "-f", "-X", "-d", self._folder, "-n", "radiusd"], stdout=self._log, stderr=self._log
-        )
+        with (self._folder / "output").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["freeradius", "-f", "-X", "-d", self._folder, "-n", "radiusd"], stdout=log, stderr=log
+            )
         until(lambda: self._process.poll() is not None or "Ready to process" in self.log(), "radiusd is ready")
         assert self._process.poll() is None, self.log()
         return self
@@ -67,7 +86,6 @@ class Freeradius:
     def __exit__(self, *_):
         self._process.terminate()
         self._process.wait(20)
-        self._log.close()
 
     def log(self) -> str:
         return (self._folder / "output").read_text(errors="replace")
