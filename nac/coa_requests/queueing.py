@@ -71,7 +71,7 @@ _OF_SESSIONS = text(
         "{asked}",
         """
     :kind, :reason, :asked_by, NULL, :attributes, ''
-    FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL
+    FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL ORDER BY s.id
     """,
     )
 ).bindparams(bindparam("rows", type_=ARRAY(BigInteger())), bindparam("attributes", type_=JSONB()))
