@@ -176,6 +176,19 @@ class Office:
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
             endpoints.block_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac)
 
+    def add_session(self, mac: str, session_id: str) -> None:
+        """One that the switch does not know."""
+        self._instance.query(
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address) "
+            "VALUES (%s, %s, %s, %s, %s, now(), now(), %s) RETURNING id",
+            self.tenant_id,
+            f"{IDENTIFIER}|{self.target.host}",
+            session_id,
+            mac,
+            mac,
+            self.target.host,
+        )
+
     def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
         """What was asked of the switch about the device, oldest first, once the last of it is in this state."""
         columns = ("kind", "reason", "state", "attempts", "step", "answer_code", "error_cause", "detail", "asked_by")
