@@ -20,6 +20,8 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     __table_args__ = (
         Index("ix_coa_requests_tenant_id_id", "tenant_id", "id"),
         Index("ix_coa_requests_waiting", "tenant_id", "id", postgresql_where=text("state IN ('queued', 'sending')")),
+        Index("ix_coa_requests_expires_at", "expires_at", postgresql_where=text("state IN ('queued', 'sending')")),
+        Index("ix_coa_requests_sending", "due_at", postgresql_where=text("state = 'sending'")),
         Index(
             "uq_coa_requests_queued",
             "tenant_id",

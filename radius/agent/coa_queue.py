@@ -16,12 +16,14 @@ from nac.secrets import Sealer, SecretsError
 TAKEN_SECONDS = 20
 MOST_TAKINGS = 4
 
+_EXPIRE = """
+UPDATE coa_requests SET state = 'expired', ended_at = now(), detail = 'It waited too long to be sent.'
+WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
+"""
 _GIVE_UP = """
-UPDATE coa_requests c SET
-    state = CASE WHEN c.expires_at < now() THEN 'expired' ELSE 'unanswered' END, ended_at = now(),
-    detail = CASE WHEN c.expires_at < now() THEN 'It waited too long to be sent.'
-        ELSE 'The agent that sent it ended several times before an answer came.' END
-WHERE c.state IN ('queued', 'sending') AND c.due_at <= now() AND (c.expires_at < now() OR c.takings >= %(takings)s)
+UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
+    detail = 'The agent that sent it ended several times before an answer came.'
+WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s
 """
 # Each tenant's oldest, a few of each at a time; not of NASes that have their share in flight. What the request follows
 # from, the cell must know already.
@@ -141,6 +143,7 @@ class CoaQueue:
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
+            cursor.execute(_EXPIRE)
             cursor.execute(_GIVE_UP, given)
             rows = [_Row(*row) for row in cursor.execute(_TAKE, given).fetchall()]
         return [Taken(row, self._secret(row)) for row in rows]

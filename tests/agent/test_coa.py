@@ -5,17 +5,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from hashlib import md5
 
 import psycopg
 import pytest
 
+from nac.vendors import Step, find_vendor
+from radius.agent import coa_flight
 from radius.agent.coa_queue import MOST_TAKINGS
 from tests.agent.coa import (
     COA_ACK,
     COA_NAK,
     DISCONNECT_ACK,
     DISCONNECT_NAK,
+    QUICK,
     SECRET,
     Nas,
     add_session,
@@ -316,3 +320,34 @@ def test_answer_counts_while_the_database_is_away(owner, alpha, nas, sender, dat
     request = ask(owner, add_session(owner, alpha, nas.address))
     nas.send(answer(nas.request(), DISCONNECT_ACK))
     assert ends(owner, request) == "acknowledged"
+
+
+def test_nas_is_sent_no_more_than_its_share_and_others_do_not_wait_for_it(owner, alpha, nas, cell_engine, platform):
+    """One packet in a thousand seconds: the second request to a NAS is not sent in this test."""
+    other, pacing = Nas(), replace(QUICK, per_second=0.001)
+    with running(make_sender(cell_engine, platform.cell_id, pacing=pacing)):
+        first, second = (ask(owner, add_session(owner, alpha, nas.address)) for _ in range(2))
+        nas.send(answer(nas.request(), DISCONNECT_ACK))
+        assert ends(owner, first) == "acknowledged"
+        elsewhere = ask(owner, add_session(owner, alpha, other.address))
+        other.send(answer(other.request(), DISCONNECT_ACK))
+        assert ends(owner, elsewhere) == "acknowledged"
+        assert nas.is_silent()
+        assert outcome(owner, second, "state", "attempts") == ("sending", 0)
+    other.socket.close()
+
+
+def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, sender, monkeypatch):
+    steps = (Step("disconnect", (), ("unanswered",)), Step("coa", (("Session-Timeout", "1"),)))
+    recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})
+    monkeypatch.setattr(coa_flight, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    packets = [nas.request() for _ in range(4)]
+    assert [packet[0] for packet in packets] == [40, 40, 40, 43]
+    nas.send(answer(packets[3], COA_ACK))
+    assert ends(owner, request, "state", "step", "attempts", "detail") == (
+        "acknowledged",
+        1,
+        4,
+        "Step 2 of the vendor's recipe did it.",
+    )

@@ -33,6 +33,8 @@ ALTER TABLE coa_requests
 DROP INDEX uq_coa_requests_queued;
 CREATE UNIQUE INDEX uq_coa_requests_queued ON coa_requests (tenant_id, session_row, kind) WHERE state = 'queued';
 CREATE INDEX ix_coa_requests_waiting ON coa_requests (tenant_id, id) WHERE state IN ('queued', 'sending');
+CREATE INDEX ix_coa_requests_expires_at ON coa_requests (expires_at) WHERE state IN ('queued', 'sending');
+CREATE INDEX ix_coa_requests_sending ON coa_requests (due_at) WHERE state = 'sending';
 
 CREATE POLICY cell_update ON coa_requests FOR UPDATE TO admit_cell
     USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))
@@ -46,4 +48,5 @@ BEGIN
     RETURN NULL;
 END
 $$;
+REVOKE EXECUTE ON FUNCTION tell_coa_requests() FROM PUBLIC;
 CREATE TRIGGER tell AFTER INSERT ON coa_requests FOR EACH STATEMENT EXECUTE FUNCTION tell_coa_requests();
