@@ -4,8 +4,7 @@ A packet leaves once it is written down that it does, so an agent that is killed
 ever: its successor goes on with what it had taken, a bounded number of times.
 """
 
-import errno
-import logging
+import math
 import random
 import select
 import socket
@@ -27,8 +26,6 @@ from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of
 from radius.agent.coa_packet import Ignored, read_answer
 from radius.agent.coa_queue import CoaQueue, Ending, Taken
 from radius.agent.driver import sentence
-
-log = logging.getLogger(__name__)
 
 MOST_IN_FLIGHT = 512
 MOST_OF_TENANT = 16
@@ -131,7 +128,10 @@ class CoaSender:
         now = time.monotonic()
         due = min((flight.due for flight in self._flights.values()), default=now + POLL_SECONDS)
         seconds = 0.0 if self._ended else max(0.0, min(due, self._take_at, now + POLL_SECONDS) - now)
-        select.select([listener.fileno(), *(bound.fileno() for bound in self._sockets.values())], [], [], seconds)
+        ready = select.poll()
+        for heard in (listener.fileno(), *(bound.fileno() for bound in self._sockets.values())):
+            ready.register(heard, select.POLLIN)
+        ready.poll(math.ceil(seconds * 1000))
         if any(True for _ in listener.notifies(timeout=0)):
             self._take_at, self._eager_until = 0.0, time.monotonic() + EAGER_SECONDS
 
@@ -171,10 +171,12 @@ class CoaSender:
 
     def _take(self) -> None:
         now = time.monotonic()
-        room = MOST_IN_FLIGHT - len(self._flights)
-        if now < self._take_at or not room:
+        if now < self._take_at:
             return
         self._take_at = now + (EAGER_POLL_SECONDS if now < self._eager_until else POLL_SECONDS)
+        room = MOST_IN_FLIGHT - len(self._flights)
+        if not room:
+            return
         tenants = Counter(flight.taken.row.tenant_id for flight in self._flights.values())
         nases = Counter(flight.taken.nas for flight in self._flights.values())
         taken = self._queue.take(
@@ -251,7 +253,7 @@ class CoaSender:
             self.counters["packets"] += 1
         except OSError as exc:
             # As if it were lost on the way.
-            flight.trouble = errno.errorcode.get(exc.errno or 0, "") and (exc.strerror or "")
+            flight.trouble = exc.strerror or str(exc)
         flight.note_sent(time.monotonic(), self._pacing)
 
     def _identifier(self, flight: Flight) -> int:
