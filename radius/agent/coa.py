@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from nac.clock import epoch_seconds
 from nac.dictionary import Dictionary
@@ -85,7 +86,7 @@ class CoaSender:
         while not stop.is_set():
             try:
                 self._follow(stop)
-            except (AdmitError, psycopg.Error) as exc:
+            except (AdmitError, SQLAlchemyError, psycopg.Error) as exc:
                 self._tell_and_wait(exc, stop)
 
     def _tell_and_wait(self, exc: Exception, stop: threading.Event) -> None:
