@@ -20,6 +20,7 @@ from uuid import UUID
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
 from api.connections import BoundedHttp
+from api.places import Place
 from nac.db import PlatformScope, make_engine, session_scope
 from nac.enrolment.service import authorities_beyond
 from nac.errors import AdmitError
@@ -111,8 +112,15 @@ class ContextKeeper:
 class PeerCertificateProtocol(BoundedHttp):
     """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
+    def __init__(self, *arguments: Any, client: tuple[str, int], place: Place, **named: Any) -> None:  # noqa: ANN401
+        """`client` is who connects, `place` what that one holds until the connection is lost."""
+        super().__init__(*arguments, **named)
+        self._connects = client
+        self._place = place
+
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
+        self.client = self._connects
         session = transport.get_extra_info("ssl_object")
         shown = session.getpeercert(binary_form=True) if session is not None else None
         if shown is not None:
