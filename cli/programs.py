@@ -3,9 +3,9 @@
 import sys
 
 from cli.cluster import BINARIES
-from cli.files import write_private
 from cli.layout import CHECKOUT, Layout
 from cli.supervisor import Program
+from nac.files import write_private
 from nac.settings import Settings
 
 # In the order in which they are started and shown; the others need the stores, and stop before them.

@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
 
+from api.enrolment.certificate import Caretaker
 from api.enrolment.listening import Listener
 from api.enrolment.main import REQUIRED, create_app
 from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFiles, make_context
@@ -87,7 +88,7 @@ def main() -> None:
     app = create_app(settings)
     files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
     context = make_context(files)
-    keeper = ContextKeeper(context, files, settings.database_url)
+    keeper = ContextKeeper(context, files, settings.database_url, look_after=Caretaker(settings).look)
     keeper.start()
     try:
         make_server(app, settings, context).run()

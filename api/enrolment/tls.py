@@ -57,12 +57,20 @@ class ContextKeeper:
     """Keeps a live context current: tenants' authorities as they come, the server's certificate as its file changes."""
 
     def __init__(
-        self, context: ssl.SSLContext, files: ServerFiles, database_url: str, *, interval_seconds: float = 1
+        self,
+        context: ssl.SSLContext,
+        files: ServerFiles,
+        database_url: str,
+        *,
+        look_after: Callable[[], None],
+        interval_seconds: float = 1,
     ) -> None:
+        """`look_after` is called each time before the files are looked at."""
         self._context = context
         self._files = files
         self._loaded = self._stamp()
         self._engine = make_engine(database_url, pool_size=1, application_name="admit-enrolment-trust")
+        self._look_after = look_after
         self._interval_seconds = interval_seconds
         self._known: set[UUID] = set()
         self._ending = threading.Event()
@@ -88,8 +96,9 @@ class ContextKeeper:
 
     def refresh(self) -> None:
         """Raises errors of the database, and OSError (ssl.SSLError) where the server's files do not fit each other."""
-        self._follow_authorities()
+        self._look_after()
         self._reload_certificate()
+        self._follow_authorities()
 
     def _follow_authorities(self) -> None:
         with session_scope(PlatformScope(), engine=self._engine) as session:

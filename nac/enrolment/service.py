@@ -155,9 +155,7 @@ def redeem(
     return hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
 
 
-def hold(
-    session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
-) -> Held:
+def hold(session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime) -> Held:
     """The first half of `redeem`: locks the row, and yields also a secret that is spent. Raises SecretRefused else."""
     certificates.share_tenant(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None

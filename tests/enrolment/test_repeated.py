@@ -122,4 +122,3 @@ def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine,
         thread.join()
     assert len(serials) == 2
     assert len(set(serials)) == 1
-
