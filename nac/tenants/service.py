@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.cells import service as cells
+from nac.certificates.status import authorities_going
 from nac.db import enter_tenant
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
@@ -160,6 +161,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     enter_tenant(session, tenant_id)
     _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
+    authorities_going(session, tenant_id=tenant_id)
     session.expunge(tenant)
     repository.delete_rows(session, tenant_id)
 
