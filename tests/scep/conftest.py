@@ -41,7 +41,7 @@ def settings(database: Database, tmp_path: Path) -> Settings:
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
         # Where the tests' webhook is.
-        "ADMIT_SOURCE_NETWORKS": "127.0.0.0/8 ::1",
+        "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1",
     }
     return load_settings(variables)
 

@@ -31,7 +31,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
 @pytest.fixture(autouse=True)
 def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    monkeypatch.setenv("ADMIT_SOURCE_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
     monkeypatch.setattr(authorities, "_TENANT_SECONDS", 0.5)
     use_engine(worker_engine)
     yield
