@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from cryptography import x509
@@ -20,10 +21,11 @@ from nac.outbound.web import Web
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR
-from tests.pki.test_foreign_status import NOW
-from tests.pki.test_foreign_status import crl as make_crl
+from tests.pki import lists
 
+NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+make_crl = partial(lists.make_crl, begin=NOW - HOUR, end=NOW + DAY)
 LOOPBACK = "127.0.0.0/8"
 
 
