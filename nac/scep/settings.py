@@ -1,4 +1,4 @@
-"""What a tenant's SCEP webhook is told: the document that is stored, checked at once as a whole."""
+"""Where a tenant's SCEP webhook is, and what comes of its word: the document that is stored, checked as a whole."""
 
 import ssl
 from collections.abc import Iterable

@@ -204,6 +204,16 @@ def test_server_that_may_not_be_asked_is_not_told_the_challenge(
     assert hook.asked == []
 
 
+def test_address_of_the_webhook_stays_out_of_the_log(
+    setting: Setting, server: Server, caplog: pytest.LogCaptureFixture
+):
+    """It may hold what lets one in."""
+    setting.save(url="https://localhost:1/hook?code=secret-of-the-tenant")
+    assert "try again later" in ask(server).text
+    assert "It cannot be asked" in caplog.text
+    assert "secret-of-the-tenant" not in caplog.text
+
+
 def test_slow_server_is_waited_for_by_few(
     setting: Setting, hook: Hook, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
