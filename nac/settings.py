@@ -8,7 +8,7 @@ need not be given the migration role's address.
 import ipaddress
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -248,17 +248,22 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
+    reader.mistakes += _contradictions(settings)
+    if reader.mistakes:
+        raise SettingsError(reader.mistakes)
+    return settings
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Of settings that are right one by one."""
     if settings.verifier_port > 65535:
-        reader.mistakes.append(
+        yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
     token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
     if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
-        reader.mistakes.append(
+        yield (
             f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE go together,"
             f" and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' needs them"
         )
-    if reader.mistakes:
-        raise SettingsError(reader.mistakes)
-    return settings
