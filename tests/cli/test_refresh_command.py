@@ -14,13 +14,13 @@ from sqlalchemy import Engine, select
 
 from cli.commands import _ca_trust
 from nac.certificates import external_status
-from nac.certificates.web import Web
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
-from nac.identities.reach import Reach
-from nac.identities.transport import Transport
 from nac.ids import TenantId
 from nac.models import ExternalCertificate, Tenant
+from nac.outbound.reach import Reach
+from nac.outbound.transport import Transport
+from nac.outbound.web import Web
 from pki.issuing import Issuer
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.test_external_status import make_crl, serial_of
