@@ -14,6 +14,7 @@ from api.enrolment.certificate import Caretaker
 from api.enrolment.listening import Listener
 from api.enrolment.main import REQUIRED, create_app
 from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFiles, make_context
+from api.limits import TokenBuckets
 from api.places import Place, Places
 from nac.settings import Settings, load_settings
 from nac.sources import Networks
@@ -33,6 +34,7 @@ class EnrolmentServer(uvicorn.Server):
         self._context = context
         self._places = Places(settings.connections_per_source, what="connections", most_in_all=_MOST_ACCEPTED)
         self._proxies = Networks(settings.enrolment_proxies)
+        self._per_second = settings.public_requests_per_second
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
@@ -53,6 +55,7 @@ class EnrolmentServer(uvicorn.Server):
             make_protocol=self._make_protocol,
             places=self._places,
             proxies=self._proxies,
+            buckets=TokenBuckets(self._per_second) if self._per_second else None,
         )
         self.servers = [listener]  # type: ignore[list-item]
         self.started = True

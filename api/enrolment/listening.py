@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from api.enrolment.tls import PeerCertificateProtocol
+from api.limits import TokenBuckets
 from api.places import Place, Places
 from api.proxy_protocol import ProxyHeaderDamaged, read_client
-from nac.sources import Networks
+from nac.sources import Networks, source_of
 
 _log = logging.getLogger("admit.enrolment")
 HANDSHAKE_SECONDS = 10.0
@@ -35,13 +36,18 @@ class Listener:
         make_protocol: MakeProtocol,
         places: Places,
         proxies: Networks,
+        buckets: TokenBuckets | None,
     ) -> None:
-        """`sockets` listen, and do not block. Connections from `proxies` begin with a PROXY header, others do not."""
+        """`sockets` listen, and do not block. Connections from `proxies` begin with a PROXY header, others do not.
+
+        `places` bound how many there are, `buckets` how fast they come; None for no limit.
+        """
         self.sockets = sockets
         self._context = context
         self._make_protocol = make_protocol
         self._places = places
         self._proxies = proxies
+        self._buckets = buckets
         self._loop = asyncio.get_running_loop()
         self._beginning: set[asyncio.Task[None]] = set()
         self._accepting = [self._loop.create_task(self._accept(each)) for each in sockets]
@@ -70,7 +76,7 @@ class Listener:
     async def _begin(self, accepted: socket.socket, address: tuple[str, int]) -> None:
         """Until the handshake is done; what is wrong with a connection ends it, and concerns no other."""
         client = await self._client(accepted, address)
-        place = client and self._places.take(client[0])
+        place = self._place(client[0]) if client else None
         if client is None or place is None:
             accepted.close()
             return
@@ -82,6 +88,11 @@ class Listener:
         except OSError:
             # TLS that came to nothing; anybody can do that, so there is no line in the log.
             place.leave()
+
+    def _place(self, address: str) -> Place | None:
+        """None for one too many, or too soon: a handshake costs more than most requests."""
+        wait = self._buckets.take(source_of(address)) if self._buckets is not None else 0.0
+        return None if wait else self._places.take(address)
 
     async def _client(self, accepted: socket.socket, address: tuple[str, int]) -> tuple[str, int] | None:
         """Who connects; None where the balancer does not say."""

@@ -10,7 +10,7 @@ from cli.commands._ca_rows import authority_row, status_rows
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.mistakes import rows_listed
-from cli.output import json_option, show_list, show_one, tenant_option
+from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import external, refreshing, revoking
 from nac.clock import utc_now
 
@@ -96,14 +96,19 @@ def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: boo
     with domain.tenant(tenant) as (session, tenant_id):
         asked = refreshing.ask_again(session, tenant_id=tenant_id, which=authority, now=utc_now())
     _await_answers(domain, tenant, asked)
-    rows = []
+    rows: list[Row] = []
     with domain.tenant(tenant) as (session, tenant_id):
         for found in asked.authorities:
             source = external.get_source(session, tenant_id=tenant_id, authority_id=found.id)
             shown = authority_row(session, tenant_id, found)
             rows.append({**shown, "asked": asked.about(found.id), **status_rows(session, source)})
-    show_list(rows, as_json=as_json)
+    show_list(rows if as_json else [_in_short(row) for row in rows], as_json=as_json)
     ctx.exit(1 if any(not row["asked"] or row["crl_failure"] or row["ocsp_failures"] for row in rows) else 0)
+
+
+def _in_short(row: Row) -> Row:
+    short = {name: row[name] for name in ("id", "name", "revocations", "asked")}
+    return short | {"failure": row["crl_failure"] or row["ocsp_failure"]}
 
 
 def _await_answers(domain: Domain, tenant: str, asked: refreshing.Asked) -> None:

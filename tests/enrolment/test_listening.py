@@ -71,6 +71,15 @@ def test_connections_that_say_nothing_hold_the_port_for_nobody_else(
         assert is_served(est, connect(est, stack, source="127.0.0.2"))
 
 
+def test_connections_that_come_too_fast_cost_no_handshake(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
+    settings = replace(limited, connections_per_source=0, public_requests_per_second=1)
+    with serving(settings, tmp_path) as est, ExitStack() as stack:
+        for _ in range(2):
+            connect(est, stack)
+        assert not is_served(est, connect(est, stack))
+        assert is_served(est, connect(est, stack, source="127.0.0.2"))
+
+
 def test_handshake_that_does_not_come_is_hung_up_on_and_its_place_is_free(
     limited: Settings, tmp_path: Path, alpha: Certified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
