@@ -1,13 +1,10 @@
 """What follows from a change of status: the one place that those who change one must call."""
 
-from collections.abc import Iterable
 from datetime import datetime
-from uuid import UUID
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority, RevocationWork
 from pki.revocation import REASONS, Revoked
 
@@ -28,18 +25,8 @@ def status_changed(session: Session, *rows: Certificate | CertificateAuthority) 
     session.add_all(RevocationWork(tenant_id=tenant_id, authority_id=issuer) for issuer, tenant_id in lists.items())
     session.flush()
     # Nothing that a revoked authority issued is good.
-    _tell(session, lists.keys() | {row.id for row in rows if isinstance(row, CertificateAuthority)})
-
-
-def authorities_going(session: Session, *, tenant_id: TenantId) -> None:
-    """To be called in the transaction that removes the tenant's authorities, before it does: as `status_changed`."""
-    authority = CertificateAuthority
-    going = select(authority.id).where(authority.tenant_id == tenant_id, authority.kind != "external")
-    _tell(session, session.scalars(going).all())
-
-
-def _tell(session: Session, authority_ids: Iterable[UUID]) -> None:
-    for authority_id in sorted(authority_ids):
+    concerned = lists.keys() | {row.id for row in rows if isinstance(row, CertificateAuthority)}
+    for authority_id in sorted(concerned):
         session.execute(select(func.pg_notify(CHANNEL, str(authority_id))))
 
 

@@ -16,7 +16,7 @@ from nac.certificates import repository as certificates
 from nac.certificates.issuing import CLIENT_PROFILES, ClientProfile, IssuedCertificate, issue_client, with_chain
 from nac.certificates.signing import Signing
 from nac.enrolment import repository
-from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
+from nac.enrolment.errors import AnswerUnderWay, NameRefused, RenewalKeepsKey, RenewalRefused
 from nac.enrolment.service import is_barred
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, Tenant
@@ -48,7 +48,9 @@ def renewed_before(
 
 
 def _again(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
-    """Nothing where the request asks for other names: that is another request."""
+    """Nothing where the request asks for other names: that is another request. Raises AnswerUnderWay."""
+    if row is not None and row.status == "intended":
+        raise AnswerUnderWay
     if row is None or request.common_name not in ("", row.common_name):
         return None
     issued = with_chain(session, row, None)

@@ -33,7 +33,7 @@ def list_page(session: Session, tenant_id: TenantId, *, after_public_id: str, li
 def issued_with_secret(
     session: Session, secret: EnrolmentSecret, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """What is good still of what the secret gave out for this key."""
+    """What is good still, or is being signed, of what the secret gave out for this key; locked."""
     which = Certificate.secret_id == secret.id
     return session.scalar(_issued(secret.tenant_id, public_key_sha256, since, which))
 
@@ -41,7 +41,7 @@ def issued_with_secret(
 def issued_to_renew(
     session: Session, old: Certificate, *, public_key_sha256: bytes, since: datetime
 ) -> Certificate | None:
-    """What is good still of what renewed `old` with this key."""
+    """What is good still, or is being signed, of what renewed `old` with this key; locked."""
     which = Certificate.renews_id == old.id
     return session.scalar(_issued(old.tenant_id, public_key_sha256, since, which))
 
@@ -53,11 +53,12 @@ def _issued(
     query = select(row).where(
         row.tenant_id == tenant_id,
         row.public_key_sha256 == public_key_sha256,
-        row.status == "valid",
+        row.status.in_(("intended", "valid")),
         row.created_at >= since,
         which,
     )
-    return query.order_by(row.created_at.desc()).limit(1)
+    # Whoever signs it now is waited for.
+    return query.order_by(row.created_at.desc()).limit(1).with_for_update().execution_options(populate_existing=True)
 
 
 def get_endpoint(session: Session, tenant_id: TenantId, endpoint_id: object) -> Endpoint | None:

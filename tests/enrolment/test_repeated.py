@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -11,8 +12,10 @@ from nac.certificates import service as certificates
 from nac.db import TenantScope, session_scope
 from nac.enrolment import enrolling
 from nac.enrolment import service as enrolment
+from nac.enrolment.errors import AnswerUnderWay
 from nac.enrolment.tokens import Token
-from nac.models import EnrolmentSecret
+from nac.models import Certificate, EnrolmentSecret
+from pki.keys import public_key_digest
 from tests.enrolment.conftest import make_secret, request
 from tests.enrolment.serving import Est
 from tests.enrolment.test_est import certificates_in, encoded, enrolled, signed
@@ -94,12 +97,31 @@ def test_renewal_that_is_sent_again_gets_the_same_certificate(est: Est, app_engi
     assert est.ask("alpha", "simplereenroll", *other.shown, body=body).status == 409
 
 
+@pytest.mark.parametrize("renewal", [False, True])
+def test_who_asks_again_while_it_is_signed_is_told_to_come_again(
+    app_engine: Engine, alpha: Certified, renewal: bool
+) -> None:
+    made, asked = make_secret(app_engine, alpha), request("laptop")
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()
+        reserved = certificates.reserve(
+            session, tenant_id=alpha.tenant_id, profile="eap-client-device", common_name="laptop", now=alpha.now
+        )
+        row = session.scalars(select(Certificate).where(Certificate.serial == reserved.serial)).one()
+        row.public_key_sha256 = public_key_digest(asked.public_key)
+        row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)
+    before = (
+        partial(enrolling.renewed_before, old=old) if renewal else partial(enrolling.enrolled_before, secret=made.row)
+    )
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(AnswerUnderWay):
+        before(session, request=asked, now=alpha.now)
+
+
 def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine, alpha: Certified) -> None:
     token, asked = make_secret(app_engine, alpha).token, request("laptop")
     both, serials = threading.Barrier(2), []
 
     def ask() -> None:
-        both.wait()
         with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
             held = enrolment.hold(
                 session,
@@ -115,7 +137,15 @@ def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine,
             )
             serials.append(issued.serial)
 
-    threads = [threading.Thread(target=ask) for _ in range(2)]
+    def ask_until_answered() -> None:
+        both.wait()
+        while True:
+            try:
+                return ask()
+            except AnswerUnderWay:
+                continue
+
+    threads = [threading.Thread(target=ask_until_answered) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
