@@ -8,11 +8,11 @@ import click
 
 from cli.commands._cert_rows import full_row
 from cli.domain import Domain
-from cli.fail import Refused
 from cli.output import json_option, show_one, tenant_option
 from nac.certificates import revoking
 from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.models import Certificate
 
 
@@ -41,7 +41,8 @@ def _change(
     **more: Any,  # noqa: ANN401 -- whatever else `one` and `many` take
 ) -> None:
     if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
-        raise Refused("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
+        remedy = "Give a serial number, --all-of-endpoint or --all-of-user."
+        raise InvalidInput("Say which.", place="SERIAL", remedy=remedy)
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         given = more | {"actor": domain.actor, "tenant_id": tenant_id}
