@@ -41,8 +41,7 @@ def _change(
     **more: Any,  # noqa: ANN401 -- whatever else `one` and `many` take
 ) -> None:
     if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
-        remedy = "Give a serial number, --all-of-endpoint or --all-of-user."
-        raise InvalidInput("Say which.", place="SERIAL", remedy=remedy)
+        raise InvalidInput("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         given = more | {"actor": domain.actor, "tenant_id": tenant_id}

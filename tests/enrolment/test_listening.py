@@ -12,6 +12,8 @@ import pytest
 from sqlalchemy import Engine, select
 
 from api.enrolment import listening
+from api.enrolment.__main__ import make_server
+from api.enrolment.main import create_app
 from cli import health
 from nac.db import TenantScope, session_scope
 from nac.models import AuditEntry
@@ -128,6 +130,16 @@ def _refused_enrolment(est: Est, sock: socket.socket) -> None:
     connection.request("POST", "/.well-known/est/alpha/simpleenroll", body=b"", headers=headers)
     assert connection.getresponse().status == 401
     connection.close()
+
+
+def test_port_that_is_taken_is_named(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = replace(limited, api_port=port - 2)
+        server = make_server(create_app(settings), settings, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        with pytest.raises(SystemExit):
+            server.run()
+    assert f"nothing can listen on 127.0.0.1, port {port}: " in caplog.text
 
 
 @pytest.mark.parametrize("proxies", ["", "127.0.0.0/8"])
