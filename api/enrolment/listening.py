@@ -87,7 +87,11 @@ class Listener:
             )
         except OSError:
             # TLS that came to nothing; anybody can do that, so there is no line in the log.
-            place.leave()
+            pass
+        finally:
+            # Of a connection that was made, the protocol gives it back.
+            if not protocol.made:
+                place.leave()
 
     def _place(self, address: str) -> Place | None:
         """None for one too many, or too soon: a handshake costs more than most requests."""

@@ -126,10 +126,12 @@ class PeerCertificateProtocol(BoundedHttp):
         super().__init__(*arguments, **named)
         self._connects = client
         self._place = place
+        self.made = False
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
         self.client = self._connects
+        self.made = True
         session = transport.get_extra_info("ssl_object")
         shown = session.getpeercert(binary_form=True) if session is not None else None
         if shown is not None:
