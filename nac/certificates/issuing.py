@@ -41,6 +41,8 @@ from pki.serials import random_serial, serial_bytes
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
 # Who holds such a certificate keeps its key to itself.
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
+# To these an administrator adds who runs a server of his own: nobody enrols or renews such a certificate by himself.
+HandedOutProfile = ClientProfile | Literal["radsec-server"]
 SERVER_PROFILE = "eap-server"
 
 
@@ -156,7 +158,7 @@ def issue_client(
     *,
     actor: str,
     tenant_id: TenantId,
-    profile: ClientProfile,
+    profile: HandedOutProfile,
     common_name: str,
     sans: Iterable[San] = (),
     public_key: PublicKey | None = None,
@@ -168,7 +170,7 @@ def issue_client(
     endpoint_id: UUID | None = None,
     user_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """A client certificate for a key from a signing request, or for a new key, which is returned and not kept.
+    """A certificate for a key from a signing request, or for a new key, which is returned and not kept.
 
     `not_before` and `not_after` (aware) replace the profile's validity; they may lie in the past or the future. Raises
     DuplicateKey for a key that was certified before, unless in the very certificate that this one `renews`.

@@ -59,6 +59,11 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
         ForeignKeyConstraint(
             ["tenant_id", "renews_id"], ["certificates.tenant_id", "certificates.id"], ondelete="SET NULL (renews_id)"
         ),
+        ForeignKeyConstraint(
+            ["tenant_id", "secret_id"],
+            ["enrolment_secrets.tenant_id", "enrolment_secrets.id"],
+            ondelete="SET NULL (secret_id)",
+        ),
         Index("ix_certificates_authority_id_serial", "authority_id", "serial"),
         Index("ix_certificates_revoked", "authority_id", postgresql_where=text("status IN ('suspended', 'revoked')")),
         Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
@@ -91,6 +96,8 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     user_id: Mapped[UUID | None] = mapped_column(index=True)
     # The certificate that its holder showed in order to be given this one.
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
+    # The enrolment secret that its holder showed.
+    secret_id: Mapped[UUID | None] = mapped_column(index=True)
     # A server's certificate is shown from then on; None: from when it was issued.
     present_from: Mapped[datetime | None]
 

@@ -66,7 +66,7 @@ def test_all_of_a_user_and_an_authority_are_revoked(alpha: Admit, tmp_path: Path
     assert done["certificates"] >= 2
     assert alpha.json("cert", "show", serial, "-t", "alpha")["revocation_reason"] == "cACompromise"
     refused = alpha.run("cert", "revoke", serial, "-t", "alpha", "--all-of-user", "anna")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Say which" in refused.stderr
     assert "no user" in alpha.run("cert", "revoke", "-t", "alpha", "--all-of-user", "nobody").stderr.lower()
 

@@ -163,6 +163,15 @@ def test_network_manager_refuses_what_is_wrong():
         offline(keyfile)
 
 
+@pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
+def test_wpa_supplicant_is_told_of_the_network_alone(ssid: str, before: list[str]):
+    """Where the system controls it from, say, stays as the system has it."""
+    lines = linux.wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
+    block = lines.index("network={")
+    assert (lines[:block], lines[-1]) == (before, "}")
+    assert all(line.startswith("\t") for line in lines[block + 1 : -1])
+
+
 def test_every_form_names_both_roots_during_a_rollover():
     for form in ("wpa_supplicant", "networkmanager", "android"):
         files = service.export(network(), form=form, identity="laptop", folder="/etc/admit")
