@@ -101,6 +101,13 @@ def lock_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> Autho
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
 
+def cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
+    """Of a cross-certificate that was signed."""
+    intent = AuthorityIntent
+    query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
+    return session.scalars(query).one()
+
+
 def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
     authority = CertificateAuthority
     query = select(authority).where(

@@ -81,9 +81,7 @@ class Signing:
         return self.token
 
 
-@lru_cache
 def _token(module: Path, label: str, pin_file: Path) -> Token:
-    """One for the process: a token counts sessions."""
     try:
         lines = pin_file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as exc:
@@ -92,7 +90,13 @@ def _token(module: Path, label: str, pin_file: Path) -> Token:
         ) from exc
     if not lines or not lines[0]:
         raise KeyStoreRefused("The first line must be the token's PIN.", place=str(pin_file))
-    return Token(module, label, lines[0])
+    return _token_with(module, label, lines[0])
+
+
+@lru_cache
+def _token_with(module: Path, label: str, pin: str) -> Token:
+    """One for the process: a token counts sessions, and wrong PINs."""
+    return Token(module, label, pin)
 
 
 def _key_id(address: bytes) -> bytes:

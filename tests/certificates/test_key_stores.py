@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from nac.certificates import signing
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, KeyStoreUnavailable
 from nac.certificates.signing import Signing
 from nac.models import CertificateAuthority
@@ -17,6 +18,8 @@ from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    # Of the test before.
+    signing._token_with.cache_clear()
     monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
     MasterKeyFile.create(tmp_path / "keys" / "master.key")
     (tmp_path / "pin").write_text(f"{PIN}\nnot this line\n")
@@ -32,16 +35,16 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> None:
-    signing, authority_id = Signing.from_settings(settings), uuid4()
-    made = signing.new_authority_key("ecdsa-p256", authority_id=authority_id)
+    keys, authority_id = Signing.from_settings(settings), uuid4()
+    made = keys.new_authority_key("ecdsa-p256", authority_id=authority_id)
     row = CertificateAuthority(id=authority_id, name="CA", key_sealed=made.sealed)
     found = Signing.from_settings(settings).authority_key(row)
     assert made.store == "pkcs11"
     assert same_public_key(found.public_key(), made.key.public_key())
-    sealed = signing.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
+    sealed = keys.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
     assert sealed.store == "sealed"
     row.key_sealed = sealed.sealed
-    assert same_public_key(signing.authority_key(row).public_key(), sealed.key.public_key())
+    assert same_public_key(keys.authority_key(row).public_key(), sealed.key.public_key())
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,8 @@ def test_pin_that_does_not_serve_is_named(
     with pytest.raises(error, match=words) as caught:
         Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert "0000" not in str(caught.value)
+    (tmp_path / "pin").write_text(PIN)
+    assert Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4()).store == "pkcs11"
 
 
 def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings: Settings, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What the responder keeps, and when it must not: changes that come in between, and a feed that falls silent."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -122,6 +123,16 @@ def test_nothing_is_recalled_while_changes_are_not_told(asked: Asked) -> None:
     assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
     asked.do(revoke, now=asked.tenant.now)
     assert asked.answer(asked.with_nonce) is OCSPCertStatus.REVOKED
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_answer_that_holds_no_more_or_not_yet_is_not_recalled(asked: Asked, hours: int) -> None:
+    now = asked.tenant.now + timedelta(hours=hours)
+    kept = asked.responder.recall(asked.authority_id, asked.plain, now=now)
+    assert kept is not None
+    answer = load_der_ocsp_response(kept.der)
+    assert answer.next_update_utc is not None
+    assert answer.this_update_utc <= now < answer.next_update_utc
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -14,6 +14,9 @@ from tests.pki.openssl import answer
         ("x" * 64, True),
         ("x" * 65, False),
         ("Müller 東京", True),
+        ("東" * 21, True),
+        # 66 octets in 22 characters.
+        ("東" * 22, False),
         ("", False),
         (" x", False),
         ("x\u00a0", False),
