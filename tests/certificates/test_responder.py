@@ -8,14 +8,15 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
+from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, OCSPResponseStatus, load_der_ocsp_response
 from sqlalchemy import Engine
 
 from nac.certificates import publication, responder
 from nac.certificates.lookup import StatusLookUp
 from nac.certificates.responder import Answer, Responder
 from nac.certificates.service import reinstate, revoke, suspend
-from nac.db import TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.waiting import until
@@ -77,6 +78,15 @@ def test_change_is_told_and_nothing_older_is_recalled(asked: Asked) -> None:
     until(lambda: asked.recall(asked.plain) is None, "the change is told")
     assert asked.recall(asked.with_nonce) is None
     assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
+
+
+def test_nothing_of_a_purged_tenant_is_recalled(asked: Asked) -> None:
+    with session_scope(PlatformScope(), engine=asked.engine) as session:
+        for end in (tenants.delete_tenant, tenants.purge_tenant):
+            end(session, actor=ACTOR, tenant_id=asked.tenant.tenant_id)
+    until(lambda: asked.recall(asked.plain) is None, "the change is told")
+    gone = asked.responder.answer(asked.authority_id, asked.plain, now=asked.tenant.now)
+    assert load_der_ocsp_response(gone.der).response_status is OCSPResponseStatus.UNAUTHORIZED
 
 
 def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalled(
