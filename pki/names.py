@@ -189,7 +189,7 @@ def _san_of(name: x509.GeneralName) -> San | None:
             return San("ip", str(value))
         case x509.OtherName(type_id=type_id, value=value) if type_id == UPN_OID:
             content = der.expect(der.read(value)[0], der.UTF8_STRING).content
-            return San("upn", content.decode(errors="replace"))
+            return San("upn", content.decode())
         case _:
             return None
 
