@@ -22,6 +22,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     signing._token_with.cache_clear()
     monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
     MasterKeyFile.create(tmp_path / "keys" / "master.key")
+    (tmp_path / "pin").touch(mode=0o640)
     (tmp_path / "pin").write_text(f"{PIN}\nnot this line\n")
     return load_settings(
         {
@@ -58,14 +59,22 @@ def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> No
 def test_pin_that_does_not_serve_is_named(
     settings: Settings, tmp_path: Path, pin: str | None, error: type[Exception], words: str
 ) -> None:
-    (tmp_path / "pin").unlink()
-    if pin is not None:
+    if pin is None:
+        (tmp_path / "pin").unlink()
+    else:
         (tmp_path / "pin").write_text(pin)
     with pytest.raises(error, match=words) as caught:
         Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert "0000" not in str(caught.value)
+    (tmp_path / "pin").touch(mode=0o600)
     (tmp_path / "pin").write_text(PIN)
     assert Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4()).store == "pkcs11"
+
+
+def test_pin_that_anybody_may_read_is_refused(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "pin").chmod(0o644)
+    with pytest.raises(KeyStoreRefused, match=r"mode 0644\)\. chmod 600"):
+        Signing.from_settings(settings)
 
 
 def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings: Settings, tmp_path: Path) -> None:
