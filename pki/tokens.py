@@ -34,6 +34,7 @@ class Token:
         self._lock = threading.RLock()
         self._session: Any = None
         self._owner = 0
+        self._pin_refused = False
 
     def __repr__(self) -> str:
         return f"Token({self._label!r} of {self._module})"
@@ -102,10 +103,10 @@ class Token:
         try:
             return session.get_key(object_class=kind, id=key_id)
         except pkcs11.NoSuchKey as exc:
-            raise TokenRefused(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
+            raise pkcs11.NoSuchKey(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Once more with a new session, where the one at hand is worth nothing."""
+        """Once more with a new session, where the one at hand is worth nothing, or does not know of a key."""
         pkcs11 = _library()
         with self._lock:
             try:
@@ -114,6 +115,8 @@ class Token:
                 self._session = None
             try:
                 return operation(self._open(pkcs11))
+            except pkcs11.NoSuchKey as exc:
+                raise TokenRefused(_words(exc)) from exc
             except pkcs11.PKCS11Error as exc:
                 self._session = None
                 raise TokenUnavailable(f"The token {self._label!r} does not work: {_words(exc)}.") from exc
@@ -121,6 +124,8 @@ class Token:
     def _open(self, pkcs11: Any) -> Any:  # noqa: ANN401 -- the library is optional
         if self._session is not None and self._owner == os.getpid():
             return self._session
+        if self._pin_refused:
+            raise self._wrong_pin()
         if not self._module.is_file():
             raise TokenRefused(f"There is no PKCS#11 module {self._module}; ADMIT_PKCS11_MODULE names it.")
         try:
@@ -129,10 +134,9 @@ class Token:
             module.reinitialize()
             self._session = module.get_token(token_label=self._label).open(rw=True, user_pin=self._pin)
         except (pkcs11.PinIncorrect, pkcs11.PinInvalid, pkcs11.PinLenRange) as exc:
-            # Not tried again: a token locks itself after a few.
-            raise TokenRefused(
-                f"The PIN of the token {self._label!r} is wrong; ADMIT_PKCS11_PIN_FILE holds it."
-            ) from exc
+            # Not tried again, however often a key is asked for: a token locks itself after a few.
+            self._pin_refused = True
+            raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
             raise TokenRefused(
                 f"The token {self._label!r} is locked after wrong PINs; its officer unlocks it."
@@ -140,9 +144,18 @@ class Token:
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"There is no token {self._label!r}; ADMIT_PKCS11_TOKEN names it.") from exc
         except RuntimeError as exc:
+            # A code of PKCS#11 comes from a module: it may have no session left, or be out of order for a while.
+            if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
+                raise
             raise TokenRefused(f"{self._module} is no PKCS#11 module: {exc}") from exc
         self._owner = os.getpid()
         return self._session
+
+    def _wrong_pin(self) -> TokenRefused:
+        return TokenRefused(
+            f"The PIN of the token {self._label!r} is wrong and is not tried again."
+            " Put the right one into the file that ADMIT_PKCS11_PIN_FILE names, and restart Admit."
+        )
 
 
 def _library() -> Any:  # noqa: ANN401 -- the library is optional

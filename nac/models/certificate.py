@@ -115,6 +115,9 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     issuer_id: Mapped[UUID | None]
     key_store: Mapped[str]
     signed_at: Mapped[datetime | None]
+    # Of a cross-certificate alone: an authority's own row says it of the others.
+    revoked_at: Mapped[datetime | None]
+    revocation_reason: Mapped[str] = mapped_column(default="")
 
 
 class CertificateSettings(Base):
