@@ -91,7 +91,7 @@ def _locations(certificate: x509.Certificate) -> dict[str, object]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Its first line opens the PKCS#12; random else.",
 )
-@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that old Windows and Android import (3DES).")
+@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that macOS, iOS and old Windows and Android import (3DES).")
 @json_option
 def issue(
     tenant: str,
@@ -169,6 +169,7 @@ def _issue_server(
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
         raise Refused("A server certificate takes DNS names alone, and its key is made here.", place="--profile server")
+    before = renewal.shown_last(session, tenant_id=tenant_id)
     server = certificates.issue_server(
         session,
         actor=domain.actor,
@@ -178,6 +179,7 @@ def _issue_server(
         now=utc_now(),
         present_from=present_from,
     )
+    _tell_names_gone(before, server)
     return certificates.with_chain(session, server, None)
 
 
@@ -226,6 +228,16 @@ def expiring(tenant: str, days: int, kinds: tuple[expiry.Kind, ...], as_json: bo
     show_list(rows, as_json=as_json)
 
 
+def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
+    gone = renewal.names_gone(before, after)
+    if gone:
+        click.echo(
+            f"Note: devices that ask for {' or '.join(gone.names)} refuse this certificate. Until they have its name"
+            f" (./admit enrol profile), back to the one before: ./admit cert present {gone.before}",
+            err=True,
+        )
+
+
 def _itself(item: expiry.Expiring) -> expiry.Expiring | None:
     return item
 
@@ -247,9 +259,10 @@ def _expiring_row(item: expiry.Expiring, now: datetime) -> Row:
 @tenant_option
 @json_option
 def present(serial: str, tenant: str, as_json: bool) -> None:
-    """Show devices the server certificate SERIAL from now on, before its day has come."""
+    """Show devices the server certificate SERIAL from now on, in place of the one that they see now."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
+        before = renewal.shown_last(session, tenant_id=tenant_id)
         shown = renewal.present_now(
             session,
             actor=domain.actor,
@@ -257,6 +270,7 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
             serial=certificates.parse_serial(serial),
             now=utc_now(),
         )
+        _tell_names_gone(before, shown)
         row = _full_row(session, shown)
     show_one(row, as_json=as_json)
 

@@ -91,7 +91,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     user_id: Mapped[UUID | None] = mapped_column(index=True)
     # The certificate that its holder showed in order to be given this one.
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
-    # A server's certificate is shown from then on; None: from when it was issued.
+    # A server's certificate is shown from then on; None where another was chosen before its day came.
     present_from: Mapped[datetime | None]
 
 

@@ -272,8 +272,15 @@ def test_key_store_is_named_and_used_for_the_next_authorities(alpha: Admit) -> N
 
 
 def test_server_certificate_is_presented_now(alpha: Admit, tmp_path: Path) -> None:
-    serial = _issue(alpha, tmp_path / "out", profile="server", name="radius.alpha.example")["serial"]
-    assert alpha.json("cert", "present", serial, "-t", "alpha")["present_from"]
+    (before,) = alpha.json("cert", "list", "-t", "alpha", "--profile", "eap-server")
+    more = ("--profile", "server", "--name", "radius.alpha.example", "--out", str(tmp_path))
+    issued = alpha.run("cert", "issue", "-t", "alpha", *more, "--json")
+    told = f"Note: devices that ask for {before['name']} refuse this certificate"
+    assert told in issued.stderr
+    assert f"./admit cert present {before['serial']}" in issued.stderr
+    serial = json.loads(issued.stdout)["serial"]
+    assert told not in alpha.run("cert", "present", serial, "-t", "alpha").stderr
+    assert alpha.json("cert", "present", before["serial"], "-t", "alpha")["present_from"]
 
 
 def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Path) -> None:
@@ -287,9 +294,11 @@ def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Pa
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     checked = openssl("pkey", "-in", str(out), "-passin", f"file:{passphrase}", "-noout", "-check")
     assert checked.returncode == 0, checked.stderr
-    # Devices are still served; authorities are not signed.
+    # Devices are still served; authorities are not signed, and no root that the old one does not certify.
     assert _issue(alpha, tmp_path / "out")["serial"]
     assert "key of alpha Root CA is not here" in alpha.run("ca", "rollover", "-t", "alpha").output
+    refused = alpha.run("ca", "rollover", "-t", "alpha", "--root")
+    assert (refused.exit_code, "Bring it back: ./admit ca import-root-key" in refused.stderr) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
     assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
     stranger = tmp_path / "stranger.key"
