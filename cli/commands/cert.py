@@ -1,6 +1,6 @@
 """`./admit cert`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
@@ -209,23 +209,37 @@ def list_(
 
 
 @command.command()
-@tenant_option
+@click.option("--tenant", "-t", "slug", metavar="SLUG", help="Of this one alone; of all tenants where none is given.")
 @click.option("--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Within so many.")
 @click.option("--kind", "kinds", type=click.Choice(expiry.KINDS), multiple=True, help="Only these; repeatable.")
 @json_option
-def expiring(tenant: str, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
-    """List the authorities and certificates that end soon and have no successor, the first to end first."""
-    now = utc_now()
-    with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda after: expiry.list_expiring(
-                session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds or expiry.KINDS, after=after
-            ),
-            _itself,
-            first=None,
-        )
-        rows = [_expiring_row(item, now) for page in found for item in page]
-    show_list(rows, as_json=as_json)
+def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
+    """List the authorities and certificates that end soon and have no successor, the first to end first.
+
+    What to do about each kind: docs/pki.md, "What ends soon".
+    """
+    domain, now = Domain(), utc_now()
+    rows: list[Row] = []
+    for each in [slug] if slug else domain.slugs():
+        with domain.tenant(each) as (session, tenant_id):
+            rows += [
+                {"tenant": each, **_expiring_row(item, now)}
+                for item in _expiring(session, tenant_id, now, days, kinds or expiry.KINDS)
+            ]
+    show_list(sorted(rows, key=lambda row: str(row["not_after"])), as_json=as_json)
+
+
+def _expiring(
+    session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.Kind]
+) -> Iterator[expiry.Expiring]:
+    found = pages(
+        lambda after: expiry.list_expiring(
+            session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds, after=after
+        ),
+        _itself,
+        first=None,
+    )
+    return (item for page in found for item in page)
 
 
 def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:

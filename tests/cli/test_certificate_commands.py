@@ -248,6 +248,9 @@ def test_what_ends_soon_is_listed_by_its_end(alpha: Admit, tmp_path: Path) -> No
         issued.append(_issue(alpha, tmp_path / "out", name=f"laptop {days}")["serial"])
     listed = alpha.json("cert", "expiring", "-t", "alpha")
     assert [(row["serial"], row["days_left"]) for row in listed] == [(issued[1], 19), (issued[0], 29)]
+    # Without a tenant, those of all.
+    everywhere = alpha.json("cert", "expiring")
+    assert [(row["tenant"], row["serial"]) for row in everywhere] == [("alpha", issued[1]), ("alpha", issued[0])]
     assert alpha.json("cert", "expiring", "-t", "alpha", "--kind", "server") == []
     authorities = alpha.json("cert", "expiring", "-t", "alpha", "--days", "4000", "--kind", "authority")
     assert [row["profile"] for row in authorities] == ["issuing"]
