@@ -21,6 +21,7 @@ from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import external, offline, profiles, rollover
 from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import CertificateAuthority
 
@@ -109,7 +110,7 @@ def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json
     the old root and at the new one: give devices the new root before the old one ends.
     """
     if present_from and not of_root:
-        raise Refused("The server certificate stays as it is where the root does.", place="--present-from")
+        raise InvalidInput("The server certificate stays as it is where the root does.", place="--present-from")
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         plan = rollover.plan_rollover(

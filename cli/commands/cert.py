@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
-from cli.fail import Refused
 from cli.handout import handing_out, read_password
 from cli.moments import moment_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
@@ -23,6 +22,7 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import describe_holder, find_holder
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.issuing import locations_of
@@ -128,11 +128,11 @@ def issue(
         request = read_signing_request(csr.read_bytes()) if csr else None
     password = read_password(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
-        raise Refused("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
+        raise InvalidInput("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
     if profile == "server" and (endpoint or user):
-        raise Refused("A server certificate is the tenant's own.", place="--endpoint, --user")
+        raise InvalidInput("A server certificate is the tenant's own.", place="--endpoint, --user")
     if profile != "server" and present_from:
-        raise Refused("Only a server certificate is shown to devices.", place="--present-from")
+        raise InvalidInput("Only a server certificate is shown to devices.", place="--present-from")
     with handing_out(out, name) as handout:
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
@@ -168,7 +168,7 @@ def _issue_server(
     present_from: datetime | None,
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
-        raise Refused("A server certificate takes DNS names alone, and its key is made here.", place="--profile server")
+        raise InvalidInput("It takes DNS names alone, and its key is made here.", place="--profile server")
     before = renewal.shown_last(session, tenant_id=tenant_id)
     server = certificates.issue_server(
         session,
@@ -321,7 +321,7 @@ def revoke(
     Sessions that such a certificate opened are asked to end.
     """
     if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
-        raise Refused("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
+        raise InvalidInput("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         given: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "now": utc_now(), "reason": reason}
