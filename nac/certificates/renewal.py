@@ -7,21 +7,20 @@ third of that rest. So both are valid for weeks, and administrators who pin a se
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import CertificateStatusConflict
-from nac.certificates.issuing import SERVER_PROFILE, Reservation, reserve_server, sign_server
+from nac.certificates.issuing import SERVER_PROFILE, Reservation, dns_names_of, reserve_server, sign_server
 from nac.certificates.signing import Signing
 from nac.ids import TenantId
 from nac.models import Certificate
-from pki.names import sans_of
 
 _LEAD_MOST = timedelta(days=45)
 # A certificate that would gain less is not worth a change.
 _GAIN_LEAST = timedelta(hours=1)
+_ISSUE = "Issue another: ./admit cert issue --profile server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,7 @@ def plan_renewal(session: Session, *, tenant_id: TenantId, now: datetime) -> Ren
     authority = repository.active_issuing(session, tenant_id)
     if authority is None or authority.not_after < max(now, old.not_after) + _GAIN_LEAST:
         return None
-    names = [item.value for item in sans_of(x509.load_der_x509_certificate(old.certificate_der))]
-    reservation = reserve_server(session, tenant_id=tenant_id, dns_names=names, now=now)
+    reservation = reserve_server(session, tenant_id=tenant_id, dns_names=dns_names_of(old), now=now)
     staged = now + wait / 3
     return RenewalPlan(reservation, old.serial.hex(), staged if staged < old.not_after else now)
 
@@ -75,12 +73,15 @@ def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signi
 
 
 def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime) -> Certificate:
-    """The cell shows this server certificate from now on, where no newer one is shown."""
+    """The cell shows this server certificate from now on, in place of whichever it shows or was to show."""
+    repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None or row.profile != SERVER_PROFILE or row.status != "valid" or row.key_sealed is None:
         raise CertificateStatusConflict("This is no valid server certificate.", place="serial")
-    before, row.present_from = row.present_from, now
-    session.flush()
+    if row.not_after <= now:
+        raise CertificateStatusConflict(f"It ended on {row.not_after:%Y-%m-%d}.", place="serial", remedy=_ISSUE)
+    before = row.present_from
+    repository.present_server(session, row, now)
     audit.append(
         session,
         actor=actor,
@@ -91,3 +92,26 @@ def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: by
         after={"present_from": now.isoformat()},
     )
     return row
+
+
+@dataclass(frozen=True, slots=True)
+class NamesGone:
+    """What devices that ask for one of these names meet: a certificate without it, which they refuse."""
+
+    names: tuple[str, ...]
+    # Hex digits of the certificate that had them and was shown before.
+    before: str
+
+
+def shown_last(session: Session, *, tenant_id: TenantId) -> Certificate | None:
+    """The server certificate that the cell shows, or will once its day has come."""
+    return repository.newest_server(session, tenant_id, SERVER_PROFILE)
+
+
+def names_gone(before: Certificate | None, after: Certificate) -> NamesGone | None:
+    """None where a device that accepts `before` accepts `after` by whichever name it asks for."""
+    if before is None:
+        return None
+    kept = set(dns_names_of(after))
+    gone = tuple(name for name in dns_names_of(before) if name not in kept)
+    return NamesGone(gone, before.serial.hex()) if gone else None

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict
 from nac.certificates.hierarchy import (
     AuthorityReservation,
     OwnKind,
@@ -22,13 +22,13 @@ from nac.certificates.hierarchy import (
     sign_root,
     unique_number,
 )
-from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
+from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, dns_names_of, issue_server
 from nac.certificates.profiles import require_profile
 from nac.certificates.signing import Signing
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-from pki.names import organisation_of, sans_of
+from pki.names import organisation_of
 
 _GAIN_LEAST = timedelta(days=1)
 
@@ -41,6 +41,8 @@ class RolloverPlan:
     root: AuthorityReservation | None
     # The issuing authority that signed when this was planned, if any.
     succeeds: UUID | None
+    # When the cell shows the server certificate below a new root; None: at once.
+    server_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,18 @@ class Rollover:
     server: Certificate | None
 
 
-def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of_root: bool = False) -> RolloverPlan:
-    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key."""
+def plan_rollover(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    signing: Signing,
+    of_root: bool = False,
+    server_from: datetime | None = None,
+) -> RolloverPlan:
+    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key.
+
+    A new root that the old one cannot certify needs `server_from`, the day by which devices have been given it.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _require_root(session, tenant_id, even_revoked=of_root)
     organisation = organisation_of(x509.load_der_x509_certificate(root.certificate_der).subject)
@@ -67,9 +79,20 @@ def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of
     if not of_root:
         # Before a key is made for nothing.
         signing.authority_key(root)
+    elif server_from is None and root.status == "active" and root.key_sealed is None:
+        raise AuthorityKeyAway(
+            f"The key of {root.name} is not here, so devices that trust it alone would refuse the cell from now on.",
+            place="authority",
+            remedy="Bring it back: ./admit ca import-root-key. If it is lost, say --present-from, the day by which"
+            " every device has the new root: until then the cell shows the server certificate of now.",
+        )
     present = repository.active_issuing(session, tenant_id)
     return RolloverPlan(
-        tenant_id, reserve("issuing"), reserve("root") if of_root else None, present.id if present else None
+        tenant_id,
+        issuing=reserve("issuing"),
+        root=reserve("root") if of_root else None,
+        succeeds=present.id if present else None,
+        server_from=server_from,
     )
 
 
@@ -100,7 +123,7 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
     server = None
     # None is left where the authority before was revoked.
     if plan.root is not None or repository.newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
-        server = _succeed_server(session, actor, plan.tenant_id, signing, now)
+        server = _succeed_server(session, actor, plan, signing, now)
     return Rollover(root, issuing, tuple(retiring), server)
 
 
@@ -131,14 +154,21 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
 
 
 def _succeed_server(
-    session: Session, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+    session: Session, actor: str, plan: RolloverPlan, signing: Signing, now: datetime
 ) -> Certificate | None:
     """Under the names that devices expect."""
-    present = repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
+    present = repository.newest_server(session, plan.tenant_id, SERVER_PROFILE, even_revoked=True)
     if present is None or present.certificate_der is None:
         return None
-    names = [item.value for item in sans_of(x509.load_der_x509_certificate(present.certificate_der))]
-    return issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+    return issue_server(
+        session,
+        actor=actor,
+        tenant_id=plan.tenant_id,
+        dns_names=dns_names_of(present),
+        signing=signing,
+        now=now,
+        present_from=plan.server_from,
+    )
 
 
 def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:
