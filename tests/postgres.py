@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from nac.db import upgrade_schema
+from nac.db.migrating import upgrade_schema
 
 _DATABASE = "admit"
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"

@@ -2,7 +2,7 @@
 
 from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
-from nac.db.schema import require_current_schema, upgrade_schema
+from nac.db.schema import require_current_schema
 from nac.db.scope import AuthorityScope, CellScope, EnrolmentScope, MspScope, PlatformScope, Scope, TenantScope
 from nac.db.session import enter_tenant, session_scope
 
@@ -20,6 +20,5 @@ __all__ = [
     "process_engine",
     "require_current_schema",
     "session_scope",
-    "upgrade_schema",
     "use_engine",
 ]
