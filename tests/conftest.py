@@ -15,6 +15,10 @@ settings.register_profile("admit", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("admit")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     cluster = Cluster()

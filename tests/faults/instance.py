@@ -110,8 +110,7 @@ class Instance:
 
     @cached_property
     def layout(self) -> Layout:
-        stored = json.loads((self.var / "layout.json").read_text())
-        return Layout(self.var, Path(stored["run"]), Path(stored["postgres"]), None, None)
+        return layout_of(self.var)
 
     @cached_property
     def settings(self) -> Settings:
@@ -129,15 +128,7 @@ class Instance:
         return Supervisor(self.layout).states()
 
     def complaints(self) -> dict[str, str]:
-        """What is wrong with which process, as `./admit status` would say; empty when all is well."""
-        states = self.states()
-        found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
-        for name in PROCESSES:
-            if name not in found:
-                wrong = health.complaint(name, self.layout, self.settings, started_at=states[name].started_at)
-                if wrong:
-                    found[name] = wrong
-        return found
+        return complaints(self.layout, self.settings)
 
     def status(self) -> dict[str, Any]:
         return health.read_cell_status(self.cell.root)
@@ -227,6 +218,23 @@ class Instance:
 
     def wait_until_shipped(self) -> None:
         self.installation.wait_until_shipped()
+
+
+def layout_of(var: Path) -> Layout:
+    stored = json.loads((var / "layout.json").read_text())
+    return Layout(var, Path(stored["run"]), Path(stored["postgres"]), None, None)
+
+
+def complaints(layout: Layout, settings: Settings) -> dict[str, str]:
+    """What is wrong with which process, as `./admit status` would say; empty when all is well."""
+    states = Supervisor(layout).states()
+    found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
+    for name in PROCESSES:
+        if name not in found:
+            wrong = health.complaint(name, layout, settings, started_at=states[name].started_at)
+            if wrong:
+                found[name] = wrong
+    return found
 
 
 def _bears(pid: int, mark: bytes) -> bool:
