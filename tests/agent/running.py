@@ -85,7 +85,7 @@ def running_cell(database: Database, folder: Path) -> Iterator[RunningCell]:
         "ADMIT_DATABASE_CELL_URL": database.cell_url,
         "ADMIT_MASTER_KEY_FILE": str(key.path),
         "ADMIT_CELL_SLOTS": str(_SLOTS),
-        "ADMIT_CELL_FIRST_PORT": str(_free_row(2 * _SLOTS + 2)),
+        "ADMIT_CELL_FIRST_PORT": str(free_row(2 * _SLOTS + 2)),
         "ADMIT_REJECT_DELAY_SECONDS": "0",
     }
     cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"))
@@ -120,7 +120,7 @@ def running_tenant(cell: RunningCell, engine: Engine, slug: str) -> RunningTenan
     return tenant
 
 
-def _free_row(count: int) -> int:
+def free_row(count: int) -> int:
     """The first of `count` free UDP ports of loopback in a row."""
     while True:
         # Others look for theirs at the same time; above are the ports that clients are given.

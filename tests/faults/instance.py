@@ -80,9 +80,12 @@ class Instance:
         if mounted.returncode == 0:
             self.mounts.append(cell)
 
-    def up(self) -> None:
+    def try_up(self, *, path: str = "") -> subprocess.CompletedProcess[str]:
         ports = ("--first-port", str(self.first_port), "--api-port", str(self.api_port))
-        done = self.admit("up", "--no-demo", "--no-install", *ports)
+        return self.admit("up", "--no-demo", "--no-install", *ports, path=path)
+
+    def up(self) -> None:
+        done = self.try_up()
         assert done.returncode == 0, f"./admit up: {done.stdout}{done.stderr}\n{self.last_lines()}"
 
     def close(self) -> None:
