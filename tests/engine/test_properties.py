@@ -20,7 +20,6 @@ from tests.engine.strategies import (
 
 pytestmark = pytest.mark.early
 
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
