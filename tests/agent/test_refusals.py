@@ -13,7 +13,7 @@ import pytest
 from cli.layout import CHECKOUT
 from nac.secrets import MasterKeyFile
 from radius.agent.paths import CellPaths
-from tests.agent.running import free_row
+from tests.ports import free_row
 from tests.refusing import assert_one_sentence, bound
 
 pytestmark = pytest.mark.faults
@@ -31,7 +31,7 @@ def run_agent(database, tmp_path):
     cell = tmp_path / "cell"
     key = tmp_path / "master.key"
     MasterKeyFile.create(key)
-    first_port = free_row(6)
+    first_port = free_row(udp=6)
 
     def run(*, radiusd: Path | None = None, first_port: int = first_port) -> subprocess.CompletedProcess[str]:
         settings = {
@@ -61,7 +61,7 @@ def run_agent(database, tmp_path):
 
 def test_agent_refuses_a_taken_port(run_agent):
     """Another process holds a port of the cell: radiusd is not even started, for it would end for all tenants."""
-    port = free_row(6)
+    port = free_row(udp=6)
     with bound(socket.SOCK_DGRAM, port + 1):
         done = run_agent(first_port=port)
     assert_one_sentence(done, f"port {port + 1} ", "is taken", "--first-port")

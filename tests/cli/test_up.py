@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -20,11 +19,11 @@ from cli import envfile, procfs
 from cli.account import Account, RunAs, is_root
 from cli.demo.tools import Server, radclient
 from cli.layout import CHECKOUT
-from cli.ports import first_taken
 from cli.supervisor import Supervisor
 from nac.settings import load_settings
 from radius.agent.paths import CellPaths
 from tests.faults.instance import complaints, layout_of
+from tests.ports import free_row
 
 pytestmark = pytest.mark.early
 
@@ -74,23 +73,16 @@ class Installation:
         return procfs.find_strays(self.var, [self.var, *outside])
 
 
-def free_ports() -> tuple[int, int]:
-    while True:
-        first = random.randrange(20000, 30000, 2 * SLOTS)
-        api = random.randrange(30000, 32000)
-        cell = range(first, first + 2 * SLOTS)
-        taken = first_taken("127.0.0.1", cell, socket.SOCK_DGRAM) or first_taken(
-            "127.0.0.1", range(api, api + 3), socket.SOCK_STREAM
-        )
-        if not taken:
-            return first, api
+def make_installation(var: Path) -> Installation:
+    port = free_row(udp=2 * SLOTS + 2, tcp=3)
+    return Installation(var, port, port)
 
 
 @pytest.fixture(scope="module")
 def installation() -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="admit-up-"))
     folder.chmod(0o755)
-    made = Installation(folder / "var", *free_ports())
+    made = make_installation(folder / "var")
     yield made
     made.run("down", "--purge", "--yes")
     procfs.end(made.left_running())
@@ -108,7 +100,7 @@ def up(installation: Installation) -> Installation:
 def test_first_start_that_failed_leaves_nothing_half_arranged():
     folder = Path(tempfile.mkdtemp(prefix="admit-up-"))
     folder.chmod(0o755)
-    failed = Installation(folder / "var", *free_ports())
+    failed = make_installation(folder / "var")
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
             holder.bind(("127.0.0.1", failed.first_port))
@@ -125,7 +117,7 @@ def test_first_start_that_failed_leaves_nothing_half_arranged():
 
 @pytest.mark.parametrize("name", ["/proc/admit/var", "/dev/null/var"])
 def test_folder_that_cannot_be_made_is_refused_in_a_sentence(name: str):
-    done = Installation(Path(name), *free_ports()).up()
+    done = make_installation(Path(name)).up()
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Error: The folder {name} cannot be made: ")
     assert len(done.stderr.splitlines()) == 1
