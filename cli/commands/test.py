@@ -13,7 +13,7 @@ from cli.packages import NEEDED_BY_TESTS
 from cli.progress import Progress
 
 _PYTHON = (sys.executable, "-P", "-m")
-# One more than the smallest machine has cores, since tests wait a third of their time for what they have started. Each
+# One more than the smallest machine has cores, since tests wait for much of what they have started. Each
 # starts its own PostgreSQL and radiusd.
 _PROCESSES = "3"
 # Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
