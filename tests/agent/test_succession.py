@@ -22,6 +22,8 @@ from tests.agent.running import RunningCell, RunningTenant, running_cell, runnin
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 
+pytestmark = pytest.mark.early
+
 
 @dataclass(frozen=True)
 class Device:

@@ -27,6 +27,8 @@ from nac.provisioning import provision_tenant
 from nac.tenants import service as tenants
 from nac.users import service as users
 
+pytestmark = pytest.mark.early
+
 # Issue 2; later ones add to them.
 FIELDS = {
     *("slug", "radius_host", "auth_port", "acct_port", "radius_secret", "ca_pem", "client_cert", "client_key"),

@@ -26,6 +26,8 @@ from tests.redis_server import RedisServer
 from worker.jobs.certificates import renew, warn
 from worker.names import HEARTBEAT_KEY
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
