@@ -33,6 +33,21 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
     return session.scalar(query)
 
 
+def lock_with_authority(
+    session: Session, tenant_id: TenantId, serial: bytes
+) -> tuple[Certificate, CertificateAuthority] | None:
+    """A certificate, locked, and who issues it, as it is now."""
+    query = (
+        select(Certificate, CertificateAuthority)
+        .join(CertificateAuthority, CertificateAuthority.id == Certificate.authority_id)
+        .where(Certificate.tenant_id == tenant_id, Certificate.serial == serial)
+        .with_for_update(of=Certificate)
+        .execution_options(populate_existing=True)
+    )
+    found = session.execute(query).one_or_none()
+    return None if found is None else (found[0], found[1])
+
+
 def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
     """What directly renewed it, oldest first."""
     query = (
@@ -40,7 +55,7 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
         .where(
             Certificate.tenant_id == certificate.tenant_id,
             Certificate.renews_id == certificate.id,
-            Certificate.status != "intended",
+            Certificate.status.in_(("valid", "suspended", "revoked")),
         )
         .order_by(Certificate.created_at, Certificate.id)
     )
@@ -50,10 +65,12 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
 
 
 def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
-    """Whether a certificate holds this key. Until the transaction ends, nobody else asks for the same key."""
+    """Whether a certificate holds this key, or is to. Until the transaction ends, nobody else asks for the same key."""
     session.execute(select(func.pg_advisory_xact_lock(int.from_bytes(public_key_sha256[:8], signed=True))))
     query = select(Certificate.id).where(
-        Certificate.tenant_id == tenant_id, Certificate.public_key_sha256 == public_key_sha256
+        Certificate.tenant_id == tenant_id,
+        Certificate.public_key_sha256 == public_key_sha256,
+        Certificate.status != "abandoned",
     )
     return session.scalar(query.limit(1)) is not None
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates import repository
+from nac.certificates import intents, repository
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.service import REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status import status_changed
@@ -100,6 +100,8 @@ def _with_those_below(
 def _revoke_where(
     session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime, reason: str
 ) -> Revocation:
+    # Who signs now is waited for; what was not signed yet will not be.
+    intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
     done = Revocation()
     authorities: dict[UUID, UUID] = {}
     query = (

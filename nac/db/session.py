@@ -44,6 +44,18 @@ def session_scope(scope: Scope, *, engine: Engine | None = None) -> Iterator[Ses
             raise translate(exc) from exc
 
 
+def commit_intent(session: Session) -> None:
+    """Commit what says that something irreversible is about to be done, so that it stays whatever becomes of the deed.
+
+    All that the session did before stays with it. Its scope goes on in a new transaction, its locks do not: what was
+    looked at before has to be looked at again. For the deed alone, right before it.
+    """
+    try:
+        session.commit()
+    except DBAPIError as exc:
+        raise translate(exc) from exc
+
+
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:
     """Let a platform or MSP transaction act on the rows of one tenant that it may see, until the session ends."""
     if not isinstance(session.info.get("scope"), PlatformScope | MspScope):

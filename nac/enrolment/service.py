@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates import intents
 from nac.certificates import repository as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import find_holder
@@ -26,7 +27,7 @@ from nac.enrolment.errors import (
 from nac.enrolment.tokens import Token, is_secret, secret_digest
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
-from nac.models import EnrolmentSecret, Tenant
+from nac.models import Certificate, EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
 from nac.tenants import repository as tenants
@@ -129,9 +130,10 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
 def redeem(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Take one use of the secret whose public id or name is `name`; the row stays locked until the transaction ends.
+    """Take one use of the secret whose public id or name is `name`; the row stays locked until that use is committed.
 
-    So of two at once one wins, and a signing that fails takes nothing, because it takes the transaction with it. Raises
+    So of two at once one wins. A request that is refused takes nothing, because it takes the transaction with it; what
+    a signature that failed took comes back when the secret is shown again after `intents.STALE_AFTER`. Raises
     SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
     """
     certificates.share_tenant(session, tenant_id)
@@ -143,6 +145,15 @@ def redeem(
     row.last_used_at = now
     session.flush()
     return row
+
+
+def _take_back(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
+    """Uses that were taken for certificates that nobody finished."""
+    of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
+    actor = f"{row.kind}:{row.public_id}"
+    found = intents.abandon(session, actor=actor, tenant_id=row.tenant_id, which=of_it, now=now, older_than=age)
+    session.refresh(row)
+    return found > 0
 
 
 def look_at(
@@ -168,7 +179,7 @@ def _objection(
         return "wrong-kind"
     if row.revoked_at is not None:
         return "revoked"
-    if row.uses >= row.most_uses:
+    if row.uses >= row.most_uses and not _take_back(session, row, now):
         return "used"
     if row.expires_at <= now:
         return "expired"

@@ -9,7 +9,7 @@ from cryptography import x509
 from sqlalchemy import Engine, select
 
 from nac.certificates.errors import CertificateNotFound, CertificateRefused, CertificateStatusConflict
-from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, reserve, sign, with_chain
+from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, sign, with_chain
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict, InUse
@@ -77,14 +77,7 @@ def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha
 def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
-        reserved = reserve(
-            session,
-            tenant_id=alpha.tenant_id,
-            profile="eap-client-device",
-            common_name="printer",
-            sans=[San("uri", "urn:x:1")],
-            now=alpha.now,
-        )
+        reserved = alpha.reserve(session, common_name="printer", sans=[San("uri", "urn:x:1")])
     with session_scope(scope, engine=app_engine) as session:
         row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=reserved.serial.hex())
         assert (row.status, row.certificate_der) == ("intended", None)
@@ -105,8 +98,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
 def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
-        arguments = {"tenant_id": alpha.tenant_id, "profile": "eap-client-device", "common_name": "x"}
-        reserved = reserve(session, now=alpha.now, **arguments)  # type: ignore[arg-type]
+        reserved = alpha.reserve(session)
         session.rollback()
     with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="never reserved"):
         sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now)

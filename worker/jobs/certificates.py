@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from celery import shared_task
 
-from nac.certificates import expiry, publication, renewal, rollover
+from nac.certificates import expiry, intents, publication, renewal, rollover
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
@@ -47,7 +47,7 @@ def _renew(tenant_id: TenantId) -> None:
         # The root's key may be offline; the server's certificate needs it not.
         _log.warning("the issuing authority of tenant %s ends soon and needs a person: %s", tenant_id, exc)
     with session_scope(TenantScope(tenant_id)) as session:
-        plan = renewal.plan_renewal(session, tenant_id=tenant_id, now=utc_now())
+        plan = renewal.plan_renewal(session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now())
     if plan is not None:
         with session_scope(TenantScope(tenant_id)) as session:
             renewal.carry_out(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
@@ -88,6 +88,22 @@ def _tenants() -> Iterator[TenantId]:
         if not page:
             return
         after = page[-1].slug
+
+
+@shared_task(name="certificates.settle", ignore_result=True)
+def settle() -> None:
+    """Give up what was to be signed and was not finished; each of it is in the audit log."""
+    with session_scope(PlatformScope()) as session:
+        waiting = intents.tenants_to_settle(session)
+    for tenant_id in waiting:
+        with session_scope(TenantScope(tenant_id)) as session:
+            done = intents.settle(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+        _log.warning(
+            "tenant %s: %d certificates and %d authorities were to be signed and were not finished",
+            tenant_id,
+            done.certificates,
+            done.authorities,
+        )
 
 
 @shared_task(name="certificates.publish", ignore_result=True)
