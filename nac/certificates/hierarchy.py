@@ -182,7 +182,7 @@ def _record(
 
 def _take_up(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
     """Once only, and only what was recorded."""
-    intent = repository.lock_intent(session, tenant_id, intent_id)
+    intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
         raise AuthorityNotFound("This authority was never reserved.", place="authority", remedy="Reserve it first.")
     if intent.signed_at is not None:

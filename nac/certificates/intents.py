@@ -63,6 +63,14 @@ def abandon(
     return count
 
 
+def wait(session: Session, *, tenant_id: TenantId, which: ColumnElement[bool]) -> None:
+    """Until those who sign some of `which` now are done, one way or the other."""
+    row = Certificate
+    young = row.created_at > func.now() - STALE_AFTER
+    query = select(row.id).where(row.tenant_id == tenant_id, row.status == "intended", young, which)
+    session.execute(query.with_for_update(read=True))
+
+
 def _abandon(session: Session, actor: str, rows: Sequence[Certificate], now: datetime) -> None:
     for row in rows:
         row.status, row.revoked_at = "abandoned", now

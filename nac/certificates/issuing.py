@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -24,13 +24,13 @@ from nac.certificates.errors import (
     DuplicateKey,
     refusals,
 )
-from nac.certificates.profiles import require_profile
+from nac.certificates.profiles import chosen_profile
 from nac.certificates.public import locations
 from nac.certificates.signing import Signing, issuer_of
 from nac.db import commit_intent
 from nac.errors import Conflict
 from nac.ids import TenantId
-from nac.models import Certificate, CertificateAuthority
+from nac.models import Certificate
 from pki.issuing import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest
 from pki.names import San, common_name_of, organisation_of, san, subject_name
@@ -59,6 +59,7 @@ class Reservation:
     not_after: datetime
     # With its key opened: a key that does not open leaves no intent behind.
     issuer: Issuer = field(repr=False)
+    root: x509.Certificate
     # While the session is in it, the reservation is not committed.
     made_in: SessionTransaction | None = field(repr=False)
 
@@ -100,43 +101,51 @@ def reserve(
 
     `public_key` where it is known already: nobody else is certified for it.
     """
-    # Who revokes an authority waits for this, or has been before.
-    repository.share_tenant(session, tenant_id)
-    authority = _require_issuing(session, tenant_id)
-    rules = require_profile(session, tenant_id, profile)
-    issuer = issuer_of(authority, signing)
+    signer = repository.get_signer(session, tenant_id)
+    if signer is None:
+        raise Conflict(
+            "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
+        )
+    rules = chosen_profile(profile, signer.profiles)
+    issuer = issuer_of(signer.authority, signing)
     with refusals():
         subject = subject_name(common_name, organisation=organisation_of(issuer.certificate.subject))
         checked = check_sans(rules, sans)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
-    row = Certificate(
+    told = {"profile": profile, "subject": one_line(subject), "authority": str(signer.authority.id)}
+    serial = serial_bytes(random_serial())
+    repository.add_intent(
+        session,
+        {
+            "id": uuid4(),
+            "tenant_id": tenant_id,
+            "authority_id": signer.authority.id,
+            "serial": serial,
+            "profile": profile,
+            "common_name": common_name_of(subject),
+            "subject": told["subject"],
+            "public_key_sha256": None if public_key is None else public_key_digest(public_key),
+            "not_before": validity.not_before,
+            "not_after": validity.not_after,
+            "renews_id": None if renews is None else renews.id,
+            "endpoint_id": endpoint_id,
+            "user_id": user_id,
+            "secret_id": secret_id,
+        },
+    )
+    _audit(session, actor, "intend", tenant_id, serial, told)
+    return Reservation(
         tenant_id=tenant_id,
-        authority_id=authority.id,
-        serial=serial_bytes(random_serial()),
+        serial=serial,
         profile=profile,
-        common_name=common_name_of(subject),
-        subject=one_line(subject),
-        public_key_sha256=None if public_key is None else public_key_digest(public_key),
+        rules=rules,
+        subject=subject,
+        sans=checked,
         not_before=validity.not_before,
         not_after=validity.not_after,
-        renews_id=None if renews is None else renews.id,
-        endpoint_id=endpoint_id,
-        user_id=user_id,
-        secret_id=secret_id,
-    )
-    session.add(row)
-    _audit(session, actor, "intend", row, {})
-    return Reservation(
-        tenant_id,
-        row.serial,
-        profile,
-        rules,
-        subject,
-        checked,
-        row.not_before,
-        row.not_after,
-        issuer,
-        session.get_transaction(),
+        issuer=issuer,
+        root=x509.load_der_x509_certificate(signer.root_der),
+        made_in=session.get_transaction(),
     )
 
 
@@ -149,16 +158,17 @@ def sign(
     """
     if session.get_transaction() is reservation.made_in:
         commit_intent(session)
+    # Who revokes an authority waits for this, or has been before.
     repository.share_tenant(session, reservation.tenant_id)
-    found = repository.lock_with_authority(session, reservation.tenant_id, reservation.serial)
-    if found is None:
+    intent = repository.lock_intent(session, reservation.tenant_id, reservation.serial)
+    if intent is None:
         raise CertificateNotFound(f"Serial number {reservation.serial.hex()} was never reserved.", place="serial")
-    row, authority = found
+    row = intent.row
     if row.status == "abandoned":
         raise CertificateStatusConflict("The certificate was given up meanwhile.", place="serial", remedy="Ask again.")
     if row.status != "intended":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is signed already.", place="serial")
-    if authority.key_sealed is None or authority.status != "active":
+    if not intent.authority_signs:
         raise AuthorityNotFound("The authority no longer signs.", place="authority", remedy="Ask again.")
     with refusals():
         certificate = issue(
@@ -169,19 +179,22 @@ def sign(
             issuer=reservation.issuer,
             now=now,
             serial=int.from_bytes(reservation.serial),
-            locations=locations(signing.public_url, authority.id),
+            locations=locations(signing.public_url, row.authority_id),
             not_before=reservation.not_before,
             not_after=reservation.not_after,
         )
     row.certificate_der = certificate.public_bytes(Encoding.DER)
     row.public_key_sha256 = public_key_digest(public_key)
     row.status = "valid"
-    names = {
+    told = {
+        "profile": row.profile,
+        "subject": row.subject,
         "names": [str(item) for item in reservation.sans],
         "not_before": row.not_before.isoformat(),
         "not_after": row.not_after.isoformat(),
+        "authority": str(row.authority_id),
     }
-    _audit(session, actor, "issue", row, names)
+    _audit(session, actor, "issue", row.tenant_id, row.serial, told)
     return row
 
 
@@ -234,7 +247,16 @@ def issue_client(
         key = generate_key(reservation.rules.key)
         public_key = key.public_key()
     row = sign(session, reservation, actor=actor, public_key=public_key, signing=signing, now=now)
-    return with_chain(session, row, key)
+    assert row.certificate_der is not None
+    return IssuedCertificate(
+        serial=row.serial,
+        profile=row.profile,
+        common_name=row.common_name,
+        certificate=x509.load_der_x509_certificate(row.certificate_der),
+        intermediates=(reservation.issuer.certificate,),
+        root=reservation.root,
+        key=key,
+    )
 
 
 def _require_new_key(
@@ -340,21 +362,8 @@ def with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> Is
     )
 
 
-def _require_issuing(session: Session, tenant_id: TenantId) -> CertificateAuthority:
-    authority = repository.active_issuing(session, tenant_id)
-    if authority is None:
-        raise Conflict(
-            "The tenant has no active issuing authority.", place="authority", remedy="Make one: ./admit ca rollover"
-        )
-    return authority
-
-
-def _audit(session: Session, actor: str, verb: str, row: Certificate, more: Mapping[str, Any]) -> None:
-    audit.append(
-        session,
-        actor=actor,
-        action=f"certificate.{verb}",
-        target=row.serial.hex(),
-        tenant_id=row.tenant_id,
-        after={"profile": row.profile, "subject": row.subject, "authority": str(row.authority_id), **more},
-    )
+def _audit(
+    session: Session, actor: str, verb: str, tenant_id: TenantId, serial: bytes, told: Mapping[str, Any]
+) -> None:
+    action = f"certificate.{verb}"
+    audit.append(session, actor=actor, action=action, target=serial.hex(), tenant_id=tenant_id, after=told)

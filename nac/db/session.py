@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, column, event, func, select, table
+from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -18,8 +19,19 @@ _SETTINGS = "admit.settings"
 _TENANTS = table("tenants", column("id"))
 
 
+@lru_cache
+def _setting(number: int) -> Select[Any]:
+    """So many settings at once; made once, since every transaction begins with it."""
+    return select(
+        *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
+    )
+
+
 def _apply(connection: Connection, settings: dict[str, str]) -> None:
-    connection.execute(select(*(func.set_config(name, value, True) for name, value in settings.items())))
+    values = {}
+    for index, (name, value) in enumerate(settings.items()):
+        values[f"name_{index}"], values[f"value_{index}"] = name, value
+    connection.execute(_setting(len(settings)), values)
 
 
 @event.listens_for(Session, "after_begin")

@@ -148,9 +148,10 @@ def redeem(
 
 
 def _take_back(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
-    """Uses that were taken for certificates that nobody finished."""
+    """Uses that were taken for certificates that nobody finished. Who asks the same again finds what is signed now."""
     of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
     actor = f"{row.kind}:{row.public_id}"
+    intents.wait(session, tenant_id=row.tenant_id, which=of_it)
     found = intents.abandon(session, actor=actor, tenant_id=row.tenant_id, which=of_it, now=now, older_than=age)
     session.refresh(row)
     return found > 0

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, select, text, update
 
 from nac.certificates import intents, publication, renewal, rollover
 from nac.certificates.authorities import create_tenant_authorities
@@ -38,6 +39,7 @@ from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
+from tests.waiting import until
 
 _MAC = "00:11:22:33:44:55"
 
@@ -181,6 +183,25 @@ def test_secret_of_a_killed_process_is_good_again_after_a_while_and_only_once(
     assert uses(app_engine, alpha) == 1
     with pytest.raises(SecretRefused):
         enrol(app_engine, alpha, secret, request("laptop"))
+
+
+def test_who_shows_the_secret_while_it_signs_waits_for_the_certificate_and_gets_none(
+    app_engine: Engine, owner_engine: Engine, alpha: Certified
+) -> None:
+    secret, asked = make_secret(app_engine, alpha), request("laptop")
+    with ThreadPoolExecutor(1) as pool, owner_engine.connect() as connection:
+        others: list[Future[str]] = []
+
+        def meanwhile() -> None:
+            others.append(pool.submit(enrol, app_engine, alpha, secret, asked))
+            waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            until(lambda: others[0].done() or connection.scalar(waiting), "the other waits")
+            assert not others[0].done()
+
+        found = enrol(app_engine, alpha, secret, asked, telling(meanwhile))
+        with pytest.raises(SecretRefused):
+            others[0].result(20)
+    assert statuses(app_engine, alpha) == {found: "valid"}
 
 
 def test_worker_gives_the_use_of_a_secret_back(

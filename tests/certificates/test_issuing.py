@@ -20,6 +20,7 @@ from pki.names import San, sans_of
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import openssl, verify
+from tests.statements import counted
 
 _DAY = timedelta(days=1)
 
@@ -222,3 +223,10 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tup
     certificate = sides[1].getpeercert()
     assert certificate is not None
     return certificate["subject"]
+
+
+def test_certificate_takes_eleven_statements_in_two_transactions(app_engine: Engine, alpha: Certified) -> None:
+    with counted(app_engine) as statements, session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        alpha.issue(session, public_key=generate_key().public_key())
+    assert len(statements) == 11
+    assert sum("set_config" in statement for statement in statements) == 2
