@@ -20,8 +20,8 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Visible in admit.env, to be added to: docs/identities.md.
-    "ADMIT_SOURCE_NETWORKS": "",
+    # Visible in admit.env, to be added to: docs/outbound.md.
+    "ADMIT_OUTBOUND_NETWORKS": "",
 }
 
 

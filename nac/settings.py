@@ -8,13 +8,13 @@ need not be given the migration role's address.
 import ipaddress
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
-from nac.identities.reach import USUAL, Reach
+from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -40,8 +40,8 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
-    # Where identity sources may be, and whoever else a tenant names.
-    source_reach: Reach
+    # Where servers may be that tenants name: docs/outbound.md.
+    outbound_reach: Reach
     # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
@@ -228,7 +228,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 1 << 20, 1 << 50),
         # radiusd's own limit for reject_delay is 10 s.
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
-        source_reach=reader.reach("SOURCE_NETWORKS"),
+        outbound_reach=reader.reach("OUTBOUND_NETWORKS"),
         api_port=api_port,
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
@@ -248,17 +248,22 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
+    reader.mistakes += _contradictions(settings)
+    if reader.mistakes:
+        raise SettingsError(reader.mistakes)
+    return settings
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Of settings that are right one by one."""
     if settings.verifier_port > 65535:
-        reader.mistakes.append(
+        yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
     token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
     if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
-        reader.mistakes.append(
+        yield (
             f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE go together,"
             f" and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' needs them"
         )
-    if reader.mistakes:
-        raise SettingsError(reader.mistakes)
-    return settings

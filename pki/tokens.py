@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -17,9 +17,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, encode_ds
 
 from pki.errors import TokenRefused, TokenUnavailable
 from pki.keys import KeyKind, PrivateKey, PublicKey, require_acceptable
-
-if TYPE_CHECKING:
-    pass
 
 _T = TypeVar("_T")
 
@@ -160,7 +157,28 @@ def _words(exc: Exception) -> str:
     return str(exc) or type(exc).__name__
 
 
-class TokenEcKey(ec.EllipticCurvePrivateKey):
+class _TokenKey:
+    """What keys in a token have in common: they stay there, and a copy is the same key."""
+
+    def private_numbers(self) -> NoReturn:
+        _refuse("does not leave its token")
+
+    def private_bytes(
+        self,
+        encoding: serialization.Encoding,
+        format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
+        encryption_algorithm: serialization.KeySerializationEncryption,
+    ) -> NoReturn:
+        _refuse("does not leave its token")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Self:
+        return self
+
+
+class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
     """ECDSA (FIPS 186-5); the token is given the hash."""
 
     def __init__(self, token: Token, key_id: bytes, public: ec.EllipticCurvePublicKey) -> None:
@@ -193,25 +211,8 @@ class TokenEcKey(ec.EllipticCurvePrivateKey):
     def exchange(self, algorithm: ec.ECDH, peer_public_key: ec.EllipticCurvePublicKey) -> NoReturn:
         _refuse("agrees on no secret")
 
-    def private_numbers(self) -> NoReturn:
-        _refuse("does not leave its token")
 
-    def private_bytes(
-        self,
-        encoding: serialization.Encoding,
-        format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
-        encryption_algorithm: serialization.KeySerializationEncryption,
-    ) -> NoReturn:
-        _refuse("does not leave its token")
-
-    def __copy__(self) -> "TokenEcKey":
-        return self
-
-    def __deepcopy__(self, memo: dict[Any, Any]) -> "TokenEcKey":
-        return self
-
-
-class TokenRsaKey(rsa.RSAPrivateKey):
+class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
     """RSASSA-PKCS1-v1_5 (RFC 8017 8.2), as X.509 uses it."""
 
     def __init__(self, token: Token, key_id: bytes, public: rsa.RSAPublicKey) -> None:
@@ -231,23 +232,6 @@ class TokenRsaKey(rsa.RSAPrivateKey):
 
     def decrypt(self, ciphertext: bytes, padding: Any) -> NoReturn:  # noqa: ANN401
         _refuse("decrypts nothing")
-
-    def private_numbers(self) -> NoReturn:
-        _refuse("does not leave its token")
-
-    def private_bytes(
-        self,
-        encoding: serialization.Encoding,
-        format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
-        encryption_algorithm: serialization.KeySerializationEncryption,
-    ) -> NoReturn:
-        _refuse("does not leave its token")
-
-    def __copy__(self) -> "TokenRsaKey":
-        return self
-
-    def __deepcopy__(self, memo: dict[Any, Any]) -> "TokenRsaKey":
-        return self
 
 
 _PKCS1V15 = padding.PKCS1v15

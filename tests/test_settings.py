@@ -11,12 +11,12 @@ def test_var_dir_alone_gives_the_defaults():
     assert settings.master_key_file == Path("/srv/admit/keys/master.key")
     assert settings.cell_ports == range(18120, 18184)
     assert settings.journal_sync == "50ms"
-    assert "loopback" in settings.source_reach.why_not("127.0.0.1")
+    assert "loopback" in settings.outbound_reach.why_not("127.0.0.1")
 
 
-def test_source_networks_are_read_as_written():
-    settings = load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_SOURCE_NETWORKS": "127.0.0.1 !10.0.0.0/8"})
-    assert str(settings.source_reach) == "127.0.0.1/32 !10.0.0.0/8"
+def test_outbound_networks_are_read_as_written():
+    settings = load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_OUTBOUND_NETWORKS": "127.0.0.1 !10.0.0.0/8"})
+    assert str(settings.outbound_reach) == "127.0.0.1/32 !10.0.0.0/8"
 
 
 def test_every_mistake_is_reported_at_once():
@@ -30,7 +30,7 @@ def test_every_mistake_is_reported_at_once():
                 "ADMIT_DATABASE_URL": "mysql://x",
                 "ADMIT_REJECT_DELAY_SECONDS": "-1",
                 "ADMIT_CELL_NAME": "Cell 1",
-                "ADMIT_SOURCE_NETWORKS": "10.1.0.0/16 !10.1.0.9/24",
+                "ADMIT_OUTBOUND_NETWORKS": "10.1.0.0/16 !10.1.0.9/24",
             },
             required=("REDIS_URL",),
         )
@@ -41,9 +41,9 @@ def test_every_mistake_is_reported_at_once():
         "ADMIT_DATABASE_URL",
         "ADMIT_JOURNAL_SYNC",
         "ADMIT_LISTEN_ADDRESS",
+        "ADMIT_OUTBOUND_NETWORKS",
         "ADMIT_REDIS_URL",
         "ADMIT_REJECT_DELAY_SECONDS",
-        "ADMIT_SOURCE_NETWORKS",
         "ADMIT_VAR_DIR",
     ]
 

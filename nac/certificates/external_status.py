@@ -16,11 +16,11 @@ from sqlalchemy import Engine, delete, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.certificates.web import FetchFailed, Web
 from nac.coa_requests import service as coa_requests
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
+from nac.outbound.web import FetchFailed, Web
 from pki.errors import StatusNotUsable
 from pki.foreign_status import (
     CRL_BYTES_MOST,

@@ -87,9 +87,7 @@ def create_secret(
             "A link needs a name: who opens it proposes none.", place="common_name", remedy="Give one."
         )
     if name is not None:
-        require_slug(name, place="name")
-        if repository.get_by_name(session, tenant_id, name):
-            raise AlreadyExists(f"There is an enrolment secret {name!r} already.", place="name")
+        _require_free(session, tenant_id, name)
     token = Token.make()
     row = EnrolmentSecret(
         tenant_id=tenant_id,
@@ -125,6 +123,12 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
         raise InvalidEnrolmentSecret(
             "It cannot live so long, or not at all.", place="life", remedy=f"Use at most {LONGEST_LIFE.days} days."
         )
+
+
+def _require_free(session: Session, tenant_id: TenantId, name: str) -> None:
+    require_slug(name, place="name")
+    if repository.get_by_name(session, tenant_id, name):
+        raise AlreadyExists(f"There is an enrolment secret {name!r} already.", place="name")
 
 
 def redeem(

@@ -7,9 +7,9 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.identities.reach import Reach
 from nac.ids import TenantId
 from nac.models import ScepWebhook
+from nac.outbound.reach import Reach
 from nac.scep import repository
 from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
 from nac.scep.settings import WebhookRefused, WebhookSettings, check
@@ -24,7 +24,8 @@ def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) 
     row = repository.get_webhook(session, tenant_id)
     if row is None:
         return None
-    return Webhook(settings_of(row), reach, sealer.open(row.secret_sealed, _context(tenant_id)))
+    settings = settings_of(row)
+    return Webhook(settings, reach.within(settings.networks), sealer.open(row.secret_sealed, _context(tenant_id)))
 
 
 def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:

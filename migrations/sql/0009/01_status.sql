@@ -51,20 +51,6 @@ CREATE TABLE ocsp_signers (
 CREATE INDEX ix_ocsp_signers_authority_id_not_after ON ocsp_signers (authority_id, not_after);
 CREATE INDEX ix_ocsp_signers_tenant_id ON ocsp_signers (tenant_id);
 
-DO $$
-DECLARE
-    owned name;
-BEGIN
-    FOREACH owned IN ARRAY ARRAY['revocation_lists', 'revocation_work', 'ocsp_signers']::name[] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
-        EXECUTE format(
-            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
-            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
-            owned
-        );
-    END LOOP;
-END
-$$;
 CREATE POLICY authority_scope ON revocation_lists FOR SELECT TO admit_app USING (authority_id = scope_authority_id());
 CREATE POLICY authority_scope ON ocsp_signers FOR SELECT TO admit_app USING (authority_id = scope_authority_id());
 CREATE POLICY authority_scope ON authority_intents FOR SELECT TO admit_app USING (issuer_id = scope_authority_id());

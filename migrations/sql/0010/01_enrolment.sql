@@ -30,9 +30,6 @@ CREATE TABLE enrolment_secrets (
         REFERENCES users (tenant_id, id) ON DELETE CASCADE
 );
 
-ALTER TABLE enrolment_secrets ENABLE ROW LEVEL SECURITY;
-CREATE POLICY tenant_scope ON enrolment_secrets TO admit_app, admit_worker
-    USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id());
 -- A link names no tenant: its transaction sees the secret that it names and nothing else.
 CREATE FUNCTION scope_enrolment_id() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS
     $$ SELECT nullif(current_setting('admit.enrolment_id', true), '') $$;

@@ -26,18 +26,4 @@ CREATE TABLE scep_webhooks (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 
-DO $$
-DECLARE
-    owned name;
-BEGIN
-    FOREACH owned IN ARRAY ARRAY['scep_transactions', 'scep_webhooks']::name[] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
-        EXECUTE format(
-            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
-            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
-            owned
-        );
-    END LOOP;
-END
-$$;
 GRANT SELECT, INSERT, UPDATE, DELETE ON scep_transactions, scep_webhooks TO admit_app, admit_worker;
