@@ -34,6 +34,7 @@ class Token:
         self._lock = threading.RLock()
         self._session: Any = None
         self._owner = 0
+        self._pin_refused = False
 
     def __repr__(self) -> str:
         return f"Token({self._label!r} of {self._module})"
@@ -121,6 +122,8 @@ class Token:
     def _open(self, pkcs11: Any) -> Any:  # noqa: ANN401 -- the library is optional
         if self._session is not None and self._owner == os.getpid():
             return self._session
+        if self._pin_refused:
+            raise self._wrong_pin()
         if not self._module.is_file():
             raise TokenRefused(f"There is no PKCS#11 module {self._module}; ADMIT_PKCS11_MODULE names it.")
         try:
@@ -129,10 +132,9 @@ class Token:
             module.reinitialize()
             self._session = module.get_token(token_label=self._label).open(rw=True, user_pin=self._pin)
         except (pkcs11.PinIncorrect, pkcs11.PinInvalid, pkcs11.PinLenRange) as exc:
-            # Not tried again: a token locks itself after a few.
-            raise TokenRefused(
-                f"The PIN of the token {self._label!r} is wrong; ADMIT_PKCS11_PIN_FILE holds it."
-            ) from exc
+            # Not tried again, however often a key is asked for: a token locks itself after a few.
+            self._pin_refused = True
+            raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
             raise TokenRefused(
                 f"The token {self._label!r} is locked after wrong PINs; its officer unlocks it."
@@ -143,6 +145,12 @@ class Token:
             raise TokenRefused(f"{self._module} is no PKCS#11 module: {exc}") from exc
         self._owner = os.getpid()
         return self._session
+
+    def _wrong_pin(self) -> TokenRefused:
+        return TokenRefused(
+            f"The PIN of the token {self._label!r} is wrong and is not tried again."
+            " Put the right one into the file that ADMIT_PKCS11_PIN_FILE names, and restart Admit."
+        )
 
 
 def _library() -> Any:  # noqa: ANN401 -- the library is optional

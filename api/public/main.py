@@ -16,7 +16,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
     routers = (authorities.router, crl.router, scep.router)
-    app = make_application(settings, *routers, title="Admit, public", name="admit-public", described=False)
+    app = make_application(settings, *routers, title="Admit, public", name="admit-public", for_strangers=True)
     signing = prepare_enrolling(app, settings)
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))

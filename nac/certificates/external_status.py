@@ -12,9 +12,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cryptography import x509
-from sqlalchemy import Engine, delete, func, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Engine, delete, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.coa_requests import service as coa_requests
 from nac.db import TenantScope, session_scope
@@ -93,7 +93,7 @@ def _due_lists(session: Session, now: datetime) -> list[_Source]:
     rows = session.execute(
         select(StatusSource, CertificateAuthority.certificate_der)
         .join(CertificateAuthority, CertificateAuthority.id == StatusSource.authority_id)
-        .where(StatusSource.crl_due_at <= now, CertificateAuthority.status != "revoked")
+        .where(_is_due(StatusSource.crl_due_at, now), CertificateAuthority.status != "revoked")
         .order_by(StatusSource.crl_due_at)
     ).all()
     found = []
@@ -199,7 +199,7 @@ def _due_questions(session: Session, now: datetime) -> list[_Question]:
         .join(StatusSource, StatusSource.authority_id == seen.authority_id)
         .join(CertificateAuthority, CertificateAuthority.id == seen.authority_id)
         .where(
-            seen.ocsp_due_at <= now,
+            _is_due(seen.ocsp_due_at, now),
             seen.not_after > now,
             seen.last_seen_at > now - _SEEN,
             (StatusSource.ocsp_url != "") | (func.cardinality(seen.ocsp_urls) > 0),
@@ -278,6 +278,11 @@ def _forget(session: Session, tenant_id: TenantId, now: datetime) -> None:
 
 
 _UNSYNCHRONISED = {"synchronize_session": False}
+
+
+def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
+    """What is later than `_due` ever says was put down by a clock that was wrong."""
+    return or_(at <= now, at > now + _MOST)
 
 
 def _due(now: datetime, until: datetime) -> datetime:

@@ -270,9 +270,10 @@ def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revok
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
         # When and why may not be known of an old one: then it never was to be relied on.
         found[serial] = revocation(at or not_before, reason) if status == "revoked" else None
-    crossed = select(AuthorityIntent.serial).where(
-        AuthorityIntent.issuer_id == authority_id,
-        AuthorityIntent.kind == "cross",
-        AuthorityIntent.signed_at.is_not(None),
+    cross = AuthorityIntent
+    crossed = select(cross.serial, cross.revoked_at, cross.revocation_reason).where(
+        cross.issuer_id == authority_id, cross.kind == "cross", cross.signed_at.is_not(None)
     )
-    return found | dict.fromkeys(session.scalars(crossed))
+    for serial, at, reason in session.execute(crossed):
+        found[serial] = revocation(at, reason) if at is not None else None
+    return found

@@ -3,7 +3,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Table, bindparam, func, insert, select
+from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select
 from sqlalchemy.orm import Session, aliased
 
 from nac.errors import NotFound
@@ -12,8 +12,11 @@ from nac.models import AuthorityIntent, Certificate, CertificateAuthority, Certi
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
-    """One at a time makes authorities for a tenant. Raises NotFound."""
-    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+    """One at a time makes or revokes authorities of a tenant. Raises NotFound."""
+    # A row is let to whoever shares it, before those who wait for it alone: where devices enrol one after the other,
+    # no authority would ever be revoked. Advisory locks are given in the order in which they were asked for.
+    session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
+    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:
         raise NotFound("There is no such tenant.", place="tenant")
     return tenant
@@ -73,7 +76,13 @@ def share_tenant(session: Session, tenant_id: TenantId) -> None:
 
     To be called before anything else of the tenant is locked, as those who lock it do, or each waits for the other.
     """
+    session.execute(select(func.pg_advisory_xact_lock_shared(*_tenant_lock(tenant_id))))
+    # It is not purged meanwhile.
     session.execute(_SHARE_TENANT, {"tenant_id": tenant_id})
+
+
+def _tenant_lock(tenant_id: TenantId) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    return func.hashtext("certificates"), func.hashtext(str(tenant_id))
 
 
 def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock: bool = False) -> Certificate | None:
@@ -163,6 +172,13 @@ def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> 
 def lock_authority_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent | None:
     query = select(AuthorityIntent).where(AuthorityIntent.tenant_id == tenant_id, AuthorityIntent.id == intent_id)
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
+def cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
+    """Of a cross-certificate that was signed."""
+    intent = AuthorityIntent
+    query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
+    return session.scalars(query).one()
 
 
 def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:

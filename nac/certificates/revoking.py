@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+from cryptography import x509
 from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -18,8 +19,9 @@ from nac.coa_requests import service as coa_requests
 from nac.endpoints.service import require_by_mac
 from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.models import AuditEntry, Certificate, CertificateAuthority
+from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
 from nac.users.service import require_by_name
+from pki.serials import serial_bytes
 
 BATCH = 1_000
 # RFC 5280 5.3.1: cACompromise is for authorities alone.
@@ -75,11 +77,25 @@ def revoke_authority(
         )
     # So that radiusd forgets them, too; they are refused at once.
     tenant.trust_generation += 1
-    status_changed(session, *(row for row in rows if row.kind != "external"))
+    status_changed(session, *(row for row in rows if row.kind != "external"), *_crossed(session, rows, now, checked))
     ids = [row.id for row in rows]
     done = _revoke_where(session, actor, tenant_id, Certificate.authority_id.in_(ids), now, checked)
     done.authorities = len(rows)
     return done
+
+
+def _crossed(
+    session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
+) -> list[AuthorityIntent]:
+    """Their cross-certificates are worth no more either: who trusts the root before would find his way by them."""
+    found = []
+    for row in rows:
+        if row.cross_der is not None:
+            serial = serial_bytes(x509.load_der_x509_certificate(row.cross_der).serial_number)
+            intent = repository.cross_intent(session, row.tenant_id, serial)
+            intent.revoked_at, intent.revocation_reason = now, reason
+            found.append(intent)
+    return found
 
 
 def _checked(reason: str, known: Sequence[str] = REVOCATION_REASONS) -> str:

@@ -4,6 +4,7 @@ A key is in one of two stores: sealed in the authority's row (under the master k
 token, where the row seals its address (RFC 7512) in place of the key.
 """
 
+import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -89,18 +90,27 @@ def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
     return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
-@lru_cache
 def _token(module: Path, label: str, pin_file: Path) -> Token:
-    """One for the process: a token counts sessions."""
     try:
+        mode = stat.S_IMODE(pin_file.stat().st_mode)
         lines = pin_file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as exc:
         raise KeyStoreRefused(
             "The file of the token's PIN cannot be read.", place=str(pin_file), remedy="ADMIT_PKCS11_PIN_FILE names it."
         ) from exc
+    if mode & stat.S_IRWXO:
+        raise KeyStoreRefused(
+            f"Anybody may reach the token's PIN (mode {mode:04o}).", place=str(pin_file), remedy=f"chmod 600 {pin_file}"
+        )
     if not lines or not lines[0]:
         raise KeyStoreRefused("The first line must be the token's PIN.", place=str(pin_file))
-    return Token(module, label, lines[0])
+    return _token_with(module, label, lines[0])
+
+
+@lru_cache
+def _token_with(module: Path, label: str, pin: str) -> Token:
+    """One for the process: a token counts sessions, and wrong PINs."""
+    return Token(module, label, pin)
 
 
 def _key_id(address: bytes) -> bytes:

@@ -216,7 +216,7 @@ def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str
 
 def require_tenant(session: Session, *, slug: str) -> TenantId:
     """The active tenant whose address holds `slug`, in PlatformScope. Raises EnrolmentAddressNotFound."""
-    tenant = tenants.get_by_slug(session, slug)
+    tenant = tenants.get_by_slug(session, slug) if slug.isprintable() else None
     if tenant is None or tenant.status != "active":
         raise EnrolmentAddressNotFound("Nobody is enrolled at this address.")
     return tenant.id

@@ -130,6 +130,9 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     signed_at: Mapped[datetime | None]
     # When it was found that the signature never came, or came and was lost.
     abandoned_at: Mapped[datetime | None]
+    # Of a cross-certificate alone: an authority's own row says it of the others.
+    revoked_at: Mapped[datetime | None]
+    revocation_reason: Mapped[str] = mapped_column(default="")
 
 
 class CertificateSettings(Base):

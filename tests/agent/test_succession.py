@@ -155,18 +155,18 @@ def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alp
     assert alpha.cell.radiusds == started
 
 
-def test_new_root_is_reached_from_the_old_one_and_devices_of_both_are_admitted(alpha: Alpha) -> None:
+def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(alpha: Alpha) -> None:
     started = alpha.cell.radiusds
-    old_root = alpha.root_file("root")
-    old_device = alpha.device("old")
-    _, before = old_device.visit(alpha.tenant)
-    done = alpha.roll_over(of_root=True)
-    new_device, new_root = alpha.device("new"), alpha.root_file("root")
-    assert new_root != old_root
+    devices, roots = [alpha.device("old")], [alpha.root_file("root")]
+    _, before = devices[0].visit(alpha.tenant)
+    for name in ("new", "newest"):
+        done = alpha.roll_over(of_root=True)
+        devices.append(alpha.device(name))
+        roots.append(alpha.root_file("root"))
+    assert len(set(roots)) == 3
     assert done.server is not None
-    for device in (old_device, new_device):
-        for root in (old_root, new_root):
-            admitted, shown = device.visit(alpha.tenant, trusts=root)
-            assert (admitted, shown[0]) == (True, done.server.serial.hex())
+    for device, root in [*zip(devices, roots, strict=True), (devices[0], roots[2]), (devices[2], roots[0])]:
+        admitted, shown = device.visit(alpha.tenant, trusts=root)
+        assert (admitted, shown[0]) == (True, done.server.serial.hex())
     assert before[0] != done.server.serial.hex()
     assert alpha.cell.radiusds == started

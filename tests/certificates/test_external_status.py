@@ -252,6 +252,17 @@ class TestOcsp:
         assert state()[1] == {serial: (False, "revoked")}
 
 
+def test_clock_that_was_ahead_for_a_while_holds_no_question_up(trust, publisher, refresh, state, shown, corporate):
+    leaf = authority("laptop", NOW, by=corporate, ca=False)
+    publisher.index((leaf.certificate, "R"))
+    serial = shown(trust(crl_url=publisher.url("/crl"), ocsp_url=publisher.url("/ocsp")), leaf)
+    refresh(at=NOW + 20 * DAY)
+    assert state()[1] == {}
+    refresh()
+    assert state()[1] == {serial: (False, "revoked")}
+    assert publisher.asked == ["GET /crl", "POST /ocsp"] * 2
+
+
 def test_newly_revoked_certificate_asks_for_the_end_of_its_sessions(
     trust, publisher, refresh, shown, corporate, scoped, lives
 ):

@@ -118,6 +118,17 @@ def test_child_of_a_fork_opens_a_session_of_its_own(hsm: SoftHsm) -> None:
     public.verify(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
 
 
+def test_wrong_pin_is_not_tried_again(hsm: SoftHsm, tmp_path: Path) -> None:
+    token = hsm.token(pin="0000")
+    with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
+        token.key(b"k")
+    # Who asked the token once more would not find it.
+    for entry in hsm.store.iterdir():
+        entry.rename(tmp_path / entry.name)
+    with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
+        token.key(b"k")
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [

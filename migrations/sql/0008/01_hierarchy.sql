@@ -44,4 +44,4 @@ CREATE TABLE expiry_warnings (
 );
 
 GRANT SELECT, INSERT, UPDATE ON authority_intents, certificate_settings TO admit_app, admit_worker;
-GRANT SELECT, INSERT ON expiry_warnings TO admit_app, admit_worker;
+GRANT SELECT, INSERT, UPDATE (warned_at) ON expiry_warnings TO admit_app, admit_worker;

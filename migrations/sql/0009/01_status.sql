@@ -1,6 +1,10 @@
 ALTER TABLE certificate_authorities
     ADD COLUMN IF NOT EXISTS revoked_at timestamptz,
     ADD COLUMN IF NOT EXISTS revocation_reason text NOT NULL DEFAULT '';
+-- Of a cross-certificate, which is no authority's own: with the authority that it vouches for.
+ALTER TABLE authority_intents
+    ADD COLUMN revoked_at timestamptz,
+    ADD COLUMN revocation_reason text NOT NULL DEFAULT '';
 
 -- OCSP asks for one of them, a list is made of those that are revoked.
 CREATE INDEX ix_certificates_authority_id_serial ON certificates (authority_id, serial);
@@ -74,7 +78,8 @@ CREATE FUNCTION status_work(
             )
         FROM certificate_authorities a LEFT JOIN revocation_lists l ON l.authority_id = a.id
         -- A root's key may be away: what is due waits for it.
-        WHERE a.kind <> 'external' AND a.key_sealed IS NOT NULL AND a.not_after > moment AND (l.retry_at IS NULL OR l.retry_at <= moment)
+        WHERE a.kind <> 'external' AND a.key_sealed IS NOT NULL AND a.not_after > moment
+            AND (l.retry_at IS NULL OR l.retry_at <= moment OR l.retry_at > moment + interval '5 minutes')
             AND (which IS NULL OR a.id = which)
     ) AS work (tenant_id, authority_id, list_due, list_scheduled, signer_due)
     WHERE work.list_due OR work.list_scheduled OR work.signer_due
