@@ -117,7 +117,8 @@ def _asked(form: dict[str, bytes]) -> SigningRequest:
 
 def _apple(session: Session, secret: EnrolmentSecret, issued: IssuedCertificate, password: str) -> bytes:
     network = supplicants.describe_network(session, tenant_id=secret.tenant_id, now=utc_now(), ssid=secret.ssid)
-    bundle = certificates.pkcs12_file(issued, password=password)
+    # Many releases of iOS and macOS take AES for a wrong password. Nothing is lost: the profile tells the password.
+    bundle = certificates.pkcs12_file(issued, password=password, legacy=True)
     return apple.mobileconfig(
         network, identity=bundle, password=password, name=issued.common_name, connect=bool(secret.ssid)
     )

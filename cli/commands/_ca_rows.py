@@ -17,7 +17,7 @@ def authority_row(session: Session, tenant_id: TenantId, authority: CertificateA
         "name": authority.name,
         "status": authority.status,
         "not_after": authority.not_after.isoformat(),
-        "revocations": _freshness(source),
+        "revocations": freshness(source),
     }
 
 
@@ -36,13 +36,14 @@ def status_rows(source: StatusSource | None) -> Row:
     }
 
 
-def _freshness(source: StatusSource | None) -> str:
-    """In a word: ours; or how old the list in force is."""
+def freshness(source: StatusSource | None) -> str:
+    """In a word: ours; or how old the list in force is, and whether the last attempt to fetch one failed."""
     if source is None:
         return "ours"
     if source.crl_this_update is None or source.crl_next_update is None:
-        return "no list"
+        return "no list, failed" if source.crl_failure else "no list"
     age = utc_now() - source.crl_this_update
     hours = int(age.total_seconds() // 3600)
     old = f"{hours // 24} days old" if hours >= 48 else f"{hours} hours old"
-    return old if source.crl_next_update > utc_now() else f"{old}, overdue"
+    overdue = "" if source.crl_next_update > utc_now() else ", overdue"
+    return old + overdue + (", failed" if source.crl_failure else "")

@@ -7,11 +7,13 @@ import click
 
 from cli.commands._ca_rows import authority_row
 from cli.domain import Domain
-from cli.fail import Refused
+from cli.fail import Refused, confirm
 from cli.mistakes import rows_listed
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.certificates import external, revoking
+from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 
 _crl_url = click.option("--crl-url", metavar="URL", help="Where their lists of revoked certificates are.")
 _ocsp_url = click.option("--ocsp-url", metavar="URL", help="Where their status is asked for (OCSP).")
@@ -67,7 +69,7 @@ def _read(path: Path) -> bytes:
 def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
     """Say where the status of certificates of the external AUTHORITY is fetched; "" goes by what they say."""
     if crl_url is None and ocsp_url is None:
-        raise Refused("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
+        raise InvalidInput("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         row = external.set_sources(
@@ -107,7 +109,9 @@ def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -
     """
     domain = Domain()
     if not yes:
-        click.confirm(f"Revoke authority {authority} and all that it issued?", abort=True, err=True)
+        with domain.tenant(tenant) as (session, tenant_id):
+            name = certificates.require_authority(session, tenant_id=tenant_id, which=authority).name
+        confirm(f"Revoke {name} ({authority}) and all that it issued?")
     with domain.change(tenant) as (session, tenant_id):
         done = revoking.revoke_authority(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, now=utc_now(), reason=reason

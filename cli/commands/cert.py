@@ -1,6 +1,6 @@
 """`./admit cert`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import islice
@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
-from cli.fail import Refused
 from cli.handout import handing_out, read_password
 from cli.moments import moment_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
@@ -23,6 +22,7 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import describe_holder, find_holder
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.issuing import locations_of
@@ -91,7 +91,7 @@ def _locations(certificate: x509.Certificate) -> dict[str, object]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Its first line opens the PKCS#12; random else.",
 )
-@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that old Windows and Android import (3DES).")
+@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that macOS, iOS and old Windows and Android import (3DES).")
 @json_option
 def issue(
     tenant: str,
@@ -128,11 +128,11 @@ def issue(
         request = read_signing_request(csr.read_bytes()) if csr else None
     password = read_password(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
-        raise Refused("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
+        raise InvalidInput("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
     if profile == "server" and (endpoint or user):
-        raise Refused("A server certificate is the tenant's own.", place="--endpoint, --user")
+        raise InvalidInput("A server certificate is the tenant's own.", place="--endpoint, --user")
     if profile != "server" and present_from:
-        raise Refused("Only a server certificate is shown to devices.", place="--present-from")
+        raise InvalidInput("Only a server certificate is shown to devices.", place="--present-from")
     with handing_out(out, name) as handout:
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
@@ -168,7 +168,8 @@ def _issue_server(
     present_from: datetime | None,
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
-        raise Refused("A server certificate takes DNS names alone, and its key is made here.", place="--profile server")
+        raise InvalidInput("It takes DNS names alone, and its key is made here.", place="--profile server")
+    before = renewal.shown_last(session, tenant_id=tenant_id)
     server = certificates.issue_server(
         session,
         actor=domain.actor,
@@ -178,6 +179,7 @@ def _issue_server(
         now=utc_now(),
         present_from=present_from,
     )
+    _tell_names_gone(before, server)
     return certificates.with_chain(session, server, None)
 
 
@@ -209,23 +211,47 @@ def list_(
 
 
 @command.command()
-@tenant_option
+@click.option("--tenant", "-t", "slug", metavar="SLUG", help="Of this one alone; of all tenants where none is given.")
 @click.option("--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Within so many.")
 @click.option("--kind", "kinds", type=click.Choice(expiry.KINDS), multiple=True, help="Only these; repeatable.")
 @json_option
-def expiring(tenant: str, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
-    """List the authorities and certificates that end soon and have no successor, the first to end first."""
-    now = utc_now()
-    with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda after: expiry.list_expiring(
-                session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds or expiry.KINDS, after=after
-            ),
-            _itself,
-            first=None,
+def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
+    """List the authorities and certificates that end soon and have no successor, the first to end first.
+
+    What to do about each kind: docs/pki.md, "What ends soon".
+    """
+    domain, now = Domain(), utc_now()
+    rows: list[Row] = []
+    for each in [slug] if slug else domain.slugs():
+        with domain.tenant(each) as (session, tenant_id):
+            rows += [
+                {"tenant": each, **_expiring_row(item, now)}
+                for item in _expiring(session, tenant_id, now, days, kinds or expiry.KINDS)
+            ]
+    show_list(sorted(rows, key=lambda row: str(row["not_after"])), as_json=as_json)
+
+
+def _expiring(
+    session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.Kind]
+) -> Iterator[expiry.Expiring]:
+    found = pages(
+        lambda after: expiry.list_expiring(
+            session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds, after=after
+        ),
+        _itself,
+        first=None,
+    )
+    return (item for page in found for item in page)
+
+
+def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
+    gone = renewal.names_gone(before, after)
+    if gone:
+        click.echo(
+            f"Note: devices that ask for {' or '.join(gone.names)} refuse this certificate. Until they have its name"
+            f" (./admit enrol profile), back to the one before: ./admit cert present {gone.before}",
+            err=True,
         )
-        rows = [_expiring_row(item, now) for page in found for item in page]
-    show_list(rows, as_json=as_json)
 
 
 def _itself(item: expiry.Expiring) -> expiry.Expiring | None:
@@ -249,9 +275,10 @@ def _expiring_row(item: expiry.Expiring, now: datetime) -> Row:
 @tenant_option
 @json_option
 def present(serial: str, tenant: str, as_json: bool) -> None:
-    """Show devices the server certificate SERIAL from now on, before its day has come."""
+    """Show devices the server certificate SERIAL from now on, in place of the one that they see now."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
+        before = renewal.shown_last(session, tenant_id=tenant_id)
         shown = renewal.present_now(
             session,
             actor=domain.actor,
@@ -259,6 +286,7 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
             serial=certificates.parse_serial(serial),
             now=utc_now(),
         )
+        _tell_names_gone(before, shown)
         row = _full_row(session, shown)
     show_one(row, as_json=as_json)
 
@@ -295,7 +323,7 @@ def revoke(
     Sessions that such a certificate opened are asked to end.
     """
     if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
-        raise Refused("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
+        raise InvalidInput("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         given: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "now": utc_now(), "reason": reason}

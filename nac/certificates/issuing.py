@@ -33,7 +33,7 @@ from nac.ids import TenantId
 from nac.models import Certificate
 from pki.issuing import Issuer, check_sans, issue, plan_validity
 from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest
-from pki.names import San, common_name_of, organisation_of, san, subject_name
+from pki.names import San, common_name_of, organisation_of, san, sans_of, subject_name
 from pki.openssl_names import one_line
 from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
@@ -286,8 +286,7 @@ def issue_server(
 ) -> Certificate:
     """An EAP server certificate; its key stays here, sealed, for the cell.
 
-    The cell presents the newest valid one whose `present_from` has come (None: at once). Commits in between, as `sign`
-    says.
+    The cell presents the valid one whose `present_from` (None: at once) came last. Commits in between, as `sign` says.
     """
     reservation = reserve_server(
         session, actor=actor, tenant_id=tenant_id, dns_names=dns_names, signing=signing, now=now
@@ -333,9 +332,14 @@ def sign_server(
     key = generate_key(reservation.rules.key)
     row = sign(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")
-    row.present_from = present_from
-    session.flush()
+    repository.present_server(session, row, present_from or now)
     return row
+
+
+def dns_names_of(server: Certificate) -> list[str]:
+    """What devices may ask for to accept it."""
+    assert server.certificate_der is not None
+    return [item.value for item in sans_of(x509.load_der_x509_certificate(server.certificate_der))]
 
 
 def with_chain(session: Session, row: Certificate, key: PrivateKey | None) -> IssuedCertificate:

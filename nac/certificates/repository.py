@@ -3,7 +3,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select
+from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session, aliased
 
 from nac.errors import NotFound
@@ -201,13 +201,27 @@ def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Se
 def newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
-    """The certificate that is, or will be, presented last: its key is here."""
+    """The certificate that is, or will be, presented last: its key is here. The order is that of the cell's mirror."""
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)
     )
     if not even_revoked:
         query = query.where(Certificate.status == "valid")
-    return session.scalar(query.order_by(Certificate.not_before.desc(), Certificate.created_at.desc()).limit(1))
+    shown_from = func.coalesce(Certificate.present_from, Certificate.not_before)
+    order = shown_from.desc(), Certificate.not_before.desc(), Certificate.created_at.desc()
+    return session.scalar(query.order_by(*order).limit(1))
+
+
+def present_server(session: Session, server: Certificate, moment: datetime) -> None:
+    """The cell shows it from `moment` on. What was to be shown later waits for no day any more: this is newer."""
+    server.present_from = moment
+    session.flush()
+    later = update(Certificate).where(
+        Certificate.tenant_id == server.tenant_id,
+        Certificate.profile == server.profile,
+        Certificate.present_from > moment,
+    )
+    session.execute(later.values(present_from=None))
 
 
 def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict
 from nac.certificates.hierarchy import (
     AuthorityReservation,
     CrossReservation,
@@ -49,6 +49,8 @@ class RolloverPlan:
     cross: CrossReservation | None
     # The issuing authority that signed when this was planned, if any.
     succeeds: UUID | None
+    # When the cell shows the server certificate below a new root; None: at once.
+    server_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,18 @@ class Rollover:
     server: Certificate | None
 
 
-def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of_root: bool = False) -> RolloverPlan:
-    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key."""
+def plan_rollover(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    signing: Signing,
+    of_root: bool = False,
+    server_from: datetime | None = None,
+) -> RolloverPlan:
+    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key.
+
+    A new root that the old one cannot certify needs `server_from`, the day by which devices have been given it.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
     root = _last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
     if root is None:
@@ -78,12 +90,20 @@ def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of
     if root is not None and not of_root:
         # Before a key is made for nothing.
         signing.authority_key(root)
+    elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
+        raise AuthorityKeyAway(
+            f"The key of {root.name} is not here, so devices that trust it alone would refuse the cell from now on.",
+            place="authority",
+            remedy="Bring it back: ./admit ca import-root-key. If it is lost, say --present-from, the day by which"
+            " every device has the new root: until then the cell shows the server certificate of now.",
+        )
     present = repository.active_issuing(session, tenant_id)
     issuing, new_root = reserve("issuing"), reserve("root") if of_root else None
     cross = None
     if new_root is not None and root is not None and root.status == "active" and root.key_sealed is not None:
         cross = reserve_cross(session, tenant_id=tenant_id, new=new_root, old=root)
-    return RolloverPlan(tenant_id, issuing, new_root, cross, present.id if present else None)
+    succeeds = present.id if present else None
+    return RolloverPlan(tenant_id, issuing, new_root, cross, succeeds, server_from)
 
 
 def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Signing, now: datetime) -> Rollover:
@@ -117,7 +137,7 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
     server = None
     # None is left where the authority before was revoked.
     if plan.root is not None or repository.newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
-        server = _succeed_server(session, actor, plan.tenant_id, signing, now)
+        server = _succeed_server(session, actor, plan, signing, now)
     return Rollover(root, issuing, tuple(retiring), server)
 
 
@@ -154,10 +174,17 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
     )
 
 
-def _succeed_server(session: Session, actor: str, tenant_id: TenantId, signing: Signing, now: datetime) -> Certificate:
+def _succeed_server(session: Session, actor: str, plan: RolloverPlan, signing: Signing, now: datetime) -> Certificate:
     """Under the names that devices expect."""
-    names = server_names(session, tenant_id)
-    return issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+    return issue_server(
+        session,
+        actor=actor,
+        tenant_id=plan.tenant_id,
+        dns_names=server_names(session, plan.tenant_id),
+        signing=signing,
+        now=now,
+        present_from=plan.server_from,
+    )
 
 
 def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:

@@ -70,7 +70,11 @@ class Signing:
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
         """Raises AuthorityKeyAway where the key is not kept here, KeyStoreRefused or KeyStoreUnavailable."""
         if authority.key_sealed is None:
-            raise AuthorityKeyAway(f"The key of {authority.name} is not here.", place="authority")
+            raise AuthorityKeyAway(
+                f"The key of {authority.name} is not here.",
+                place="authority",
+                remedy="Bring it back: ./admit ca import-root-key",
+            )
         opened = self.sealer.open(authority.key_sealed, _context(authority.id))
         with refusals():
             return self._require_token().key(_key_id(opened)) if opened.startswith(_URI) else load_key(opened)

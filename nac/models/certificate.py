@@ -103,7 +103,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
     # The enrolment secret that its holder showed.
     secret_id: Mapped[UUID | None] = mapped_column(index=True)
-    # A server's certificate is shown from then on; None: from when it was issued.
+    # A server's certificate is shown from then on; None where another was chosen before its day came.
     present_from: Mapped[datetime | None]
 
 

@@ -185,8 +185,22 @@ def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine
         rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
     with session_scope(scope, engine=app_engine) as session:
         assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
-        # A new root is another way out: it is not certified by the old one then.
-        assert _roll_over(session, alpha, of_root=True).root.cross_der is None
+
+
+def test_new_root_that_the_old_one_cannot_certify_is_shown_from_a_day_that_is_said(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    scope, day = TenantScope(alpha.tenant_id), alpha.now + 90 * _DAY
+    with session_scope(scope, engine=app_engine) as session:
+        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
+    with session_scope(scope, engine=app_engine) as session, pytest.raises(AuthorityKeyAway, match="refuse the cell"):
+        rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
+    with session_scope(scope, engine=app_engine) as session:
+        assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
+        done = _roll_over(session, alpha, of_root=True, server_from=day)
+    assert done.root.cross_der is None
+    assert done.server is not None
+    assert done.server.present_from == day
 
 
 def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, platform: Platform) -> None:
@@ -279,6 +293,29 @@ def test_staged_certificate_can_be_shown_earlier(app_engine: Engine, alpha: Cert
         client = alpha.issue(session)
         with pytest.raises(CertificateStatusConflict, match="no valid server certificate"):
             renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now)
+
+
+def test_earlier_server_certificate_is_shown_again_and_is_the_one_that_is_renewed(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    old, names = alpha.authorities.server, ["radius.elsewhere.example"]
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+        new = issue_server(session, dns_names=names, **made)
+        staged = issue_server(session, dns_names=names, present_from=alpha.now + 9 * _DAY, **made)
+        assert renewal.shown_last(session, tenant_id=alpha.tenant_id) == staged
+        shown = renewal.present_now(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=alpha.now + _DAY
+        )
+        # Nor does the one come that waits for its day: what was said last holds.
+        session.refresh(staged)
+        assert (staged.present_from, renewal.shown_last(session, tenant_id=alpha.tenant_id)) == (None, shown)
+        assert renewal.names_gone(new, shown) == renewal.NamesGone(tuple(names), new.serial.hex())
+        renewed = _renew(session, alpha, old.not_after - 45 * _DAY)
+        assert renewed is not None
+        assert (renewed.common_name, renewal.names_gone(shown, renewed)) == (old.common_name, None)
+        with pytest.raises(CertificateStatusConflict, match="It ended on"):
+            renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=old.not_after)
 
 
 @pytest.fixture

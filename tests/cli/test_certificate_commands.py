@@ -147,7 +147,7 @@ def test_bad_request_is_refused_in_one_sentence_and_issues_nothing(
 ) -> None:
     basic = ["-t", "alpha", "--profile", "device", "--name", "laptop", "--out", str(tmp_path / "out")]
     result = alpha.run("cert", "issue", *basic, *arguments)
-    assert result.exit_code in (1, 2)
+    assert result.exit_code == (1 if "--out" in arguments else 2)
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
     assert len(alpha.json("cert", "list", "-t", "alpha")) == 1
@@ -248,6 +248,9 @@ def test_what_ends_soon_is_listed_by_its_end(alpha: Admit, tmp_path: Path) -> No
         issued.append(_issue(alpha, tmp_path / "out", name=f"laptop {days}")["serial"])
     listed = alpha.json("cert", "expiring", "-t", "alpha")
     assert [(row["serial"], row["days_left"]) for row in listed] == [(issued[1], 19), (issued[0], 29)]
+    # Without a tenant, those of all.
+    everywhere = alpha.json("cert", "expiring")
+    assert [(row["tenant"], row["serial"]) for row in everywhere] == [("alpha", issued[1]), ("alpha", issued[0])]
     assert alpha.json("cert", "expiring", "-t", "alpha", "--kind", "server") == []
     authorities = alpha.json("cert", "expiring", "-t", "alpha", "--days", "4000", "--kind", "authority")
     assert [row["profile"] for row in authorities] == ["issuing"]
@@ -272,8 +275,15 @@ def test_key_store_is_named_and_used_for_the_next_authorities(alpha: Admit) -> N
 
 
 def test_server_certificate_is_presented_now(alpha: Admit, tmp_path: Path) -> None:
-    serial = _issue(alpha, tmp_path / "out", profile="server", name="radius.alpha.example")["serial"]
-    assert alpha.json("cert", "present", serial, "-t", "alpha")["present_from"]
+    (before,) = alpha.json("cert", "list", "-t", "alpha", "--profile", "eap-server")
+    more = ("--profile", "server", "--name", "radius.alpha.example", "--out", str(tmp_path))
+    issued = alpha.run("cert", "issue", "-t", "alpha", *more, "--json")
+    told = f"Note: devices that ask for {before['name']} refuse this certificate"
+    assert told in issued.stderr
+    assert f"./admit cert present {before['serial']}" in issued.stderr
+    serial = json.loads(issued.stdout)["serial"]
+    assert told not in alpha.run("cert", "present", serial, "-t", "alpha").stderr
+    assert alpha.json("cert", "present", before["serial"], "-t", "alpha")["present_from"]
 
 
 def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Path) -> None:
@@ -287,9 +297,11 @@ def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Pa
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     checked = openssl("pkey", "-in", str(out), "-passin", f"file:{passphrase}", "-noout", "-check")
     assert checked.returncode == 0, checked.stderr
-    # Devices are still served; authorities are not signed.
+    # Devices are still served; authorities are not signed, and no root that the old one does not certify.
     assert _issue(alpha, tmp_path / "out")["serial"]
     assert "key of alpha Root CA is not here" in alpha.run("ca", "rollover", "-t", "alpha").output
+    refused = alpha.run("ca", "rollover", "-t", "alpha", "--root")
+    assert (refused.exit_code, "Bring it back: ./admit ca import-root-key" in refused.stderr) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
     assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
     stranger = tmp_path / "stranger.key"

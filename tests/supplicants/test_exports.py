@@ -64,6 +64,7 @@ def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified
     payloads = by_type(profile)
     roots = payloads["com.apple.security.root"]
     assert [payload["PayloadContent"] for payload in roots] == [item.public_bytes(Encoding.DER) for item in ROOTS]
+    assert [payload["PayloadDisplayName"] for payload in roots] == ["Alpha Root CA", "Alpha Root CA 2"]
     (identity,) = payloads["com.apple.security.pkcs12"]
     held = pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode())
     assert held.cert is not None

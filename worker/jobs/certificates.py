@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from celery import shared_task
@@ -12,6 +13,7 @@ from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
 from nac.ids import TenantId
+from nac.models import Tenant
 from nac.settings import load_settings
 from nac.tenants import service as tenants
 
@@ -64,7 +66,13 @@ def _roll_over(tenant_id: TenantId) -> None:
 
 def _warn(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
-        expiry.warn(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+        slug = session.get_one(Tenant, tenant_id).slug
+        notices = expiry.warn(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+    for (kind, days), count in Counter((notice.subject.kind, notice.days) for notice in notices).items():
+        _log.warning(
+            "tenant %s: %d of kind %s end within %d days: ./admit cert expiring -t %s --kind %s --days %d",
+            *(slug, count, kind, days, slug, kind, days),
+        )
 
 
 def _for_each_tenant(work: Callable[[TenantId], None], complaint: str) -> None:
