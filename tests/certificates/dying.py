@@ -100,7 +100,10 @@ def kill_postgres(database: Database) -> None:
 def cut_connections(database: Database) -> None:
     """Of the application, so that its transaction cannot be committed."""
     with psycopg.connect(database.superuser_url) as connection:
-        connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'admit_app'")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE usename = 'admit_app' AND datname = current_database()"
+        )
 
 
 def _answers(connection: psycopg.Connection) -> bool:

@@ -354,3 +354,36 @@ def test_authority_that_was_given_up_is_not_signed_any_more(
         pytest.raises(CertificateStatusConflict, match="given up meanwhile"),
     ):
         rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+
+
+@pytest.mark.parametrize("at", [2, 4])
+def test_rollover_of_the_root_that_died_changes_nothing_or_lacks_a_server_certificate_for_an_hour(
+    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified, at: int
+) -> None:
+    """At the signatures of the cross-certificate and of the server certificate."""
+    scope = TenantScope(alpha.tenant_id)
+
+    def roll_over(engine: Engine, signing: Signing) -> None:
+        with session_scope(scope, engine=engine) as session:
+            plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=signing, of_root=True)
+        with session_scope(scope, engine=engine) as session:
+            rollover.carry_out(session, plan, actor=ACTOR, signing=signing, now=alpha.now)
+
+    def renew() -> Certificate | None:
+        with session_scope(scope, engine=worker_engine) as session:
+            arguments: dict[str, Any] = {"actor": ACTOR, "signing": SIGNING, "now": alpha.now}
+            plan = renewal.plan_renewal(session, tenant_id=alpha.tenant_id, **arguments)
+            return plan and renewal.carry_out(session, plan, **arguments)
+
+    dies_signing(database.app_url, roll_over, at=at)
+    with session_scope(scope, engine=app_engine) as session:
+        authorities = session.scalars(select(CertificateAuthority)).all()
+    if at == 2:
+        assert [row.status for row in authorities] == ["active", "active"]
+        assert renew() is None
+        return
+    (issuing,) = (row.id for row in authorities if row.kind == "issuing" and row.status == "active")
+    server = renew()
+    assert server is not None
+    assert (server.authority_id, server.present_from) == (issuing, alpha.now)
+    assert renew() is None

@@ -225,8 +225,8 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tup
     return certificate["subject"]
 
 
-def test_certificate_takes_eleven_statements_in_two_transactions(app_engine: Engine, alpha: Certified) -> None:
+def test_certificate_takes_twelve_statements_in_two_transactions(app_engine: Engine, alpha: Certified) -> None:
     with counted(app_engine) as statements, session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         alpha.issue(session, public_key=generate_key().public_key())
-    assert len(statements) == 11
+    assert len(statements) == 12
     assert sum("set_config" in statement for statement in statements) == 2

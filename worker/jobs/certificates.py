@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from celery import shared_task
 
@@ -75,8 +75,20 @@ def _warn(tenant_id: TenantId) -> None:
         )
 
 
-def _for_each_tenant(work: Callable[[TenantId], None], complaint: str) -> None:
-    for tenant_id in _tenants():
+def _settle(tenant_id: TenantId) -> None:
+    with session_scope(TenantScope(tenant_id)) as session:
+        done = intents.settle(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+    _log.warning(
+        "tenant %s: %d certificates and %d authorities were to be signed and were not finished",
+        tenant_id,
+        done.certificates,
+        done.authorities,
+    )
+
+
+def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
+    """For all of them where it is not said which."""
+    for tenant_id in _tenants() if which is None else which:
         try:
             work(tenant_id)
         except DatabaseUnavailable:
@@ -103,15 +115,7 @@ def settle() -> None:
     """Give up what was to be signed and was not finished; each of it is in the audit log."""
     with session_scope(PlatformScope()) as session:
         waiting = intents.tenants_to_settle(session)
-    for tenant_id in waiting:
-        with session_scope(TenantScope(tenant_id)) as session:
-            done = intents.settle(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
-        _log.warning(
-            "tenant %s: %d certificates and %d authorities were to be signed and were not finished",
-            tenant_id,
-            done.certificates,
-            done.authorities,
-        )
+    _for_each_tenant(_settle, "what it did not finish to sign cannot be given up", waiting)
 
 
 @shared_task(name="certificates.publish", ignore_result=True)
