@@ -32,8 +32,8 @@ from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.issuing import Issuer, check_sans, issue, plan_validity
-from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest
-from pki.names import San, common_name_of, organisation_of, san, sans_of, subject_name
+from pki.keys import PrivateKey, PublicKey, generate_key, key_pem, public_key_digest, require_acceptable
+from pki.names import San, common_name_of, general_names, organisation_of, san, sans_of, subject_name
 from pki.openssl_names import one_line
 from pki.profiles import Profile
 from pki.serials import random_serial, serial_bytes
@@ -111,6 +111,10 @@ def reserve(
     with refusals():
         subject = subject_name(common_name, organisation=organisation_of(issuer.certificate.subject))
         checked = check_sans(rules, sans)
+        # Whatever `issue` would refuse is refused before it is intended.
+        general_names(checked)
+        if public_key is not None:
+            require_acceptable(public_key)
         validity = plan_validity(rules, issuer=issuer.certificate, now=now, not_before=not_before, not_after=not_after)
     told = {"profile": profile, "subject": one_line(subject), "authority": str(signer.authority.id)}
     serial = serial_bytes(random_serial())

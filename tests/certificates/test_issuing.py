@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Engine, select
 
 from nac.certificates.errors import CertificateNotFound, CertificateRefused, CertificateStatusConflict
@@ -112,6 +113,8 @@ def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> 
         {"sans": [San("email", "eve@alpha.example")]},
         {"not_before": alpha.now, "not_after": alpha.now - _DAY},
         {"not_after": alpha.now + 4000 * _DAY},
+        {"sans": [San("dns", f"host{number}.alpha.example") for number in range(21)]},
+        {"public_key": ec.generate_private_key(ec.SECP192R1()).public_key()},
     ]
     for changes in refused:
         with (
