@@ -47,7 +47,7 @@ def ensure_master_key(layout: Layout) -> None:
 
 
 def ensure_enrolment_certificate(layout: Layout, settings: Settings) -> None:
-    from cli.enrolment_certificate import ensure_certificate
+    from api.enrolment.certificate import ensure_certificate
 
     ensure_certificate(layout.master_key.parent, settings, owner=layout.account)
 

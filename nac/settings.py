@@ -53,8 +53,12 @@ class Settings:
     enrolment_key_file: Path
     # Of one address to `public_port`; 0 for no limit.
     public_requests_per_second: int
-    # Addresses and networks, comma-separated, whose X-Forwarded-For is believed.
+    # Of one address to either port at a time; 0 for no limit.
+    connections_per_source: int
+    # Addresses and networks, comma-separated, whose X-Forwarded-For `public_port` believes.
     trusted_proxies: str
+    # Likewise: those whose connections to `enrolment_port` begin with a PROXY header; "" for none.
+    enrolment_proxies: str
     # Where keys of new authorities are made, unless their tenant says otherwise.
     authority_key_store: Literal["sealed", "pkcs11"]
     # All three, or none where no authority's key is in a token.
@@ -166,7 +170,7 @@ class _Reader:
     def networks(self, name: str, default: str) -> str:
         """Addresses and networks, as they are written."""
         value = self._raw(name)
-        if value is None:
+        if value is None or value == default:
             return default
         try:
             return ",".join(str(ipaddress.ip_network(part.strip())) for part in value.split(","))
@@ -238,7 +242,9 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
+        connections_per_source=reader.number("CONNECTIONS_PER_SOURCE", 50, 0, 1_000_000),
         trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
+        enrolment_proxies=reader.networks("ENROLMENT_PROXIES", ""),
         authority_key_store=cast(
             Literal["sealed", "pkcs11"],
             reader.text("AUTHORITY_KEY_STORE", "sealed", "sealed|pkcs11", "'sealed' or 'pkcs11'"),

@@ -103,10 +103,10 @@ class Token:
         try:
             return session.get_key(object_class=kind, id=key_id)
         except pkcs11.NoSuchKey as exc:
-            raise TokenRefused(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
+            raise pkcs11.NoSuchKey(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Once more with a new session, where the one at hand is worth nothing."""
+        """Once more with a new session, where the one at hand is worth nothing, or does not know of a key."""
         pkcs11 = _library()
         with self._lock:
             try:
@@ -115,6 +115,8 @@ class Token:
                 self._session = None
             try:
                 return operation(self._open(pkcs11))
+            except pkcs11.NoSuchKey as exc:
+                raise TokenRefused(_words(exc)) from exc
             except pkcs11.PKCS11Error as exc:
                 self._session = None
                 raise TokenUnavailable(f"The token {self._label!r} does not work: {_words(exc)}.") from exc
@@ -142,6 +144,9 @@ class Token:
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"There is no token {self._label!r}; ADMIT_PKCS11_TOKEN names it.") from exc
         except RuntimeError as exc:
+            # A code of PKCS#11 comes from a module: it may have no session left, or be out of order for a while.
+            if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
+                raise
             raise TokenRefused(f"{self._module} is no PKCS#11 module: {exc}") from exc
         self._owner = os.getpid()
         return self._session

@@ -64,6 +64,8 @@ def test_every_mistake_is_reported_at_once():
         ("PUBLIC_REQUESTS_PER_SECOND", "0", "-1"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, 2001:db8::1", "10.0.0.1/8"),
         ("TRUSTED_PROXIES", "127.0.0.1", "localhost"),
+        ("ENROLMENT_PROXIES", "", "all"),
+        ("CONNECTIONS_PER_SOURCE", "0", "many"),
     ],
 )
 def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: str, bad: str):

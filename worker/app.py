@@ -24,6 +24,7 @@ JOBS = (
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
+    "worker.jobs.scep",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
@@ -95,6 +96,10 @@ def make_app(settings: Settings) -> Celery:
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
+            "scep.prune_transactions": {
+                "task": "scep.prune_transactions",
+                "schedule": crontab(hour="3", minute="57"),
+            },
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },
     )

@@ -27,7 +27,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     if settings.link_url == settings.enrolment_url:
         app.include_router(links.router)
     app.add_exception_handler(AdmitError, _in_words)
-    app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
+    app.add_middleware(
+        RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
+    )
     return app
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy.orm import Session
 
 from cli.output import Row
-from nac.certificates import external
+from nac.certificates import external, refreshing
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, StatusSource
@@ -21,10 +21,11 @@ def authority_row(session: Session, tenant_id: TenantId, authority: CertificateA
     }
 
 
-def status_rows(source: StatusSource | None) -> Row:
+def status_rows(session: Session, source: StatusSource | None) -> Row:
     """What is known of where status comes from, and how old it is; nothing of authorities of ours."""
     if source is None:
         return {}
+    ocsp = refreshing.ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)
     return {
         "crl_url": source.crl_url,
         "ocsp_url": source.ocsp_url,
@@ -33,6 +34,10 @@ def status_rows(source: StatusSource | None) -> Row:
         "crl_next_update": source.crl_next_update and source.crl_next_update.isoformat(),
         "crl_checked_at": source.crl_checked_at and source.crl_checked_at.isoformat(),
         "crl_failure": source.crl_failure,
+        "ocsp_certificates": ocsp.certificates,
+        "ocsp_checked_at": ocsp.checked_at and ocsp.checked_at.isoformat(),
+        "ocsp_failures": ocsp.failures,
+        "ocsp_failure": ocsp.failure,
     }
 
 

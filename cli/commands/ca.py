@@ -46,7 +46,7 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
         "signs_here": authority.key_sealed is not None,
         "key_store": authority.key_store if authority.key_sealed is not None else None,
         "issuer": str(authority.issuer_id or ""),
-        **status_rows(source),
+        **status_rows(session, source),
     }
 
 

@@ -41,6 +41,8 @@ from pki.serials import random_serial, serial_bytes
 ClientProfile = Literal["eap-client-user", "eap-client-device", "radsec-nas"]
 # Who holds such a certificate keeps its key to itself.
 CLIENT_PROFILES: tuple[ClientProfile, ...] = get_args(ClientProfile)
+# To these an administrator adds who runs a server of his own: nobody enrols or renews such a certificate by himself.
+HandedOutProfile = ClientProfile | Literal["radsec-server"]
 SERVER_PROFILE = "eap-server"
 
 
@@ -207,7 +209,7 @@ def issue_client(
     *,
     actor: str,
     tenant_id: TenantId,
-    profile: ClientProfile,
+    profile: HandedOutProfile,
     common_name: str,
     sans: Iterable[San] = (),
     public_key: PublicKey | None = None,
@@ -220,7 +222,7 @@ def issue_client(
     user_id: UUID | None = None,
     secret_id: UUID | None = None,
 ) -> IssuedCertificate:
-    """A client certificate for a key from a signing request, or for a new key, which is returned and not kept.
+    """A certificate for a key from a signing request, or for a new key, which is returned and not kept.
 
     Commits in between, as `sign` says.
 

@@ -1,9 +1,12 @@
-"""Revoking much at once: all certificates of a device, of a user, of an authority. One transaction, in batches."""
+"""Revoking much at once: all certificates of a device, of a user, of an authority. One transaction, in batches.
+
+Those of a device or user are suspended and reinstated in the same way.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from cryptography import x509
@@ -13,7 +16,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import intents, repository
 from nac.certificates.errors import CertificateStatusConflict
-from nac.certificates.service import REVOCATION_REASONS, RevocationReason, require_authority
+from nac.certificates.service import HOLD, REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status import status_changed
 from nac.coa_requests import service as coa_requests
 from nac.endpoints.service import require_by_mac
@@ -39,20 +42,48 @@ class Revocation:
     disconnects: int = 0
 
 
-def revoke_all_of_endpoint(
-    session: Session, *, actor: str, tenant_id: TenantId, mac: str, now: datetime, reason: str = "unspecified"
-) -> Revocation:
-    """Certificates that were issued to the endpoint."""
-    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
-    return _revoke_where(session, actor, tenant_id, Certificate.endpoint_id == endpoint.id, now, _checked(reason))
+class _Change(NamedTuple):
+    """What becomes of certificates of one status or another, and since when (None: of the past)."""
+
+    verb: str
+    before: tuple[str, ...]
+    status: Literal["valid", "suspended", "revoked"]
+    reason: str
+    since: datetime | None
 
 
-def revoke_all_of_user(
-    session: Session, *, actor: str, tenant_id: TenantId, name: str, now: datetime, reason: str = "unspecified"
+def issued_to(
+    session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
+) -> ColumnElement[bool]:
+    """Which certificates were issued to the endpoint, or else to the user. Raises NotFound."""
+    if mac is not None:
+        return Certificate.endpoint_id == require_by_mac(session, tenant_id=tenant_id, mac=mac).id
+    return Certificate.user_id == require_by_name(session, tenant_id=tenant_id, name=user_name or "").id
+
+
+def revoke_all(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    which: ColumnElement[bool],
+    now: datetime,
+    reason: str = "unspecified",
 ) -> Revocation:
-    """Certificates that were issued to the user."""
-    user = require_by_name(session, tenant_id=tenant_id, name=name)
-    return _revoke_where(session, actor, tenant_id, Certificate.user_id == user.id, now, _checked(reason))
+    """For good; `which` comes from `issued_to`."""
+    return _revoke_where(session, actor, tenant_id, which, now, _checked(reason))
+
+
+def suspend_all(
+    session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime
+) -> Revocation:
+    """Until `reinstate_all`; `which` comes from `issued_to`."""
+    return _change_where(session, actor, tenant_id, which, _Change("suspend", ("valid",), "suspended", HOLD, now))
+
+
+def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> Revocation:
+    """Whichever are suspended, also those that were suspended one by one; what is revoked stays revoked."""
+    return _change_where(session, actor, tenant_id, which, _Change("reinstate", ("suspended",), "valid", "", None))
 
 
 def revoke_authority(
@@ -116,13 +147,21 @@ def _with_those_below(
 def _revoke_where(
     session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime, reason: str
 ) -> Revocation:
-    # Who signs now is waited for; what was not signed yet will not be.
-    intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=now)
+    change = _Change("revoke", ("valid", "suspended"), "revoked", reason, now)
+    return _change_where(session, actor, tenant_id, which, change)
+
+
+def _change_where(
+    session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], change: _Change
+) -> Revocation:
+    if change.since is not None:
+        # Who signs now is waited for; what was not signed yet will not be.
+        intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=change.since)
     done = Revocation()
     authorities: dict[UUID, UUID] = {}
     query = (
         select(Certificate.id, Certificate.serial, Certificate.authority_id, Certificate.common_name)
-        .where(Certificate.tenant_id == tenant_id, which, Certificate.status.in_(("valid", "suspended")))
+        .where(Certificate.tenant_id == tenant_id, which, Certificate.status.in_(change.before))
         .order_by(Certificate.serial)
         .limit(BATCH)
         .with_for_update()
@@ -131,16 +170,16 @@ def _revoke_where(
         session.execute(
             update(Certificate)
             .where(Certificate.id.in_([row.id for row in batch]))
-            .values(status="revoked", revoked_at=now, revocation_reason=reason),
+            .values(status=change.status, revoked_at=change.since, revocation_reason=change.reason),
             execution_options={"synchronize_session": False},
         )
-        after = {"status": "revoked", "reason": reason}
+        after = {"status": change.status, "reason": change.reason}
         session.execute(
             insert(AuditEntry),
             [
                 {
                     "actor": actor,
-                    "action": "certificate.revoke",
+                    "action": f"certificate.{change.verb}",
                     "target": row.serial.hex(),
                     "tenant_id": tenant_id,
                     "after": after | {"common_name": row.common_name},
@@ -149,9 +188,13 @@ def _revoke_where(
             ],
         )
         done.certificates += len(batch)
-        done.disconnects += coa_requests.queue_disconnects(
-            session, tenant_id=tenant_id, serials=[row.serial for row in batch], reason="certificate-revoked"
-        )
+        serials = [row.serial for row in batch]
+        if change.status == "valid":
+            coa_requests.withdraw(session, tenant_id=tenant_id, serials=serials)
+        else:
+            done.disconnects += coa_requests.queue_disconnects(
+                session, tenant_id=tenant_id, serials=serials, reason=f"certificate-{change.status}"
+            )
         authorities |= {row.authority_id: row.id for row in batch}
     session.expire_all()
     for one_of_each in authorities.values():

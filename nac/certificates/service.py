@@ -49,7 +49,7 @@ RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
 ]
 REVOCATION_REASONS: tuple[RevocationReason, ...] = get_args(RevocationReason)
-_HOLD = "certificateHold"
+HOLD = "certificateHold"
 _SERIAL_HEX = re.compile(r"[0-9a-f]{1,40}")
 
 
@@ -89,7 +89,7 @@ def suspend(session: Session, *, actor: str, tenant_id: TenantId, serial: str, n
         return row
     if row.status == "revoked":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is revoked for good.", place="serial")
-    return _change(session, actor, row, "suspend", "suspended", reason=_HOLD, since=now)
+    return _change(session, actor, row, "suspend", "suspended", reason=HOLD, since=now)
 
 
 def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:

@@ -41,6 +41,7 @@ LONGEST_LIFE = timedelta(days=365)
 MOST_USES = 10_000
 _audit: audit.Recorder[EnrolmentSecret] = audit.Recorder("enrolment-secret", lambda secret: secret.public_id)
 _CLAIM_CHARACTERS = 64
+_SPENT: tuple[Why, ...] = ("used", "expired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,23 @@ class MadeSecret:
 
     row: EnrolmentSecret
     token: Token = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A secret that somebody has shown rightly, and that nobody else redeems meanwhile."""
+
+    row: EnrolmentSecret
+    # Why nothing new is given out for it; None where something is.
+    spent: Why | None
+
+    def take(self, now: datetime) -> EnrolmentSecret:
+        """Take one use of it. Raises SecretRefused."""
+        if self.spent is not None:
+            raise SecretRefused(self.spent)
+        self.row.uses += 1
+        self.row.last_used_at = now
+        return self.row
 
 
 def create_secret(
@@ -140,15 +158,17 @@ def redeem(
     a signature that failed took comes back when the secret is shown again after `intents.STALE_AFTER`. Raises
     SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
     """
+    return hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
+
+
+def hold(session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime) -> Held:
+    """The first half of `redeem`: locks the row, and yields also a secret that is spent. Raises SecretRefused else."""
     certificates.share_tenant(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
-    if why := _objection(session, row, kind, secret, now):
-        raise SecretRefused(why)
-    assert row is not None
-    row.uses += 1
-    row.last_used_at = now
-    session.flush()
-    return row
+    why = _objection(session, row, kind, secret, now)
+    if row is None or (why is not None and why not in _SPENT):
+        raise SecretRefused(why or "unknown")
+    return Held(row, why)
 
 
 def _take_back(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
@@ -184,14 +204,15 @@ def _objection(
         return "wrong-kind"
     if row.revoked_at is not None:
         return "revoked"
-    if row.uses >= row.most_uses and not _take_back(session, row, now):
-        return "used"
-    if row.expires_at <= now:
-        return "expired"
     tenant = session.get(Tenant, row.tenant_id)
     if tenant is None or tenant.status != "active":
         return "tenant-inactive"
-    return "holder-barred" if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id) else None
+    if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id):
+        return "holder-barred"
+    # Last, as what comes before holds for a request that is sent again as well.
+    if row.uses >= row.most_uses and not _take_back(session, row, now):
+        return "used"
+    return "expired" if row.expires_at <= now else None
 
 
 def is_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:

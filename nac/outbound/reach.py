@@ -51,8 +51,9 @@ class Reach:
 
     allowed: tuple[Network, ...] = ()
     refused: tuple[Network, ...] = ()
-    # A tenant's; not part of the text.
+    # A tenant's, and what it can do about them; not part of the text.
     only: tuple[Network, ...] = ()
+    only_remedy: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Reach":
@@ -66,9 +67,9 @@ class Reach:
     def __str__(self) -> str:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
-    def within(self, networks: Iterable[str]) -> "Reach":
+    def within(self, networks: Iterable[str], *, remedy: str) -> "Reach":
         """The same, in these networks alone; with none, the same. Raises ValueError where one is none."""
-        return replace(self, only=tuple(map(ipaddress.ip_network, networks)))
+        return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy)
 
     def why_not(self, text: str) -> str:
         """ "" for an address that may be connected to. Raises ValueError where it is none."""
@@ -78,6 +79,10 @@ class Reach:
         if self.only and not _is_in(address, self.only):
             return f"{text} is in none of the networks that are set for it"
         return ""
+
+    def _remedy(self, text: str) -> str:
+        """For an address that is not connected to: the platform's to say, or else the tenant's."""
+        return REMEDY if self._what(_inner(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
         if _is_in(address, self.refused):
@@ -96,7 +101,8 @@ class Reach:
         whys = [self.why_not(str(address[0])) for *_, address in found]
         places = [Place(family, address) for (family, *_, address), why in zip(found, whys, strict=True) if not why]
         if not places:
-            raise AddressRefused(f"{host}: {'; '.join(whys)}. {REMEDY}")
+            remedies = dict.fromkeys(self._remedy(str(address[0])) for *_, address in found)
+            raise AddressRefused(f"{host}: {'; '.join(whys)}. {' '.join(remedies)}")
         return places
 
 

@@ -17,6 +17,7 @@ from nac.scep.webhook import Webhook
 from nac.secrets import Sealer
 
 _SECRET_BYTES = 32
+_NETWORKS_REMEDY = "Set the webhook with a network that holds it: ./admit scep webhook --url URL --network CIDR"
 
 
 def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) -> Webhook | None:
@@ -25,7 +26,8 @@ def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) 
     if row is None:
         return None
     settings = settings_of(row)
-    return Webhook(settings, reach.within(settings.networks), sealer.open(row.secret_sealed, _context(tenant_id)))
+    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY)
+    return Webhook(settings, within, sealer.open(row.secret_sealed, _context(tenant_id)))
 
 
 def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:

@@ -12,8 +12,8 @@ from cryptography import x509
 from sqlalchemy import Engine
 
 from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
-from nac.certificates import renewal, rollover
-from nac.certificates.service import issue_client, pem_files, require_authority
+from nac.certificates import profiles, renewal, rollover
+from nac.certificates.service import issue_client, issue_server, pem_files, require_authority
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from pki.bundles import certificates_pem
@@ -39,7 +39,7 @@ class Device:
         )
         (self.folder / "eapol.conf").write_text(network_block(supplicant))
         shown = self.folder / "shown.pem"
-        shown.unlink(missing_ok=True)
+        shown.write_bytes(b"")
         server = tenant.server
         done = subprocess.run(
             [
@@ -52,8 +52,9 @@ class Device:
             check=False,
         )
         # eapol_test writes them as it verifies them, from the root down.
-        seen = reversed(x509.load_pem_x509_certificates(shown.read_bytes()))
-        return read_eapol_result(done.stdout, 0).success, [one.serial_number.to_bytes(16).hex() for one in seen]
+        pem = shown.read_bytes()
+        seen = reversed(x509.load_pem_x509_certificates(pem) if pem else [])
+        return read_eapol_result(done.stdout, 0).success, [f"{one.serial_number:032x}" for one in seen]
 
 
 class Alpha:
@@ -87,6 +88,17 @@ class Alpha:
             done = rollover.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
         self.tenant.wait_live()
         return done
+
+    def issue_server(self, key: str) -> str:
+        """With a key of that kind; returns its serial number."""
+        with session_scope(self.scope, engine=self.engine) as session:
+            choice = {"validity_days": 300, "key": key}
+            profiles.set_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
+            names = ["radius.alpha.admit.example"]
+            made = {"actor": ACTOR, "tenant_id": self.tenant.id, "signing": self.cell.signing, "now": utc_now()}
+            serial = issue_server(session, dns_names=names, **made).serial.hex()
+        self.tenant.wait_live()
+        return serial
 
     def renew(self) -> str:
         """As the worker does it; returns the new serial number."""
@@ -153,6 +165,18 @@ def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alp
     admitted, shown = device.visit(alpha.tenant)
     assert (admitted, shown[0] != before[1][0], shown[1:]) == (True, True, before[1][1:])
     assert alpha.cell.radiusds == started
+
+
+def test_server_certificate_with_a_key_of_another_kind_is_shown_once_radiusd_was_exchanged(alpha: Alpha) -> None:
+    """Beside an ECDSA certificate OpenSSL shows an RSA one to nobody who takes the former."""
+    device = alpha.device("laptop")
+    assert device.visit(alpha.tenant)[0]
+    radiusds = len(alpha.cell.radiusds)
+    for key in ("rsa-2048", "ecdsa-p256"):
+        serial = alpha.issue_server(key)
+        alpha.cell.wait(lambda serial=serial: device.visit(alpha.tenant)[1][:1] == [serial], 60)
+        assert device.visit(alpha.tenant)[0]
+    assert len(alpha.cell.radiusds) > radiusds
 
 
 def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(alpha: Alpha) -> None:

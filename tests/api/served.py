@@ -49,11 +49,11 @@ def served(app: FastAPI) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def served_on_port(app: FastAPI) -> Iterator[str]:
-    """For clients that speak TCP alone; the URL without a path."""
+def served_on_port(app: FastAPI, **changes: Any) -> Iterator[str]:
+    """For clients that speak TCP alone; the URL without a path. `changes` are of uvicorn's configuration."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED)
+        config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED | changes)
         with running(uvicorn.Server(config)):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 

@@ -125,7 +125,7 @@ class TestLists:
         assert (source.crl_number, source.crl_next_update, source.crl_failure) == (7, NOW + DAY, "")
         assert source.crl_checked_at is not None
         # Not before it is due.
-        refresh(at=NOW + timedelta(minutes=1))
+        refresh(at=utc_now() + timedelta(minutes=1))
         assert publisher.asked == ["GET /crl"]
 
     def test_list_that_certificates_name(self, trust, publisher, refresh, state, corporate, shown):

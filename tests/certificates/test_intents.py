@@ -18,7 +18,7 @@ from nac.certificates.authorities import create_tenant_authorities
 from nac.certificates.errors import CertificateStatusConflict, DuplicateKey
 from nac.certificates.leftovers import require_none_left
 from nac.certificates.responder import Responder
-from nac.certificates.revoking import revoke_all_of_endpoint
+from nac.certificates.revoking import issued_to, revoke_all
 from nac.certificates.service import sign
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
@@ -282,7 +282,8 @@ def test_revoking_all_of_a_device_ends_what_is_intended_for_it_and_it_is_not_del
         reserved = alpha.reserve(session, endpoint_id=endpoint.id)
         with pytest.raises(InUse):
             require_none_left(session, endpoint, remedy="Revoke.")
-        done = revoke_all_of_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC, now=alpha.now)
+        which = issued_to(session, tenant_id=alpha.tenant_id, mac=_MAC)
+        done = revoke_all(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=which, now=alpha.now)
         assert done.certificates == 0
         require_none_left(session, endpoint, remedy="Revoke.")
     assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}

@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from sqlalchemy import Engine, select
 
 from nac.db import PlatformScope, session_scope
 from nac.models import AuditEntry
+from pki.keys import load_key
+from pki.names import sans_of
 from tests.cli.conftest import Admit
+from tests.enrolment.conftest import request_der
 from tests.pki.openssl import openssl, verify
 
 
@@ -85,6 +89,11 @@ def test_all_that_was_issued_to_an_endpoint_or_user_is_revoked_at_once(alpha: Ad
         return row["endpoint"], row["user"], row["status"]
 
     assert shown(device) == ("00:11:22:33:44:55", None, "valid")
+    for verb, status in (("suspend", "suspended"), ("reinstate", "valid")):
+        assert alpha.json("cert", verb, "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
+        assert [shown(serial)[-1] for serial in (device, person, nobodys)] == [status, "valid", "valid"]
+        for arguments in ((), (device, "--all-of-user", "anna")):
+            assert "Say which." in alpha.run("cert", verb, *arguments, "-t", "alpha").stderr
     assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
     assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-user", "anna")["certificates"] == 1
     assert shown(device) == ("00:11:22:33:44:55", None, "revoked")
@@ -136,6 +145,9 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
         (["--profile", "server", "--name", "not a name"], "not a host name"),
         (["--profile", "server", "--p12-legacy"], "not handed out here"),
         (["--profile", "server", "--user", "anna"], "is the tenant's own"),
+        (["--profile", "radsec-server", "--endpoint", "001122334455"], "is the tenant's own"),
+        (["--profile", "radsec-server", "--name", "not a name"], "not a host name"),
+        (["--profile", "radsec-server", "--present-from", "2999-01-01"], "is shown to devices"),
         (["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"], "ends before devices"),
         (["--present-from", "2999-01-01"], "Only a server certificate is shown"),
         (["--user", "anna"], "There is no user 'anna'"),
@@ -228,6 +240,27 @@ def test_nas_certificate_is_issued_with_its_key(alpha: Admit, tmp_path: Path) ->
     issued = _issue(alpha, tmp_path / "out", "--san", "dns:switch-1.example", profile="nas", name="switch-1")
     assert issued["profile"] == "radsec-nas"
     assert {"key", "cert", "ca"} <= set(issued["files"])
+
+
+def test_radsec_server_gets_its_key_or_keeps_it_and_its_name_is_among_the_alternative_ones(
+    alpha: Admit, tmp_path: Path
+) -> None:
+    issued = _issue(alpha, tmp_path / "out", profile="radsec-server", name="radsec.alpha.example")
+    assert issued["profile"] == "radsec-server"
+    files = {kind: Path(path) for kind, path in issued["files"].items()}
+    assert verify("sslserver", files["ca"], files["chain"], files["cert"]).returncode == 0
+    assert verify("sslclient", files["ca"], files["chain"], files["cert"]).returncode != 0
+    certificate = x509.load_pem_x509_certificate(files["cert"].read_bytes())
+    assert [str(item) for item in sans_of(certificate)] == ["dns:radsec.alpha.example"]
+    assert load_key(files["key"].read_bytes()).public_key() == certificate.public_key()
+    (tmp_path / "own.csr").write_bytes(request_der("radsec.alpha.example"))
+    more = ("--csr", str(tmp_path / "own.csr"), "--san", "dns:radsec.alpha.example", "--san", "dns:r2.alpha.example")
+    theirs = _issue(alpha, tmp_path / "theirs", *more, profile="radsec-server", name="radsec.alpha.example")
+    assert set(theirs["files"]) == {"cert", "chain", "ca"}
+    shown = alpha.json("cert", "show", theirs["serial"], "-t", "alpha")
+    assert shown["names"] == ["dns:radsec.alpha.example", "dns:r2.alpha.example"]
+    expiring = alpha.json("cert", "expiring", "-t", "alpha", "--days", "900", "--kind", "server")
+    assert issued["profile"] in {row["profile"] for row in expiring}
 
 
 def test_profile_of_a_tenant_is_set_within_its_limits(alpha: Admit, tmp_path: Path) -> None:

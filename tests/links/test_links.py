@@ -134,6 +134,20 @@ def test_request_is_signed_from_file_or_text(client: httpx.Client, app_engine: E
     certificate.verify_directly_issued_by(issuing)
 
 
+def test_request_that_is_sent_again_is_answered_again_and_no_other(
+    client: httpx.Client, app_engine: Engine, alpha: Certified
+):
+    token = link(app_engine, alpha)
+    asked = CSR | {"text": pem(common_name="").decode()}
+    first, again = (client.post(path(token), data=asked) for _ in range(2))
+    assert first.content == again.content
+    x509.load_pem_x509_certificates(again.content)
+    for other in (CSR | {"text": pem(common_name="").decode()}, CSR | {"text": "hello"}, P12, APPLE):
+        assert client.post(path(token), data=other).status_code == 404
+    assert client.get(path(token)).status_code == 404
+    assert signed(app_engine, alpha) == 2
+
+
 @pytest.mark.parametrize(
     ("sent", "complaint"),
     [

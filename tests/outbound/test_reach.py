@@ -75,7 +75,7 @@ def test_platform_allows_more_and_less():
     ],
 )
 def test_platform_and_tenant_both_must_permit_an_address(networks, address, permitted):
-    assert (USUAL.within(networks).why_not(address) == "") == permitted
+    assert (USUAL.within(networks, remedy="").why_not(address) == "") == permitted
 
 
 def test_this_machines_own_address_is_told_from_others():
@@ -102,6 +102,22 @@ def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monke
     with pytest.raises(AddressRefused, match=r"^rebound\.example: 169\.254\.169\.254 .* ADMIT_OUTBOUND_NETWORKS"):
         asyncio.run(USUAL.places("rebound.example", 636))
     assert asked == ["rebound.example"] * 2
+
+
+@pytest.mark.parametrize(
+    ("address", "remedy"),
+    [("192.0.2.7", "Choose another network."), ("127.0.0.1", "ADMIT_OUTBOUND_NETWORKS"), ("10.1.0.1", None)],
+)
+def test_who_can_mend_it_is_told(monkeypatch, address, remedy):
+    lookups(monkeypatch, [address])
+    reach = USUAL.within(["10.1.0.0/16", "127.0.0.0/8"], remedy="Choose another network.")
+    if remedy is None:
+        assert asyncio.run(reach.places("hook.example", 443))
+        return
+    with pytest.raises(AddressRefused) as caught:
+        asyncio.run(reach.places("hook.example", 443))
+    known = ("Choose another network.", "ADMIT_OUTBOUND_NETWORKS")
+    assert [each for each in known if each in str(caught.value)] == [remedy]
 
 
 @pytest.fixture

@@ -164,6 +164,30 @@ def test_network_manager_refuses_what_is_wrong():
         offline(keyfile)
 
 
+@pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
+def test_wpa_supplicant_is_told_of_the_network_alone(ssid: str, before: list[str]):
+    """Where the system controls it from, say, stays as the system has it."""
+    lines = linux.wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
+    block = lines.index("network={")
+    assert (lines[:block], lines[-1]) == (before, "}")
+    assert all(line.startswith("\t") for line in lines[block + 1 : -1])
+
+
+def test_network_manager_opens_the_bundle_of_a_device_with_its_password_alone(
+    alpha: Certified, app_engine: Engine, tmp_path: Path
+):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session)
+    add = ["nmcli", "--offline", "connection", "add", "type", "wifi", "con-name", "office", "ssid", "Office"]
+    add += ["wifi-sec.key-mgmt", "wpa-eap", "802-1x.eap", "tls", "802-1x.identity", "laptop", "802-1x.private-key"]
+    for legacy in (False, True):
+        (tmp_path / "device.p12").write_bytes(certificates.pkcs12_file(issued, password="correct-horse", legacy=legacy))
+        for password, opened in (("correct-horse", True), ("wrong-horse", False)):
+            key = f"{tmp_path}/device.p12 {password}"
+            done = subprocess.run([*add, key], capture_output=True, text=True, timeout=30)
+            assert (done.returncode == 0) == opened, done.stderr
+
+
 def test_every_form_names_both_roots_during_a_rollover():
     for form in ("wpa_supplicant", "networkmanager", "android"):
         files = service.export(network(), form=form, identity="laptop", folder="/etc/admit")

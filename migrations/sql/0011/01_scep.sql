@@ -15,6 +15,7 @@ CREATE TABLE scep_transactions (
         REFERENCES certificates (tenant_id, id) ON DELETE CASCADE
 );
 CREATE INDEX ix_scep_transactions_tenant_id_transaction_id ON scep_transactions (tenant_id, transaction_id);
+CREATE INDEX ix_scep_transactions_tenant_id_created_at ON scep_transactions (tenant_id, created_at);
 
 -- Who is asked whether a challenge is good that is none of ours. One for each tenant.
 CREATE TABLE scep_webhooks (
