@@ -12,6 +12,7 @@ from worker.names import (
     ENRICH_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
+    SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
 )
 
@@ -70,6 +71,11 @@ def make_app(settings: Settings) -> Celery:
             },
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
+            "certificates.settle": {
+                "task": "certificates.settle",
+                "schedule": SETTLE_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SETTLE_INTERVAL_SECONDS},
+            },
             "certificates.publish": {
                 "task": "certificates.publish",
                 "schedule": PUBLISH_INTERVAL_SECONDS,

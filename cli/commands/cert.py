@@ -165,7 +165,9 @@ def _issue_server(
 
 @command.command("list")
 @tenant_option
-@click.option("--status", type=click.Choice(["intended", "valid", "suspended", "revoked"]), help="Only these.")
+@click.option(
+    "--status", type=click.Choice(["intended", "abandoned", "valid", "suspended", "revoked"]), help="Only these."
+)
 @click.option("--profile", default="", help="Only those of this profile, such as eap-client-device.")
 @click.option("--name", default="", help="Only those whose name begins so.")
 @click.option("--limit", type=click.IntRange(1), help="No more than so many.")

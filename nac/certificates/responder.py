@@ -220,7 +220,7 @@ class Responder:
     ) -> dict[bytes, Status]:
         found: dict[bytes, Status] = dict.fromkeys(serials, "unknown")
         for serial, status, at, reason, not_before in self._look_up.read(authority_id, serials):
-            if status in ("suspended", "revoked"):
+            if status in ("abandoned", "suspended", "revoked"):
                 found[serial] = revocation(at or not_before, reason)
             elif status == "valid":
                 found[serial] = authority.revoked or "good"

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates import repository
+from nac.certificates import intents, repository
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.service import HOLD, REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status import status_changed
@@ -154,6 +154,9 @@ def _revoke_where(
 def _change_where(
     session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], change: _Change
 ) -> Revocation:
+    if change.since is not None:
+        # Who signs now is waited for; what was not signed yet will not be.
+        intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=change.since)
     done = Revocation()
     authorities: dict[UUID, UUID] = {}
     query = (

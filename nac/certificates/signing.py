@@ -12,11 +12,14 @@ from typing import NamedTuple, Self
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 from uuid import UUID
 
+from cryptography import x509
+
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, refusals
 from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings
+from pki.issuing import Issuer
 from pki.keys import KeyKind, PrivateKey, generate_key, key_pem, load_key
 from pki.tokens import Token
 
@@ -84,6 +87,11 @@ class Signing:
                 remedy="Set ADMIT_PKCS11_MODULE, ADMIT_PKCS11_TOKEN and ADMIT_PKCS11_PIN_FILE.",
             )
         return self.token
+
+
+def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
+    """Raises as `Signing.authority_key`."""
+    return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
 def _token(module: Path, label: str, pin_file: Path) -> Token:

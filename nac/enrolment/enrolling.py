@@ -68,6 +68,7 @@ def enrol(
 ) -> IssuedCertificate:
     """What the redeemed `secret` is good for; without a request for a key made here, which is returned and not kept.
 
+    The use of the secret is committed with the intent, before the signature, and comes back where nothing comes of it.
     Raises NameRefused, DuplicateKey, CertificateRefused.
     """
     common_name, sans = agreed_names(secret, request)
@@ -83,10 +84,8 @@ def enrol(
         now=now,
         endpoint_id=secret.endpoint_id,
         user_id=secret.user_id,
+        secret_id=secret.id,
     )
-    row = certificates.get_by_serial(session, secret.tenant_id, issued.serial)
-    assert row is not None
-    row.secret_id = secret.id
     audit.append(
         session,
         actor=actor,

@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates import intents
 from nac.certificates import repository as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import find_holder
@@ -26,7 +27,7 @@ from nac.enrolment.errors import (
 from nac.enrolment.tokens import Token, is_secret, secret_digest
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
-from nac.models import EnrolmentSecret, Tenant
+from nac.models import Certificate, EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
 from nac.tenants import repository as tenants
@@ -151,9 +152,10 @@ def _require_free(session: Session, tenant_id: TenantId, name: str) -> None:
 def redeem(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Take one use of the secret whose public id or name is `name`; the row stays locked until the transaction ends.
+    """Take one use of the secret whose public id or name is `name`; the row stays locked until that use is committed.
 
-    So of two at once one wins, and a signing that fails takes nothing, because it takes the transaction with it. Raises
+    So of two at once one wins. A request that is refused takes nothing, because it takes the transaction with it; what
+    a signature that failed took comes back when the secret is shown again after `intents.STALE_AFTER`. Raises
     SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
     """
     return hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
@@ -167,6 +169,16 @@ def hold(session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: st
     if row is None or (why is not None and why not in _SPENT):
         raise SecretRefused(why or "unknown")
     return Held(row, why)
+
+
+def _take_back(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
+    """Uses that were taken for certificates that nobody finished. Who asks the same again finds what is signed now."""
+    of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
+    actor = f"{row.kind}:{row.public_id}"
+    intents.wait(session, tenant_id=row.tenant_id, which=of_it)
+    found = intents.abandon(session, actor=actor, tenant_id=row.tenant_id, which=of_it, now=now, older_than=age)
+    session.refresh(row)
+    return found > 0
 
 
 def look_at(
@@ -198,7 +210,7 @@ def _objection(
     if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id):
         return "holder-barred"
     # Last, as what comes before holds for a request that is sent again as well.
-    if row.uses >= row.most_uses:
+    if row.uses >= row.most_uses and not _take_back(session, row, now):
         return "used"
     return "expired" if row.expires_at <= now else None
 

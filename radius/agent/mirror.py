@@ -92,7 +92,7 @@ FROM identity_sources WHERE tenant_id = %(tenant)s AND enabled
 """
 _CERTIFICATES = """
 SELECT encode(serial, 'hex'), id::text, status, profile, common_name, revocation_reason
-FROM certificates WHERE tenant_id = %(tenant)s AND status <> 'intended'
+FROM certificates WHERE tenant_id = %(tenant)s AND status NOT IN ('intended', 'abandoned')
 """
 _STATUSES = """
 SELECT authority_id::text, encode(serial, 'hex'), listed OR answer = 'revoked',

@@ -105,7 +105,9 @@ class Alpha:
     def renew(self) -> str:
         """As the worker does it; returns the new serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
-            plan = renewal.plan_renewal(session, tenant_id=self.tenant.id, now=utc_now())
+            plan = renewal.plan_renewal(
+                session, actor=ACTOR, tenant_id=self.tenant.id, signing=self.cell.signing, now=utc_now()
+            )
             assert plan is not None
         with session_scope(self.scope, engine=self.engine) as session:
             row = renewal.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())

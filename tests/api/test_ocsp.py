@@ -30,7 +30,7 @@ from sqlalchemy import Engine, delete, text
 
 from api.public.main import create_app
 from nac.certificates.lookup import StatusLookUp
-from nac.certificates.service import reinstate, reserve, revoke, status_changed, suspend
+from nac.certificates.service import reinstate, revoke, status_changed, suspend
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
@@ -194,8 +194,7 @@ def test_unknown_serial_is_unknown(asking: Asking, alpha: Certified, nonce: byte
 
 def test_certificate_that_is_only_intended_is_unknown(app_engine: Engine, asking: Asking, alpha: Certified):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        arguments: Any = {"tenant_id": alpha.tenant_id, "profile": "eap-client-device", "common_name": "x"}
-        reserved = reserve(session, now=alpha.now, **arguments)
+        reserved = alpha.reserve(session)
     assert asking(int.from_bytes(reserved.serial)).certificate_status is OCSPCertStatus.UNKNOWN
 
 

@@ -96,7 +96,7 @@ def test_every_signature_of_an_authority_was_intended_and_is_in_the_audit_log(
         intents = session.scalars(select(AuthorityIntent).order_by(AuthorityIntent.created_at)).all()
     assert actions == [
         *("authority.create", "authority.cross-sign", "authority.create", "authority.retire", "authority.retire"),
-        "certificate.issue",
+        *("certificate.intend", "certificate.issue"),
     ]
     assert sorted(intent.kind for intent in intents) == ["cross", "issuing", "issuing", "root", "root"]
     assert all(intent.signed_at for intent in intents)
@@ -120,7 +120,7 @@ def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engi
 def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> None:
     now = alpha.authorities.server.not_after - 10 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        first, second = (renewal.plan_renewal(session, tenant_id=alpha.tenant_id, now=now) for _ in range(2))
+        first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
         assert first is not None
         assert second is not None
         renewal.carry_out(session, first, actor=ACTOR, signing=SIGNING, now=now)
@@ -212,8 +212,12 @@ def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, pl
         rollover.plan_rollover(session, tenant_id=bare.id, signing=SIGNING)
 
 
+def _plan_renewal(session: Session, tenant: Certified, now: Any) -> renewal.RenewalPlan | None:
+    return renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant.tenant_id, signing=SIGNING, now=now)
+
+
 def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
-    plan = renewal.plan_renewal(session, tenant_id=tenant.tenant_id, now=now)
+    plan = _plan_renewal(session, tenant, now)
     return plan and renewal.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=now)
 
 

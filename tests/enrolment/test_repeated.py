@@ -104,9 +104,7 @@ def test_who_asks_again_while_it_is_signed_is_told_to_come_again(
     made, asked = make_secret(app_engine, alpha), request("laptop")
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()
-        reserved = certificates.reserve(
-            session, tenant_id=alpha.tenant_id, profile="eap-client-device", common_name="laptop", now=alpha.now
-        )
+        reserved = alpha.reserve(session, common_name="laptop")
         row = session.scalars(select(Certificate).where(Certificate.serial == reserved.serial)).one()
         row.public_key_sha256 = public_key_digest(asked.public_key)
         row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)

@@ -1,5 +1,6 @@
 """What is revoked while it is renewed or asked for certificates: nothing that came of it stays good."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -60,6 +61,11 @@ def statuses(app_engine: Engine, of: Certified) -> list[str]:
         return list(session.scalars(select(Certificate.status).where(Certificate.profile == "eap-client-device")))
 
 
+def assert_nothing_is_good(left: list[str]) -> None:
+    """The renewal was signed before the revocation saw it, or found its intent abandoned."""
+    assert sorted(left) in (["revoked", "revoked"], ["abandoned", "revoked"])
+
+
 @pytest.fixture
 def in_the_background(owner_engine: Engine):
     """Runs a call in a thread, until it waits for a lock."""
@@ -93,9 +99,10 @@ def test_renewal_under_way_is_revoked_with_its_authority(
 ) -> None:
     shown = enrol(app_engine, alpha, make_secret(app_engine, alpha)).certificate
     revoking: list[Future[Any]] = []
-    renew(app_engine, alpha, shown, lambda: revoking.append(in_the_background(revoke, app_engine, alpha, which)))
+    with contextlib.suppress(Conflict):
+        renew(app_engine, alpha, shown, lambda: revoking.append(in_the_background(revoke, app_engine, alpha, which)))
     revoking[0].result(10)
-    assert statuses(app_engine, alpha) == ["revoked", "revoked"]
+    assert_nothing_is_good(statuses(app_engine, alpha))
 
 
 def test_authority_that_is_being_revoked_signs_no_more_and_uses_no_secret(
@@ -177,11 +184,12 @@ def test_renewal_under_way_is_revoked_with_its_certificate(
 ) -> None:
     first = enrol(app_engine, alpha, make_secret(app_engine, alpha))
     revoking: list[Future[Any]] = []
-    renew(
-        app_engine,
-        alpha,
-        first.certificate,
-        lambda: revoking.append(in_the_background(revoke_one, app_engine, alpha, first.serial, "keyCompromise")),
-    )
+    with contextlib.suppress(Conflict):
+        renew(
+            app_engine,
+            alpha,
+            first.certificate,
+            lambda: revoking.append(in_the_background(revoke_one, app_engine, alpha, first.serial, "keyCompromise")),
+        )
     revoking[0].result(10)
-    assert statuses(app_engine, alpha) == ["revoked", "revoked"]
+    assert_nothing_is_good(statuses(app_engine, alpha))
