@@ -5,6 +5,7 @@ Processes are given their environment by the supervisor (or the container); `./a
 need not be given the migration role's address.
 """
 
+import difflib
 import ipaddress
 import os
 import re
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
+# Variables of the processes' own.
+_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -119,9 +122,11 @@ class _Reader:
     def __init__(self, environment: Mapping[str, str], required: Collection[str]) -> None:
         self._environment = environment
         self._required = required
+        self._asked = set(_NOT_SETTINGS)
         self.mistakes: list[str] = []
 
     def _raw(self, name: str) -> str | None:
+        self._asked.add(name)
         value = self._environment.get(PREFIX + name)
         if value is None and name in self._required:
             self._refuse(name, "is not set and this process needs it")
@@ -129,6 +134,13 @@ class _Reader:
 
     def _refuse(self, name: str, why: str) -> None:
         self.mistakes.append(f"{PREFIX}{name} {why}")
+
+    def refuse_unknown(self) -> None:
+        """After all were read: a name that is written wrong, or of another version, must not be passed over in silence."""
+        given = {name.removeprefix(PREFIX) for name in self._environment if name.startswith(PREFIX)}
+        for name in sorted(given - self._asked):
+            near = difflib.get_close_matches(name, self._asked, n=1)
+            self._refuse(name, "is no setting" + (f"; is {PREFIX}{near[0]} meant?" if near else ""))
 
     def text(self, name: str, default: str, pattern: str, what: str) -> str:
         value = self._raw(name)
@@ -254,6 +266,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
+    reader.refuse_unknown()
     reader.mistakes += _contradictions(settings)
     if reader.mistakes:
         raise SettingsError(reader.mistakes)

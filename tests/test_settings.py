@@ -92,3 +92,14 @@ def test_place_of_authorities_keys_needs_all_of_its_settings():
     for missing in token:
         with pytest.raises(SettingsError, match="go together"):
             load_settings({name: value for name, value in whole.items() if name != missing})
+
+
+def test_name_that_is_no_setting_is_a_mistake_and_the_nearest_is_named():
+    with pytest.raises(SettingsError) as caught:
+        load_settings(
+            {"ADMIT_VAR_DIR": "/x"} | {"ADMIT_OUTBOUND_NETWORK": "!10.0.0.0/8", "ADMIT_ZZZZZZ": "1", "ADMITTED": "yes"}
+        )
+    assert caught.value.mistakes == (
+        "ADMIT_OUTBOUND_NETWORK is no setting; is ADMIT_OUTBOUND_NETWORKS meant?",
+        "ADMIT_ZZZZZZ is no setting",
+    )
