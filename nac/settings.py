@@ -136,7 +136,7 @@ class _Reader:
         self.mistakes.append(f"{PREFIX}{name} {why}")
 
     def refuse_unknown(self) -> None:
-        """After all were read: a name that is written wrong, or of another version, must not be passed over in silence."""
+        """After all were read: a name that is written wrong, or of another version, is not passed over in silence."""
         given = {name.removeprefix(PREFIX) for name in self._environment if name.startswith(PREFIX)}
         for name in sorted(given - self._asked):
             near = difflib.get_close_matches(name, self._asked, n=1)
