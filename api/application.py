@@ -11,8 +11,10 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings
 
 
-def make_application(settings: Settings, *routers: APIRouter, title: str, name: str, described: bool = True) -> FastAPI:
-    """`name` is how PostgreSQL sees it; `described`: whether /openapi.json tells what there is."""
+def make_application(
+    settings: Settings, *routers: APIRouter, title: str, name: str, for_strangers: bool = False
+) -> FastAPI:
+    """`name` is how PostgreSQL sees it. Strangers are told by no /openapi.json what there is, nor how it is built."""
     engine = make_engine(settings.database_url, application_name=name)
     client = health.connect_redis(settings.redis_url)
 
@@ -29,9 +31,10 @@ def make_application(settings: Settings, *routers: APIRouter, title: str, name: 
         client.close()
 
     # The interactive pages load scripts from other sites.
-    pages = {"docs_url": None, "redoc_url": None} | ({} if described else {"openapi_url": None})
+    pages = {"docs_url": None, "redoc_url": None} | ({"openapi_url": None} if for_strangers else {})
     app = FastAPI(title=title, lifespan=lifespan, **pages)  # type: ignore[arg-type]
     app.state.settings = settings
+    app.state.for_strangers = for_strangers
     app.state.engine = engine
     app.state.redis = client
     # What runs beside the requests: how each is started and stopped.

@@ -1,13 +1,16 @@
-"""HTTP/1.1 for whoever connects: a request has so long to begin, and so many bytes in all.
+"""HTTP/1.1 for whoever connects: a request has so long to begin and so many bytes, a source so many connections.
 
-uvicorn bounds neither. A head that never ends would be held in memory, each field of eight bytes at a hundred, and a
-connection that says nothing would be kept for good.
+uvicorn bounds none of these. A head that never ends would be held in memory, each field of eight bytes at a hundred, a
+connection that says nothing would be kept for good, and one address could hold all connections that there may be.
 """
 
 from asyncio import BaseTransport, TimerHandle, Transport
-from typing import cast
+from typing import ClassVar, Self, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from api.places import Place, Places
+from nac.sources import Networks
 
 HEAD_SECONDS = 10.0
 # Head, body and trailers; no route takes a body of more than half as much.
@@ -17,15 +20,32 @@ REQUEST_BYTES_MOST = 128 * 1024
 class BoundedHttp(HttpToolsProtocol):
     """Closes the connection of who sends more or takes longer."""
 
+    # None where whoever accepts connections counts them.
+    _places: ClassVar[Places | None] = None
+    _proxies: ClassVar[Networks] = Networks("")
+
+    _place: Place | None = None
     _waiting: TimerHandle | None = None
     _received = 0
 
+    @classmethod
+    def sharing(cls, places: Places, *, proxies: Networks) -> type[Self]:
+        """The same, with so many connections of a source; `proxies` bring those of many, and are not counted."""
+        return type(cls.__name__, (cls,), {"_places": places, "_proxies": proxies})
+
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(cast(Transport, transport))
+        if self._places is not None and self.client is not None and self.client[0] not in self._proxies:
+            self._place = self._places.take(self.client[0])
+            if self._place is None:
+                self._close()
+                return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._place is not None:
+            self._place.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from copy import copy
 from http import HTTPStatus
 
 from fastapi import FastAPI, Request
@@ -42,13 +43,25 @@ def _render(exc: AdmitError) -> JSONResponse:
     )
 
 
+def told(request: Request, exc: AdmitError) -> AdmitError:
+    """As the caller may read it. Of what is no fault of his a stranger learns the kind alone: the rest names databases,
+    files and key stores, and is for the log.
+    """
+    if exc.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return exc
+    # Not the path itself, in which a link carries its secret.
+    route = getattr(request.scope.get("route"), "path", "?")
+    _log.error("%s %s: %s", request.method, route, exc)
+    if not request.app.state.for_strangers:
+        return exc
+    plain = copy(exc)
+    plain.detail, plain.place, plain.remedy = exc.title, "", "Try again later."
+    return plain
+
+
 def _ours(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
-    if exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        # Not the path itself, in which a link carries its secret.
-        route = getattr(request.scope.get("route"), "path", "?")
-        _log.error("%s %s: %s", request.method, route, exc)
-    return _render(exc)
+    return _render(told(request, exc))
 
 
 def _driver(request: Request, exc: Exception) -> JSONResponse:

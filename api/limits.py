@@ -8,11 +8,14 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.errors import problem
+from api.places import Places
 from nac.sources import source_of
 
 # As many requests as come in so many seconds may come at once.
 _BURST_SECONDS = 2
 _SOURCES_MOST = 10_000
+# Who has too many requests under way is told to come again so much later.
+_BUSY_SECONDS = 1.0
 # Probes of the supervisor and of load balancers.
 _FREE_PATHS = {"/healthz", "/readyz"}
 
@@ -44,20 +47,29 @@ class TokenBuckets:
 
 
 class RateLimit:
-    """Refuses with 429 who asks more than `per_second`; 0 for no limit."""
+    """Refuses with 429 who asks more than `per_second`, or has `at_once` requests under way; 0 for no limit."""
 
-    def __init__(self, app: ASGIApp, per_second: int) -> None:
+    def __init__(self, app: ASGIApp, per_second: int, at_once: int) -> None:
         self._app = app
         self._buckets = TokenBuckets(per_second) if per_second else None
+        # Behind a proxy, connections tell nothing of who asks.
+        self._places = Places(at_once, what="requests")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._buckets is not None and scope["type"] == "http" and scope["path"] not in _FREE_PATHS:
-            client = scope.get("client")
-            wait = self._buckets.take(source_of(client[0]) if client else "")
-            if wait:
-                await self._refuse(wait)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"] in _FREE_PATHS:
+            await self._app(scope, receive, send)
+            return
+        client = scope.get("client")
+        address = client[0] if client else ""
+        wait = self._buckets.take(source_of(address)) if self._buckets is not None else 0.0
+        place = None if wait else self._places.take(address)
+        if place is None:
+            await self._refuse(wait or _BUSY_SECONDS)(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            place.leave()
 
     @staticmethod
     def _refuse(wait: float) -> ASGIApp:

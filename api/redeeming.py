@@ -14,6 +14,7 @@ from nac.db import EnrolmentScope, PlatformScope, TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.enrolment.enrolling import note_refusal
 from nac.enrolment.errors import RenewalRefused, SecretRefused
+from nac.enrolment.service import Held
 from nac.enrolment.tokens import Token
 from nac.ids import TenantId
 from nac.models import EnrolmentSecret
@@ -57,6 +58,18 @@ def redeeming(
         yield (
             session,
             enrolment.redeem(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
+        )
+
+
+@contextmanager
+def holding(
+    request: Request, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str
+) -> Iterator[tuple[Session, Held]]:
+    """As `redeeming`, but it is the block that takes a use of the secret, which may be spent."""
+    with _guarded(request, tenant_id, kind, name), session_scope(TenantScope(tenant_id)) as session:
+        yield (
+            session,
+            enrolment.hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=utc_now()),
         )
 
 

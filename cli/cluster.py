@@ -5,8 +5,8 @@ import subprocess
 from pathlib import Path
 
 from cli.fail import Refused
-from cli.files import write_private
 from cli.layout import Layout
+from nac.files import write_private
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 SUPERUSER = "postgres"

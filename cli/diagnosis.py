@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,7 @@ from cli.layout import CHECKOUT, Layout, find_layout, var_dir
 from cli.packages import freeradius_objection, installed_versions, missing, upstream
 from cli.ports import first_taken
 from cli.supervisor import Supervisor
-from nac.clock import epoch_seconds
+from nac.clock import epoch_seconds, utc_now
 from nac.settings import Settings, SettingsError, load_settings
 
 _DISK_WARN_BYTES = 5 << 30
@@ -50,6 +51,7 @@ def examine() -> list[Diagnosis]:
         *found,
         *([] if running else _ports(settings)),
         *_permissions(layout),
+        *_enrolment_certificate(settings),
         *(
             _processes(layout, settings)
             if running
@@ -149,6 +151,27 @@ def _permissions(layout: Layout) -> Iterator[Diagnosis]:
         yield Diagnosis("warn", "permissions", f"{layout.var} belongs to another account", "Use the one that ran 'up'.")
     else:
         yield Diagnosis("ok", "accounts", layout.describe())
+
+
+def _enrolment_certificate(settings: Settings) -> Iterator[Diagnosis]:
+    # Here, because it loads the cryptographic libraries.
+    from api.enrolment.certificate import RENEWED_BEFORE, ends_at
+
+    file = settings.enrolment_certificate_file
+    try:
+        end = ends_at(file)
+    except (OSError, ValueError) as exc:
+        remedy = "./admit up makes it, unless ADMIT_ENROLMENT_CERTIFICATE_FILE names another."
+        yield Diagnosis("fail", "certificate", f"that of the enrolment port cannot be read: {exc}", remedy)
+        return
+    what = f"that of the enrolment port ends on {end:%Y-%m-%d}"
+    remedy = f"Put a newer one into {file}; why Admit did not renew its own is in: ./admit logs enrolment"
+    if end <= utc_now():
+        yield Diagnosis("fail", "certificate", what, remedy)
+    elif end <= utc_now() + RENEWED_BEFORE - timedelta(days=1):
+        yield Diagnosis("warn", "certificate", what, remedy)
+    else:
+        yield Diagnosis("ok", "certificate", what)
 
 
 def _processes(layout: Layout, settings: Settings) -> Iterator[Diagnosis]:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from cli import environment
 from cli.fail import Refused
 from cli.layout import NothingRuns, require_layout
+from cli.output import pages
 from cli.supervisor import Supervisor
 from nac.cells import service as cells
 from nac.certificates.signing import Signing
@@ -57,6 +58,14 @@ class Domain:
     def platform(self) -> Iterator[Session]:
         with session_scope(PlatformScope(), engine=self._engine) as session:
             yield session
+
+    def slugs(self) -> list[str]:
+        """Of every tenant that is not being deleted."""
+        with self.platform() as session:
+            found = pages(
+                lambda after: tenants.list_tenants(session, after_slug=after), lambda tenant: tenant.slug, first=""
+            )
+            return [tenant.slug for page in found for tenant in page if tenant.status != "deleting"]
 
     @contextmanager
     def tenant(self, slug: str) -> Iterator[tuple[Session, TenantId]]:

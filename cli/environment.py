@@ -20,8 +20,8 @@ _DEFAULTS = {
     "ADMIT_CELL_FIRST_PORT": "18120",
     "ADMIT_API_PORT": "8460",
     "ADMIT_DEMO": "yes",
-    # Visible in admit.env, to be added to: docs/identities.md.
-    "ADMIT_SOURCE_NETWORKS": "",
+    # Visible in admit.env, to be added to: docs/outbound.md.
+    "ADMIT_OUTBOUND_NETWORKS": "",
 }
 
 
@@ -47,7 +47,7 @@ def ensure_master_key(layout: Layout) -> None:
 
 
 def ensure_enrolment_certificate(layout: Layout, settings: Settings) -> None:
-    from cli.enrolment_certificate import ensure_certificate
+    from api.enrolment.certificate import ensure_certificate
 
     ensure_certificate(layout.master_key.parent, settings, owner=layout.account)
 

@@ -28,6 +28,16 @@ class Refused(AdmitError):
     status = 409
 
 
+def confirm(question: str) -> None:
+    """Ask on standard error. Raises Refused where the answer is no, or nobody is there to give one."""
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as exc:
+        raise Refused("It was not done: nobody answered.", remedy="--yes does it without asking.") from exc
+    if not agreed:
+        raise Refused("It was not done.")
+
+
 @contextmanager
 def text_read(name: str) -> Iterator[None]:
     """While the file of that name is read as text."""

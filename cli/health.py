@@ -15,6 +15,7 @@ from cli import cluster
 from cli.layout import Layout
 from nac.clock import epoch_microseconds
 from nac.settings import Settings
+from nac.sources import Networks
 from worker.names import HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
 # Older than this, a sign of life proves nothing. The agent writes its status every second.
@@ -36,7 +37,7 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
         case "public":
             return _http(settings.listen_address, settings.public_port)
         case "enrolment":
-            return _http(settings.listen_address, settings.enrolment_port, tls=True)
+            return _enrolment(settings)
         case "worker":
             return _worker(layout, started_at)
     raise ValueError(name)
@@ -71,14 +72,36 @@ def _worker(layout: Layout, started_at: float) -> str:
     return "" if age <= _HEARTBEAT_SECONDS else f"ran its last job {age} s ago"
 
 
-def _http(address: str, port: int, *, tls: bool = False) -> str:
-    unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
-    host = unspecified.get(address, address)
-    connection = http.client.HTTPConnection(host, port, timeout=3)
-    if tls:
-        # Whether it answers; whom its certificate convinces is the business of its clients.
+class _TlsConnection(http.client.HTTPConnection):
+    """Whether it answers; whom its certificate convinces is the business of its clients."""
+
+    # A PROXY header, where one is expected of this machine.
+    announcement = b""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock.sendall(self.announcement)
         context = ssl._create_unverified_context()  # noqa: S323
-        connection = http.client.HTTPSConnection(host, port, timeout=3, context=context)
+        self.sock = context.wrap_socket(self.sock, server_hostname=self.host)
+
+
+def _enrolment(settings: Settings) -> str:
+    connection = _TlsConnection(_host(settings.listen_address), settings.enrolment_port, timeout=3)
+    if connection.host in Networks(settings.enrolment_proxies):
+        connection.announcement = b"PROXY UNKNOWN\r\n"
+    return _asked(connection)
+
+
+def _http(address: str, port: int) -> str:
+    return _asked(http.client.HTTPConnection(_host(address), port, timeout=3))
+
+
+def _host(listened: str) -> str:
+    unspecified = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
+    return unspecified.get(listened, listened)
+
+
+def _asked(connection: http.client.HTTPConnection) -> str:
     try:
         connection.request("GET", "/readyz")
         reply = connection.getresponse()

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from cli.account import Account, find_account, is_root, may_run, require_service_account
 from cli.fail import Refused
-from cli.files import make_folder, write_private
+from cli.files import make_folder
 from nac.clock import utc_now
+from nac.files import write_private
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 # sun_path holds 108 bytes with the final NUL (unix(7)); supervisord binds "supervisor.sock.<pid>" before it renames.

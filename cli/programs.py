@@ -3,9 +3,9 @@
 import sys
 
 from cli.cluster import BINARIES
-from cli.files import write_private
 from cli.layout import CHECKOUT, Layout
 from cli.supervisor import Program
+from nac.files import write_private
 from nac.settings import Settings
 
 # In the order in which they are started and shown; the others need the stores, and stop before them.
@@ -13,8 +13,6 @@ STORES = ("postgres", "redis")
 OTHERS = ("agent", "api", "public", "enrolment", "worker")
 NAMES = (*STORES, *OTHERS)
 
-# Of the public port; who comes when so many are there gets 503.
-_MOST_CONNECTIONS = 1000
 # Nothing in Redis may be missed when it is lost, so nothing is written to disk. Its title stays untouched because
 # writing it would wipe the environment by which `down` knows the process.
 _REDIS = """\
@@ -38,10 +36,6 @@ def write_redis_configuration(layout: Layout) -> None:
 
 def programs(layout: Layout, settings: Settings) -> list[Program]:
     python = (sys.executable, "-P", "-m")
-    served = (
-        *("--factory", "--no-access-log", "--no-server-header", "--http=api.connections:BoundedHttp"),
-        f"--host={settings.listen_address}",
-    )
     celery = ("celery", "--app=worker.app", "--quiet", "worker", "--beat", "--concurrency=2", "--loglevel=INFO")
     schedule = f"--schedule={layout.var / 'supervisor' / 'beat-schedule'}"
     return [
@@ -67,22 +61,16 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         Program("agent", (*python, "radius.agent"), CHECKOUT, layout.account, priority=30),
         Program(
             "api",
-            (*python, "uvicorn", "api.main:create_app", *served, f"--port={settings.api_port}"),
-            CHECKOUT,
-            layout.account,
-            priority=40,
-        ),
-        Program(
-            "public",
             (
-                *(*python, "uvicorn", "api.public.main:create_app", *served, f"--port={settings.public_port}"),
-                f"--forwarded-allow-ips={settings.trusted_proxies}",
-                f"--limit-concurrency={_MOST_CONNECTIONS}",
+                *(*python, "uvicorn", "--factory", "api.main:create_app", "--http=api.connections:BoundedHttp"),
+                *("--no-access-log", "--no-server-header"),
+                *(f"--host={settings.listen_address}", f"--port={settings.api_port}"),
             ),
             CHECKOUT,
             layout.account,
             priority=40,
         ),
+        Program("public", (*python, "api.public"), CHECKOUT, layout.account, priority=40),
         Program("enrolment", (*python, "api.enrolment"), CHECKOUT, layout.account, priority=40),
         Program("worker", (*python, *celery, schedule), CHECKOUT, layout.account, priority=40),
     ]

@@ -5,7 +5,7 @@ from psycopg import sql
 
 from cli.cluster import DATABASE, SUPERUSER, url
 from cli.layout import CHECKOUT, Layout
-from nac.db import upgrade_schema
+from nac.db.migrating import upgrade_schema
 
 
 def prepare_database(layout: Layout) -> bool:

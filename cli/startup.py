@@ -10,12 +10,12 @@ from pathlib import Path
 
 from cli import cluster, envfile, environment, health, procfs, supervisor
 from cli.fail import Refused
-from cli.files import write_private
 from cli.layout import CHECKOUT, Layout
 from cli.ports import require_free_ports
 from cli.programs import OTHERS, STORES, programs, write_redis_configuration
 from cli.progress import Progress
 from cli.supervisor import Supervisor
+from nac.files import write_private
 from nac.settings import Settings, SettingsError, load_settings
 
 _PATIENCE_SECONDS = 60

@@ -1,4 +1,4 @@
-"""Alembic's environment, as admit_owner. The URL comes from `nac.db.upgrade_schema` or ADMIT_DATABASE_OWNER_URL."""
+"""Alembic's environment, as admit_owner. The URL comes from `nac.db.migrating` or ADMIT_DATABASE_OWNER_URL."""
 
 import os
 

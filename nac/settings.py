@@ -5,18 +5,21 @@ Processes are given their environment by the supervisor (or the container); `./a
 need not be given the migration role's address.
 """
 
+import difflib
 import ipaddress
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
-from nac.identities.reach import USUAL, Reach
+from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
+# Variables of the processes' own.
+_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -40,8 +43,8 @@ class Settings:
     journal_sync: Literal["50ms", "always"]
     journal_max_bytes: int
     reject_delay_seconds: float
-    # Where identity sources may be, and whoever else a tenant names.
-    source_reach: Reach
+    # Where servers may be that tenants name: docs/outbound.md.
+    outbound_reach: Reach
     # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
@@ -53,8 +56,12 @@ class Settings:
     enrolment_key_file: Path
     # Of one address to `public_port`; 0 for no limit.
     public_requests_per_second: int
-    # Addresses and networks, comma-separated, whose X-Forwarded-For is believed.
+    # Of one address to either port at a time; 0 for no limit.
+    connections_per_source: int
+    # Addresses and networks, comma-separated, whose X-Forwarded-For `public_port` believes.
     trusted_proxies: str
+    # Likewise: those whose connections to `enrolment_port` begin with a PROXY header; "" for none.
+    enrolment_proxies: str
     # Where keys of new authorities are made, unless their tenant says otherwise.
     authority_key_store: Literal["sealed", "pkcs11"]
     # All three, or none where no authority's key is in a token.
@@ -115,9 +122,11 @@ class _Reader:
     def __init__(self, environment: Mapping[str, str], required: Collection[str]) -> None:
         self._environment = environment
         self._required = required
+        self._asked = set(_NOT_SETTINGS)
         self.mistakes: list[str] = []
 
     def _raw(self, name: str) -> str | None:
+        self._asked.add(name)
         value = self._environment.get(PREFIX + name)
         if value is None and name in self._required:
             self._refuse(name, "is not set and this process needs it")
@@ -125,6 +134,13 @@ class _Reader:
 
     def _refuse(self, name: str, why: str) -> None:
         self.mistakes.append(f"{PREFIX}{name} {why}")
+
+    def refuse_unknown(self) -> None:
+        """After all were read: a name that is written wrong, or of another version, is not passed over in silence."""
+        given = {name.removeprefix(PREFIX) for name in self._environment if name.startswith(PREFIX)}
+        for name in sorted(given - self._asked):
+            near = difflib.get_close_matches(name, self._asked, n=1)
+            self._refuse(name, "is no setting" + (f"; is {PREFIX}{near[0]} meant?" if near else ""))
 
     def text(self, name: str, default: str, pattern: str, what: str) -> str:
         value = self._raw(name)
@@ -166,7 +182,7 @@ class _Reader:
     def networks(self, name: str, default: str) -> str:
         """Addresses and networks, as they are written."""
         value = self._raw(name)
-        if value is None:
+        if value is None or value == default:
             return default
         try:
             return ",".join(str(ipaddress.ip_network(part.strip())) for part in value.split(","))
@@ -228,7 +244,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         journal_max_bytes=reader.number("JOURNAL_MAX_BYTES", 4 << 30, 1 << 20, 1 << 50),
         # radiusd's own limit for reject_delay is 10 s.
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
-        source_reach=reader.reach("SOURCE_NETWORKS"),
+        outbound_reach=reader.reach("OUTBOUND_NETWORKS"),
         api_port=api_port,
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
@@ -238,7 +254,9 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         enrolment_key_file=reader.folder("ENROLMENT_KEY_FILE", var_dir / "keys" / "enrolment.key"),
         # A whole site may be behind one address, and its devices come back at once after a power cut.
         public_requests_per_second=reader.number("PUBLIC_REQUESTS_PER_SECOND", 200, 0, 1_000_000),
+        connections_per_source=reader.number("CONNECTIONS_PER_SOURCE", 50, 0, 1_000_000),
         trusted_proxies=reader.networks("TRUSTED_PROXIES", "127.0.0.1"),
+        enrolment_proxies=reader.networks("ENROLMENT_PROXIES", ""),
         authority_key_store=cast(
             Literal["sealed", "pkcs11"],
             reader.text("AUTHORITY_KEY_STORE", "sealed", "sealed|pkcs11", "'sealed' or 'pkcs11'"),
@@ -248,17 +266,23 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
+    reader.refuse_unknown()
+    reader.mistakes += _contradictions(settings)
+    if reader.mistakes:
+        raise SettingsError(reader.mistakes)
+    return settings
+
+
+def _contradictions(settings: Settings) -> Iterator[str]:
+    """Of settings that are right one by one."""
     if settings.verifier_port > 65535:
-        reader.mistakes.append(
+        yield (
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
     token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
     if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
-        reader.mistakes.append(
+        yield (
             f"{PREFIX}PKCS11_MODULE, {PREFIX}PKCS11_TOKEN and {PREFIX}PKCS11_PIN_FILE go together,"
             f" and {PREFIX}AUTHORITY_KEY_STORE 'pkcs11' needs them"
         )
-    if reader.mistakes:
-        raise SettingsError(reader.mistakes)
-    return settings

@@ -19,3 +19,19 @@ def source_of(address: str) -> str:
     if found.ipv4_mapped is not None:
         return str(found.ipv4_mapped)
     return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False))
+
+
+class Networks:
+    """Addresses and networks, comma-separated; "" for none. Raises ValueError for what is neither."""
+
+    def __init__(self, text: str) -> None:
+        self._networks = tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part)
+
+    def __contains__(self, address: str) -> bool:
+        """Also of an IPv4 address that is written as an IPv6 one; never of what is no address."""
+        try:
+            found = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        found = getattr(found, "ipv4_mapped", None) or found
+        return any(found in network for network in self._networks)

@@ -1,7 +1,6 @@
 """Checks of what people type, shared by the services. Each returns the value as it is stored or raises InvalidInput."""
 
 import re
-from contextlib import suppress
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -78,14 +77,21 @@ def require_future(moment: datetime | None, *, place: str = "valid_until") -> da
     return moment
 
 
-def require_web_address(text: str, *, place: str) -> str:
+def is_web_address(text: str) -> bool:
     """http or https with a host, and no user name in it (RFC 3986 3.2.1)."""
-    parts = None
-    if len(text) <= _URL_CHARACTERS and text.isascii() and text.isprintable() and " " not in text:
+    if len(text) > _URL_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text:
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
         # An address in brackets that is none.
-        with suppress(ValueError):
-            parts = urlsplit(text)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+
+
+def require_web_address(text: str, *, place: str) -> str:
+    """As `is_web_address`."""
+    if not is_web_address(text):
         raise InvalidInput(
             f"{text[:_URL_CHARACTERS]!r} is no address on the web.", place=place, remedy="Use http:// or https://."
         )

@@ -33,7 +33,7 @@ def pkcs12(
     """Key, certificate and its authorities under one password of at least 8 characters.
 
     AES-256 in PBES2 with HMAC-SHA-256; `legacy` chooses 3DES with HMAC-SHA-1, the only form that old systems import
-    (Windows before 10 1709 and Server 2019, many releases of Android).
+    (Windows before 10 1709 and Server 2019, many releases of Android, iOS and macOS).
     """
     if len(password) < _PASSWORD_LEAST:
         raise BundleNotAllowed(f"The password has {len(password)} characters; at least {_PASSWORD_LEAST} are needed.")

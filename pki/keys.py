@@ -60,11 +60,6 @@ def signature_hash(key: PrivateKey) -> hashes.SHA256 | hashes.SHA384 | hashes.SH
     return hashes.SHA256()
 
 
-def key_der(key: PrivateKey) -> bytes:
-    """Unencrypted PKCS#8: to be sealed, never to be stored as it is."""
-    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-
-
 def key_pem(key: PrivateKey) -> bytes:
     """Unencrypted PKCS#8 PEM, for files that only their owner reads."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

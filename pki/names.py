@@ -71,6 +71,9 @@ def subject_name(common_name: str, *, organisation: str = "", serial_number: str
             raise NameNotAllowed(f"serial number: {checked!r} has characters beyond those of a PrintableString.")
         attributes.append(x509.NameAttribute(NameOID.SERIAL_NUMBER, checked))
     checked = clean_text(common_name, what="common name", limit=_COMMON_NAME_LIMIT)
+    # OpenSSL counts characters, as RFC 5280 does; others that a certificate must pass, octets.
+    if (octets := len(checked.encode())) > _COMMON_NAME_LIMIT:
+        raise NameNotAllowed(f"common name: {octets} octets of UTF-8; at most {_COMMON_NAME_LIMIT} are allowed.")
     attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, checked))
     return x509.Name(attributes)
 
@@ -186,7 +189,7 @@ def _san_of(name: x509.GeneralName) -> San | None:
             return San("ip", str(value))
         case x509.OtherName(type_id=type_id, value=value) if type_id == UPN_OID:
             content = der.expect(der.read(value)[0], der.UTF8_STRING).content
-            return San("upn", content.decode(errors="replace"))
+            return San("upn", content.decode())
         case _:
             return None
 

@@ -8,6 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, paddin
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
+from pki.errors import UNREADABLE
+
 # Authorities in use at one time.
 _MAX_KEYS = 2_000
 # What a key or signature of another kind, or a damaged one, ends in.
@@ -18,7 +20,7 @@ def public_key_der(certificate_der: bytes) -> bytes:
     """SubjectPublicKeyInfo of a certificate; b"", which has signed nothing, where it does not parse."""
     try:
         key = x509.load_der_x509_certificate(certificate_der).public_key()
-    except (ValueError, UnsupportedAlgorithm):
+    except UNREADABLE:
         return b""
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -17,9 +17,6 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, encode_ds
 
 from pki.errors import TokenRefused, TokenUnavailable
 from pki.keys import KeyKind, PrivateKey, PublicKey, require_acceptable
-
-if TYPE_CHECKING:
-    pass
 
 _T = TypeVar("_T")
 
@@ -37,6 +34,7 @@ class Token:
         self._lock = threading.RLock()
         self._session: Any = None
         self._owner = 0
+        self._pin_refused = False
 
     def __repr__(self) -> str:
         return f"Token({self._label!r} of {self._module})"
@@ -105,10 +103,10 @@ class Token:
         try:
             return session.get_key(object_class=kind, id=key_id)
         except pkcs11.NoSuchKey as exc:
-            raise TokenRefused(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
+            raise pkcs11.NoSuchKey(f"The token {self._label!r} holds no key {key_id.hex()}.") from exc
 
     def _run(self, operation: Callable[[Any], _T]) -> _T:
-        """Once more with a new session, where the one at hand is worth nothing."""
+        """Once more with a new session, where the one at hand is worth nothing, or does not know of a key."""
         pkcs11 = _library()
         with self._lock:
             try:
@@ -117,6 +115,8 @@ class Token:
                 self._session = None
             try:
                 return operation(self._open(pkcs11))
+            except pkcs11.NoSuchKey as exc:
+                raise TokenRefused(_words(exc)) from exc
             except pkcs11.PKCS11Error as exc:
                 self._session = None
                 raise TokenUnavailable(f"The token {self._label!r} does not work: {_words(exc)}.") from exc
@@ -124,6 +124,8 @@ class Token:
     def _open(self, pkcs11: Any) -> Any:  # noqa: ANN401 -- the library is optional
         if self._session is not None and self._owner == os.getpid():
             return self._session
+        if self._pin_refused:
+            raise self._wrong_pin()
         if not self._module.is_file():
             raise TokenRefused(f"There is no PKCS#11 module {self._module}; ADMIT_PKCS11_MODULE names it.")
         try:
@@ -132,10 +134,9 @@ class Token:
             module.reinitialize()
             self._session = module.get_token(token_label=self._label).open(rw=True, user_pin=self._pin)
         except (pkcs11.PinIncorrect, pkcs11.PinInvalid, pkcs11.PinLenRange) as exc:
-            # Not tried again: a token locks itself after a few.
-            raise TokenRefused(
-                f"The PIN of the token {self._label!r} is wrong; ADMIT_PKCS11_PIN_FILE holds it."
-            ) from exc
+            # Not tried again, however often a key is asked for: a token locks itself after a few.
+            self._pin_refused = True
+            raise self._wrong_pin() from exc
         except pkcs11.PinLocked as exc:
             raise TokenRefused(
                 f"The token {self._label!r} is locked after wrong PINs; its officer unlocks it."
@@ -143,9 +144,18 @@ class Token:
         except pkcs11.NoSuchToken as exc:
             raise TokenUnavailable(f"There is no token {self._label!r}; ADMIT_PKCS11_TOKEN names it.") from exc
         except RuntimeError as exc:
+            # A code of PKCS#11 comes from a module: it may have no session left, or be out of order for a while.
+            if isinstance(exc, pkcs11.PKCS11Error) and type(exc) is not pkcs11.PKCS11Error:
+                raise
             raise TokenRefused(f"{self._module} is no PKCS#11 module: {exc}") from exc
         self._owner = os.getpid()
         return self._session
+
+    def _wrong_pin(self) -> TokenRefused:
+        return TokenRefused(
+            f"The PIN of the token {self._label!r} is wrong and is not tried again."
+            " Put the right one into the file that ADMIT_PKCS11_PIN_FILE names, and restart Admit."
+        )
 
 
 def _library() -> Any:  # noqa: ANN401 -- the library is optional
@@ -160,7 +170,28 @@ def _words(exc: Exception) -> str:
     return str(exc) or type(exc).__name__
 
 
-class TokenEcKey(ec.EllipticCurvePrivateKey):
+class _TokenKey:
+    """What keys in a token have in common: they stay there, and a copy is the same key."""
+
+    def private_numbers(self) -> NoReturn:
+        _refuse("does not leave its token")
+
+    def private_bytes(
+        self,
+        encoding: serialization.Encoding,
+        format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
+        encryption_algorithm: serialization.KeySerializationEncryption,
+    ) -> NoReturn:
+        _refuse("does not leave its token")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Self:
+        return self
+
+
+class TokenEcKey(_TokenKey, ec.EllipticCurvePrivateKey):
     """ECDSA (FIPS 186-5); the token is given the hash."""
 
     def __init__(self, token: Token, key_id: bytes, public: ec.EllipticCurvePublicKey) -> None:
@@ -193,25 +224,8 @@ class TokenEcKey(ec.EllipticCurvePrivateKey):
     def exchange(self, algorithm: ec.ECDH, peer_public_key: ec.EllipticCurvePublicKey) -> NoReturn:
         _refuse("agrees on no secret")
 
-    def private_numbers(self) -> NoReturn:
-        _refuse("does not leave its token")
 
-    def private_bytes(
-        self,
-        encoding: serialization.Encoding,
-        format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
-        encryption_algorithm: serialization.KeySerializationEncryption,
-    ) -> NoReturn:
-        _refuse("does not leave its token")
-
-    def __copy__(self) -> "TokenEcKey":
-        return self
-
-    def __deepcopy__(self, memo: dict[Any, Any]) -> "TokenEcKey":
-        return self
-
-
-class TokenRsaKey(rsa.RSAPrivateKey):
+class TokenRsaKey(_TokenKey, rsa.RSAPrivateKey):
     """RSASSA-PKCS1-v1_5 (RFC 8017 8.2), as X.509 uses it."""
 
     def __init__(self, token: Token, key_id: bytes, public: rsa.RSAPublicKey) -> None:
@@ -231,23 +245,6 @@ class TokenRsaKey(rsa.RSAPrivateKey):
 
     def decrypt(self, ciphertext: bytes, padding: Any) -> NoReturn:  # noqa: ANN401
         _refuse("decrypts nothing")
-
-    def private_numbers(self) -> NoReturn:
-        _refuse("does not leave its token")
-
-    def private_bytes(
-        self,
-        encoding: serialization.Encoding,
-        format: serialization.PrivateFormat,  # noqa: A002 -- the interface's name
-        encryption_algorithm: serialization.KeySerializationEncryption,
-    ) -> NoReturn:
-        _refuse("does not leave its token")
-
-    def __copy__(self) -> "TokenRsaKey":
-        return self
-
-    def __deepcopy__(self, memo: dict[Any, Any]) -> "TokenRsaKey":
-        return self
 
 
 _PKCS1V15 = padding.PKCS1v15

@@ -6,14 +6,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine
 
-from nac.db import make_engine
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
-from tests.postgres import Cluster, Database, empty
+from tests.postgres import Cluster, Database, Emptier, Engines
 
 # How long an example takes says on a busy machine nothing of what is tested.
 settings.register_profile("admit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("admit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
 
 
 @pytest.fixture(scope="session")
@@ -31,37 +34,45 @@ def migrated_database(cluster: Cluster) -> Database:
     return cluster.create_database()
 
 
+@pytest.fixture(scope="session")
+def emptier(migrated_database: Database) -> Iterator[Emptier]:
+    emptier = Emptier(migrated_database)
+    yield emptier
+    emptier.close()
+
+
 @pytest.fixture
-def database(migrated_database: Database) -> Iterator[Database]:
+def database(migrated_database: Database, emptier: Emptier) -> Iterator[Database]:
     """The migrated database, empty at the start of the test."""
     yield migrated_database
-    empty(migrated_database)
+    emptier.empty()
 
 
-def _engine(url: str) -> Iterator[Engine]:
-    engine = make_engine(url)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def app_engine(database: Database) -> Iterator[Engine]:
-    yield from _engine(database.app_url)
+@pytest.fixture(scope="session")
+def engines(migrated_database: Database) -> Iterator[Engines]:
+    engines = Engines(migrated_database)
+    yield engines
+    engines.dispose()
 
 
 @pytest.fixture
-def cell_engine(database: Database) -> Iterator[Engine]:
-    yield from _engine(database.cell_url)
+def app_engine(database: Database, engines: Engines) -> Engine:
+    return engines.app
 
 
 @pytest.fixture
-def worker_engine(database: Database) -> Iterator[Engine]:
-    yield from _engine(database.worker_url)
+def cell_engine(database: Database, engines: Engines) -> Engine:
+    return engines.cell
 
 
 @pytest.fixture
-def owner_engine(database: Database) -> Iterator[Engine]:
-    yield from _engine(database.owner_url)
+def worker_engine(database: Database, engines: Engines) -> Engine:
+    return engines.worker
+
+
+@pytest.fixture
+def owner_engine(database: Database, engines: Engines) -> Engine:
+    return engines.owner
 
 
 @pytest.fixture

@@ -12,10 +12,21 @@ from pathlib import Path
 
 import psycopg
 
-from nac.db import upgrade_schema
+from nac.db import make_engine
+from nac.db.migrating import upgrade_schema
 
 _DATABASE = "admit"
 _ROLES_SQL = Path(__file__).parents[1] / "migrations" / "roles.sql"
+# A function of the session, so that each deletion is planned once.
+_EMPTY_SQL = """
+DO $$ BEGIN EXECUTE (
+    SELECT 'CREATE FUNCTION pg_temp.empty() RETURNS void LANGUAGE plpgsql AS $body$ BEGIN '
+        || string_agg(format('DELETE FROM %I;', relname), ' ') || ' END $body$'
+    FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+        AND NOT relispartition AND relname <> 'alembic_version'
+); END $$
+"""
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class Cluster:
             "synchronous_commit": "off",
             "full_page_writes": "off",
             "shared_buffers": "64MB",
-            "max_connections": "60",
+            "max_connections": "100",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.directory / "log").open("ab") as log:
@@ -137,14 +148,46 @@ class Cluster:
         shutil.rmtree(self.directory)
 
 
-def empty(database: Database) -> None:
-    """Delete every row but the schema's version; triggers and foreign keys rest meanwhile."""
-    with psycopg.connect(database.superuser_url) as connection:
-        connection.execute("SET session_replication_role = replica")
-        rows = connection.execute(
-            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
-            "AND NOT relispartition AND relname <> 'alembic_version'"
-        ).fetchall()
-        # One after the other they would take half of the time of many a test.
-        deletions = (psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(name)) for (name,) in rows)
-        connection.execute(psycopg.sql.SQL(";").join(deletions))
+class Engines:
+    """One for each role, for all tests of a process: connections and what they know of tables are not thrown away."""
+
+    def __init__(self, database: Database) -> None:
+        self.app = make_engine(database.app_url)
+        self.cell = make_engine(database.cell_url)
+        self.worker = make_engine(database.worker_url)
+        self.owner = make_engine(database.owner_url)
+
+    def dispose(self) -> None:
+        for engine in (self.app, self.cell, self.worker, self.owner):
+            engine.dispose()
+
+
+class Emptier:
+    """Deletes every row but the schema's version; triggers and foreign keys rest meanwhile.
+
+    Its connection stays open: a new one has to learn of every table first, which takes longer than many a test.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: psycopg.Connection | None = None
+
+    def empty(self) -> None:
+        try:
+            self._deleting().execute("SELECT pg_temp.empty()")
+        except psycopg.OperationalError:
+            # The test has had the server started again.
+            self.close()
+            self._deleting().execute("SELECT pg_temp.empty()")
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _deleting(self) -> psycopg.Connection:
+        if self._connection is None:
+            self._connection = psycopg.connect(self._database.superuser_url, autocommit=True)
+            self._connection.execute("SET session_replication_role = replica")
+            self._connection.execute(_EMPTY_SQL)
+        return self._connection

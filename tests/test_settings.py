@@ -11,12 +11,12 @@ def test_var_dir_alone_gives_the_defaults():
     assert settings.master_key_file == Path("/srv/admit/keys/master.key")
     assert settings.cell_ports == range(18120, 18184)
     assert settings.journal_sync == "50ms"
-    assert "loopback" in settings.source_reach.why_not("127.0.0.1")
+    assert "loopback" in settings.outbound_reach.why_not("127.0.0.1")
 
 
-def test_source_networks_are_read_as_written():
-    settings = load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_SOURCE_NETWORKS": "127.0.0.1 !10.0.0.0/8"})
-    assert str(settings.source_reach) == "127.0.0.1/32 !10.0.0.0/8"
+def test_outbound_networks_are_read_as_written():
+    settings = load_settings({"ADMIT_VAR_DIR": "/x", "ADMIT_OUTBOUND_NETWORKS": "127.0.0.1 !10.0.0.0/8"})
+    assert str(settings.outbound_reach) == "127.0.0.1/32 !10.0.0.0/8"
 
 
 def test_every_mistake_is_reported_at_once():
@@ -30,7 +30,7 @@ def test_every_mistake_is_reported_at_once():
                 "ADMIT_DATABASE_URL": "mysql://x",
                 "ADMIT_REJECT_DELAY_SECONDS": "-1",
                 "ADMIT_CELL_NAME": "Cell 1",
-                "ADMIT_SOURCE_NETWORKS": "10.1.0.0/16 !10.1.0.9/24",
+                "ADMIT_OUTBOUND_NETWORKS": "10.1.0.0/16 !10.1.0.9/24",
             },
             required=("REDIS_URL",),
         )
@@ -41,9 +41,9 @@ def test_every_mistake_is_reported_at_once():
         "ADMIT_DATABASE_URL",
         "ADMIT_JOURNAL_SYNC",
         "ADMIT_LISTEN_ADDRESS",
+        "ADMIT_OUTBOUND_NETWORKS",
         "ADMIT_REDIS_URL",
         "ADMIT_REJECT_DELAY_SECONDS",
-        "ADMIT_SOURCE_NETWORKS",
         "ADMIT_VAR_DIR",
     ]
 
@@ -64,6 +64,8 @@ def test_every_mistake_is_reported_at_once():
         ("PUBLIC_REQUESTS_PER_SECOND", "0", "-1"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, 2001:db8::1", "10.0.0.1/8"),
         ("TRUSTED_PROXIES", "127.0.0.1", "localhost"),
+        ("ENROLMENT_PROXIES", "", "all"),
+        ("CONNECTIONS_PER_SOURCE", "0", "many"),
     ],
 )
 def test_value_at_the_limit_passes_and_its_neighbour_does_not(name: str, good: str, bad: str):
@@ -90,3 +92,14 @@ def test_place_of_authorities_keys_needs_all_of_its_settings():
     for missing in token:
         with pytest.raises(SettingsError, match="go together"):
             load_settings({name: value for name, value in whole.items() if name != missing})
+
+
+def test_name_that_is_no_setting_is_a_mistake_and_the_nearest_is_named():
+    with pytest.raises(SettingsError) as caught:
+        load_settings(
+            {"ADMIT_VAR_DIR": "/x"} | {"ADMIT_OUTBOUND_NETWORK": "!10.0.0.0/8", "ADMIT_ZZZZZZ": "1", "ADMITTED": "yes"}
+        )
+    assert caught.value.mistakes == (
+        "ADMIT_OUTBOUND_NETWORK is no setting; is ADMIT_OUTBOUND_NETWORKS meant?",
+        "ADMIT_ZZZZZZ is no setting",
+    )

@@ -12,6 +12,7 @@ from worker.names import (
     ENRICH_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
+    SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
 )
 
@@ -24,6 +25,7 @@ JOBS = (
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
+    "worker.jobs.scep",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
@@ -70,6 +72,11 @@ def make_app(settings: Settings) -> Celery:
             },
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
+            "certificates.settle": {
+                "task": "certificates.settle",
+                "schedule": SETTLE_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SETTLE_INTERVAL_SECONDS},
+            },
             "certificates.publish": {
                 "task": "certificates.publish",
                 "schedule": PUBLISH_INTERVAL_SECONDS,
@@ -91,6 +98,10 @@ def make_app(settings: Settings) -> Celery:
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
+            "scep.prune_transactions": {
+                "task": "scep.prune_transactions",
+                "schedule": crontab(hour="3", minute="57"),
+            },
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },
     )

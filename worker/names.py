@@ -9,3 +9,5 @@ ENRICH_INTERVAL_SECONDS = 1
 STATUS_INTERVAL_SECONDS = 20
 # A list of revoked certificates follows a revocation after so long, and the time that it takes to be made.
 PUBLISH_INTERVAL_SECONDS = 1
+# How often it is looked for what was to be signed and was not finished.
+SETTLE_INTERVAL_SECONDS = 30

@@ -1,33 +1,89 @@
 """Serves the enrolment application over TLS: `python -m api.enrolment`."""
 
+import asyncio
+import logging
+import socket
 import ssl
+import sys
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import STARTUP_FAILURE
 
+from api.enrolment.certificate import Caretaker
+from api.enrolment.listening import Listener
 from api.enrolment.main import REQUIRED, create_app
 from api.enrolment.tls import ContextKeeper, PeerCertificateProtocol, ServerFiles, make_context
+from api.limits import TokenBuckets
+from api.places import Place, Places
 from nac.settings import Settings, load_settings
+from nac.sources import Networks
 
-# Each holds a thread while it signs; more wait no longer than a device does.
+_log = logging.getLogger("admit.enrolment")
+# Each holds a thread while it signs; more wait no longer than a device does, and are told 503.
 _MOST_CONNECTIONS = 500
+# Those of the handshake included: beyond that nobody is told anything.
+_MOST_ACCEPTED = 2 * _MOST_CONNECTIONS
 
 
-def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=settings.listen_address,
-            port=settings.enrolment_port,
-            http=PeerCertificateProtocol,
-            ssl_context_factory=lambda config, default: context,
-            access_log=False,
-            server_header=False,
-            # No proxy ends TLS in front of it, or the peer's certificate would be lost: a forwarded address is a claim.
-            proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+class EnrolmentServer(uvicorn.Server):
+    """uvicorn, but for how connections are accepted."""
+
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, settings: Settings) -> None:
+        super().__init__(config)
+        self._context = context
+        self._places = Places(settings.connections_per_source, what="connections", most_in_all=_MOST_ACCEPTED)
+        self._proxies = Networks(settings.enrolment_proxies)
+        self._per_second = settings.public_requests_per_second
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        host, port = self.config.host, self.config.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listening = socket.create_server((host, port), family=family, backlog=self.config.backlog)
+        except OSError as exc:
+            _log.error("nothing can listen on %s, port %d: %s", host, port, exc)
+            await self.lifespan.shutdown()
+            sys.exit(STARTUP_FAILURE)
+        listening.setblocking(False)
+        listener = Listener(
+            [listening],
+            context=self._context,
+            make_protocol=self._make_protocol,
+            places=self._places,
+            proxies=self._proxies,
+            buckets=TokenBuckets(self._per_second) if self._per_second else None,
         )
+        self.servers = [listener]  # type: ignore[list-item]
+        self.started = True
+
+    def _make_protocol(self, client: tuple[str, int], place: Place) -> PeerCertificateProtocol:
+        return PeerCertificateProtocol(
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            _loop=asyncio.get_running_loop(),
+            client=client,
+            place=place,
+        )
+
+
+def make_server(app: FastAPI, settings: Settings, context: ssl.SSLContext) -> EnrolmentServer:
+    config = uvicorn.Config(
+        app,
+        host=settings.listen_address,
+        port=settings.enrolment_port,
+        http=PeerCertificateProtocol,
+        access_log=False,
+        server_header=False,
+        # No proxy ends TLS in front of it, or the peer's certificate would be lost: a forwarded address is a claim.
+        proxy_headers=False,
+        limit_concurrency=_MOST_CONNECTIONS,
     )
+    return EnrolmentServer(config, context, settings)
 
 
 def main() -> None:
@@ -35,7 +91,7 @@ def main() -> None:
     app = create_app(settings)
     files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
     context = make_context(files)
-    keeper = ContextKeeper(context, files, settings.database_url)
+    keeper = ContextKeeper(context, files, settings.database_url, look_after=Caretaker(settings).look)
     keeper.start()
     try:
         make_server(app, settings, context).run()

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from api.bodies import bounded_body
 from api.enrolment.tls import peer_certificate
-from api.redeeming import redeeming, renewing, source, tenant_by_slug
+from api.redeeming import holding, renewing, source, tenant_by_slug
 from api.state import signing_of
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
@@ -63,14 +63,16 @@ def enrol(slug: str, request: Request, body: Body) -> Response:
     """A certificate for whoever shows a one-time secret (4.2.1). A client certificate alone is not enough."""
     tenant_id = tenant_by_slug(slug)
     name, secret = credentials(request)
-    with redeeming(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, redeemed):
-        issued = enrolling.enrol(
+    now = utc_now()
+    with holding(request, tenant_id=tenant_id, kind="est", name=name, secret=secret) as (session, held):
+        asked = _read(body)
+        issued = enrolling.enrolled_before(session, secret=held.row, request=asked, now=now) or enrolling.enrol(
             session,
             actor=f"est:{source(request)}",
-            secret=redeemed,
-            request=_read(body),
+            secret=held.take(now),
+            request=asked,
             signing=signing_of(request),
-            now=utc_now(),
+            now=now,
         )
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 
@@ -88,8 +90,9 @@ def renew(slug: str, request: Request, body: Body) -> Response:
     now, actor = utc_now(), f"est:{source(request)}"
     with renewing(request, tenant_id=tenant_id, actor=actor, shown=shown) as session:
         old = enrolling.require_renewable(session, tenant_id=tenant_id, shown=shown, now=now)
-        issued = enrolling.renew(
-            session, actor=actor, old=old, request=_read(body), signing=signing_of(request), now=now
+        asked = _read(body)
+        issued = enrolling.renewed_before(session, old=old, request=asked, now=now) or enrolling.renew(
+            session, actor=actor, old=old, request=asked, signing=signing_of(request), now=now
         )
     return _encoded(request, certificates_only([issued.certificate]), _CERTIFICATE)
 

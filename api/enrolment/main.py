@@ -7,7 +7,7 @@ from fastapi.responses import PlainTextResponse
 
 from api.application import make_application
 from api.enrolment import est
-from api.errors import retry_headers
+from api.errors import retry_headers, told
 from api.limits import RateLimit
 from api.links import routes as links
 from api.state import prepare_enrolling
@@ -20,20 +20,23 @@ REQUIRED = ("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE")
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
     settings = settings or load_settings(required=REQUIRED)
-    app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", described=False)
+    app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
     for prefix in (est.PREFIX, est.PREFIX_WITHOUT_LABEL):
         app.include_router(est.router, prefix=prefix)
     prepare_enrolling(app, settings)
     if settings.link_url == settings.enrolment_url:
         app.include_router(links.router)
     app.add_exception_handler(AdmitError, _in_words)
-    app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
+    app.add_middleware(
+        RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
+    )
     return app
 
 
 def _in_words(request: Request, exc: Exception) -> PlainTextResponse:
     """EST clients show what they are told as it is (RFC 7030 4.2.3)."""
     assert isinstance(exc, AdmitError)
+    exc = told(request, exc)
     headers = retry_headers(exc)
     if exc.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Basic realm="enrolment", charset="UTF-8"'

@@ -20,6 +20,7 @@ from uuid import UUID
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
 from api.connections import BoundedHttp
+from api.places import Place
 from nac.db import PlatformScope, make_engine, session_scope
 from nac.enrolment.service import authorities_beyond
 from nac.errors import AdmitError
@@ -56,12 +57,20 @@ class ContextKeeper:
     """Keeps a live context current: tenants' authorities as they come, the server's certificate as its file changes."""
 
     def __init__(
-        self, context: ssl.SSLContext, files: ServerFiles, database_url: str, *, interval_seconds: float = 1
+        self,
+        context: ssl.SSLContext,
+        files: ServerFiles,
+        database_url: str,
+        *,
+        look_after: Callable[[], None],
+        interval_seconds: float = 1,
     ) -> None:
+        """`look_after` is called each time before the files are looked at."""
         self._context = context
         self._files = files
         self._loaded = self._stamp()
         self._engine = make_engine(database_url, pool_size=1, application_name="admit-enrolment-trust")
+        self._look_after = look_after
         self._interval_seconds = interval_seconds
         self._known: set[UUID] = set()
         self._ending = threading.Event()
@@ -87,8 +96,9 @@ class ContextKeeper:
 
     def refresh(self) -> None:
         """Raises errors of the database, and OSError (ssl.SSLError) where the server's files do not fit each other."""
-        self._follow_authorities()
+        self._look_after()
         self._reload_certificate()
+        self._follow_authorities()
 
     def _follow_authorities(self) -> None:
         with session_scope(PlatformScope(), engine=self._engine) as session:
@@ -111,8 +121,17 @@ class ContextKeeper:
 class PeerCertificateProtocol(BoundedHttp):
     """uvicorn's HTTP/1.1, with the peer's certificate in the scope as the ASGI TLS extension names it."""
 
+    def __init__(self, *arguments: Any, client: tuple[str, int], place: Place, **named: Any) -> None:  # noqa: ANN401
+        """`client` is who connects, `place` what that one holds until the connection is lost."""
+        super().__init__(*arguments, **named)
+        self._connects = client
+        self._place = place
+        self.made = False
+
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
+        self.client = self._connects
+        self.made = True
         session = transport.get_extra_info("ssl_object")
         shown = session.getpeercert(binary_form=True) if session is not None else None
         if shown is not None:

@@ -62,7 +62,7 @@ _OFFER = """\
 <form method="post">
 <input type="hidden" name="form" value="p12">
 <p><label><input type="checkbox" name="legacy" value="yes"> For a system that refuses the file otherwise
-(Windows before 10 1709, some releases of Android)</label></p>
+(macOS, Windows before 10 1709, some releases of Android)</label></p>
 <button>Make the file</button>
 </form>
 </section>

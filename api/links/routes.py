@@ -12,7 +12,7 @@ from api.bodies import bounded_body
 from api.errors import retry_headers
 from api.forms import read_form
 from api.links import pages
-from api.redeeming import looking, redeeming, source, tenant_of_link
+from api.redeeming import holding, looking, source, tenant_of_link
 from api.state import signing_of
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
@@ -20,6 +20,7 @@ from nac.certificates.service import IssuedCertificate
 from nac.clock import utc_now
 from nac.enrolment import enrolling
 from nac.enrolment.errors import SecretRefused, TooManyGuesses
+from nac.enrolment.service import Held
 from nac.enrolment.tokens import Token
 from nac.errors import AdmitError, InvalidInput
 from nac.ids import TenantId
@@ -59,8 +60,8 @@ def redeem(token: str, request: Request, body: Body) -> Response:
         named = {"name": found.public_id, "secret": found.secret}
         try:
             form = _require_form(read_form(request.headers.get("content-type", ""), body))
-            with redeeming(request, tenant_id=tenant_id, kind="link", **named) as (session, secret):
-                reply = _hand_out(session, request, secret, form)
+            with holding(request, tenant_id=tenant_id, kind="link", **named) as (session, held):
+                reply = _hand_out(session, request, held, form)
         except AdmitError as exc:
             if isinstance(exc, SecretRefused | TooManyGuesses) or exc.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
@@ -92,11 +93,17 @@ def _require_form(form: dict[str, bytes]) -> dict[str, bytes]:
     return form
 
 
-def _hand_out(session: Session, request: Request, secret: EnrolmentSecret, form: dict[str, bytes]) -> Response:
+def _hand_out(session: Session, request: Request, held: Held, form: dict[str, bytes]) -> Response:
     now, wanted = utc_now(), form["form"].decode()
     asked = _asked(form) if wanted == "csr" else None
-    issued = enrolling.enrol(
-        session, actor=f"link:{source(request)}", secret=secret, request=asked, signing=signing_of(request), now=now
+    before = asked and enrolling.enrolled_before(session, secret=held.row, request=asked, now=now)
+    issued = before or enrolling.enrol(
+        session,
+        actor=f"link:{source(request)}",
+        secret=held.take(now),
+        request=asked,
+        signing=signing_of(request),
+        now=now,
     )
     stem = re.sub(r"[^A-Za-z0-9._@-]+", "-", issued.common_name).strip("-.") or "certificate"
     if wanted == "csr":
@@ -104,7 +111,7 @@ def _hand_out(session: Session, request: Request, secret: EnrolmentSecret, form:
         return pages.attached(chain, media_type="application/x-pem-file", file_name=f"{stem}.pem")
     password = _password()
     if wanted == "apple":
-        profile = _apple(session, secret, issued, password)
+        profile = _apple(session, held.row, issued, password)
         return pages.attached(profile, media_type="application/x-apple-aspen-config", file_name=f"{stem}.mobileconfig")
     bundle = certificates.pkcs12_file(issued, password=password, legacy="legacy" in form)
     return pages.handed(bundle, file_name=f"{stem}.p12", password=password)
@@ -117,7 +124,8 @@ def _asked(form: dict[str, bytes]) -> SigningRequest:
 
 def _apple(session: Session, secret: EnrolmentSecret, issued: IssuedCertificate, password: str) -> bytes:
     network = supplicants.describe_network(session, tenant_id=secret.tenant_id, now=utc_now(), ssid=secret.ssid)
-    bundle = certificates.pkcs12_file(issued, password=password)
+    # Many releases of iOS and macOS take AES for a wrong password. Nothing is lost: the profile tells the password.
+    bundle = certificates.pkcs12_file(issued, password=password, legacy=True)
     return apple.mobileconfig(
         network, identity=bundle, password=password, name=issued.common_name, connect=bool(secret.ssid)
     )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
-from nac.certificates.public import published_list, revocation_list
+from nac.certificates.public import PublishedList, published_list, revocation_list
 from nac.db import AuthorityScope, session_scope
 
 router = APIRouter(tags=["public"])
@@ -22,17 +22,25 @@ def crl(authority_id: UUID, request: Request) -> Response:
     """DER. 404 for an authority that is not here, or that has just been made and publishes within seconds."""
     with session_scope(AuthorityScope(authority_id)) as session:
         published = published_list(session, authority_id=authority_id)
-        headers = {
-            "Cache-Control": _CACHE_CONTROL,
-            # Of one authority, no two lists share a number.
-            "ETag": f'"{published.number}"',
-            "Last-Modified": format_datetime(published.this_update.astimezone(UTC), usegmt=True),
-            "Expires": format_datetime(published.next_update.astimezone(UTC), usegmt=True),
-        }
-        if _is_known(request, headers["ETag"], published.this_update):
-            return Response(status_code=304, headers=headers)
-        der = revocation_list(session, authority_id=authority_id, number=published.number)
-    return Response(der, media_type=_MEDIA_TYPE, headers=headers)
+        if _is_known(request, _etag(published), published.this_update):
+            return Response(status_code=304, headers=_headers(published))
+        # It may be the next one meanwhile.
+        published, der = revocation_list(session, authority_id=authority_id)
+    return Response(der, media_type=_MEDIA_TYPE, headers=_headers(published))
+
+
+def _etag(published: PublishedList) -> str:
+    """Of one authority, no two lists share a number."""
+    return f'"{published.number}"'
+
+
+def _headers(published: PublishedList) -> dict[str, str]:
+    return {
+        "Cache-Control": _CACHE_CONTROL,
+        "ETag": _etag(published),
+        "Last-Modified": format_datetime(published.this_update.astimezone(UTC), usegmt=True),
+        "Expires": format_datetime(published.next_update.astimezone(UTC), usegmt=True),
+    }
 
 
 def _is_known(request: Request, etag: str, modified: datetime) -> bool:
@@ -44,4 +52,5 @@ def _is_known(request: Request, etag: str, modified: datetime) -> bool:
         since = parsedate_to_datetime(request.headers.get("if-modified-since", ""))
     except (ValueError, TypeError, OverflowError):
         return False
-    return since.tzinfo is not None and modified <= since
+    # Of that very second: a clock that was ahead gave dates to lists which those of today must not wait for.
+    return since.tzinfo is not None and modified == since

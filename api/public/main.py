@@ -1,4 +1,4 @@
-"""The public application, as uvicorn starts it: `uvicorn --factory api.public.main:create_app`."""
+"""The public application; `python -m api.public` serves it."""
 
 from fastapi import FastAPI
 
@@ -11,17 +11,21 @@ from api.state import prepare_enrolling
 from nac.certificates.responder import Responder
 from nac.settings import Settings, load_settings
 
+REQUIRED = ("DATABASE_URL", "REDIS_URL")
+
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError, KeyFileRefused."""
-    settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
+    settings = settings or load_settings(required=REQUIRED)
     routers = (authorities.router, crl.router, scep.router)
-    app = make_application(settings, *routers, title="Admit, public", name="admit-public", described=False)
+    app = make_application(settings, *routers, title="Admit, public", name="admit-public", for_strangers=True)
     signing = prepare_enrolling(app, settings)
     responder = Responder(app.state.engine, signing.sealer)
     app.state.beside.append((responder.start, responder.stop))
     app.mount("/ocsp", OcspEndpoint(responder))
-    app.add_middleware(RateLimit, per_second=settings.public_requests_per_second)
+    app.add_middleware(
+        RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
+    )
     if settings.link_url == settings.public_url:
         app.include_router(links.router)
     return app

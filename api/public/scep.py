@@ -1,4 +1,4 @@
-"""SCEP (RFC 8894): devices ask for certificates with one-time challenges, and renew them by themselves."""
+"""SCEP (RFC 8894): devices ask for certificates with challenges, and renew them by themselves."""
 
 import base64
 import binascii

@@ -139,7 +139,7 @@ class Desk:
             before = service.issued_before(session, tenant_id=self.tenant_id, opened=opened)
             settings: Settings = self.request.app.state.settings
             asked = webhooks.get(
-                session, tenant_id=self.tenant_id, sealer=self.signing.sealer, reach=settings.source_reach
+                session, tenant_id=self.tenant_id, sealer=self.signing.sealer, reach=settings.outbound_reach
             )
         if before is not None:
             return _Given(before)

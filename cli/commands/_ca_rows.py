@@ -3,7 +3,7 @@
 from sqlalchemy.orm import Session
 
 from cli.output import Row
-from nac.certificates import external
+from nac.certificates import external, refreshing
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, StatusSource
@@ -17,14 +17,15 @@ def authority_row(session: Session, tenant_id: TenantId, authority: CertificateA
         "name": authority.name,
         "status": authority.status,
         "not_after": authority.not_after.isoformat(),
-        "revocations": _freshness(source),
+        "revocations": freshness(source),
     }
 
 
-def status_rows(source: StatusSource | None) -> Row:
+def status_rows(session: Session, source: StatusSource | None) -> Row:
     """What is known of where status comes from, and how old it is; nothing of authorities of ours."""
     if source is None:
         return {}
+    ocsp = refreshing.ocsp_state(session, tenant_id=source.tenant_id, authority_id=source.authority_id)
     return {
         "crl_url": source.crl_url,
         "ocsp_url": source.ocsp_url,
@@ -33,16 +34,21 @@ def status_rows(source: StatusSource | None) -> Row:
         "crl_next_update": source.crl_next_update and source.crl_next_update.isoformat(),
         "crl_checked_at": source.crl_checked_at and source.crl_checked_at.isoformat(),
         "crl_failure": source.crl_failure,
+        "ocsp_certificates": ocsp.certificates,
+        "ocsp_checked_at": ocsp.checked_at and ocsp.checked_at.isoformat(),
+        "ocsp_failures": ocsp.failures,
+        "ocsp_failure": ocsp.failure,
     }
 
 
-def _freshness(source: StatusSource | None) -> str:
-    """In a word: ours; or how old the list in force is."""
+def freshness(source: StatusSource | None) -> str:
+    """In a word: ours; or how old the list in force is, and whether the last attempt to fetch one failed."""
     if source is None:
         return "ours"
     if source.crl_this_update is None or source.crl_next_update is None:
-        return "no list"
+        return "no list, failed" if source.crl_failure else "no list"
     age = utc_now() - source.crl_this_update
     hours = int(age.total_seconds() // 3600)
     old = f"{hours // 24} days old" if hours >= 48 else f"{hours} hours old"
-    return old if source.crl_next_update > utc_now() else f"{old}, overdue"
+    overdue = "" if source.crl_next_update > utc_now() else ", overdue"
+    return old + overdue + (", failed" if source.crl_failure else "")

@@ -1,18 +1,24 @@
-"""`./admit ca import|set|remove|revoke`: which authorities a tenant trusts."""
+"""`./admit ca import|set|refresh|remove|revoke`: which authorities a tenant trusts."""
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from cli.commands._ca_rows import authority_row
+from cli.commands._ca_rows import authority_row, status_rows
 from cli.domain import Domain
-from cli.fail import Refused
+from cli.fail import Refused, confirm
 from cli.mistakes import rows_listed
-from cli.output import json_option, show_list, show_one, tenant_option
-from nac.certificates import external, revoking
+from cli.output import Row, json_option, show_list, show_one, tenant_option
+from nac.certificates import external, refreshing, revoking
+from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 
+# A turn of the worker begins every 20 s, and gives a tenant whose servers do not answer a minute.
+_ANSWERED_SECONDS = 90
+_PAUSE_SECONDS = 0.5
 _crl_url = click.option("--crl-url", metavar="URL", help="Where their lists of revoked certificates are.")
 _ocsp_url = click.option("--ocsp-url", metavar="URL", help="Where their status is asked for (OCSP).")
 
@@ -67,7 +73,7 @@ def _read(path: Path) -> bytes:
 def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None, as_json: bool) -> None:
     """Say where the status of certificates of the external AUTHORITY is fetched; "" goes by what they say."""
     if crl_url is None and ocsp_url is None:
-        raise Refused("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
+        raise InvalidInput("There is nothing to set.", remedy="Give --crl-url or --ocsp-url.")
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
         row = external.set_sources(
@@ -75,6 +81,50 @@ def set_(authority: str, tenant: str, crl_url: str | None, ocsp_url: str | None,
         )
         shown = authority_row(session, tenant_id, row)
     show_one(shown, as_json=as_json)
+
+
+@click.command()
+@click.argument("authority", required=False)
+@tenant_option
+@json_option
+@click.pass_context
+def refresh(ctx: click.Context, authority: str | None, tenant: str, as_json: bool) -> None:
+    """Have the status of what the external AUTHORITY issued fetched now, or that of all.
+
+    The worker fetches lists and asks by OCSP; this waits for it and shows how old each list is and what went wrong.
+    Exit status 1 where anything did, or no address is known.
+    """
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        asked = refreshing.ask_again(session, tenant_id=tenant_id, which=authority, now=utc_now())
+    _await_answers(domain, tenant, asked)
+    rows: list[Row] = []
+    with domain.tenant(tenant) as (session, tenant_id):
+        for found in asked.authorities:
+            source = external.get_source(session, tenant_id=tenant_id, authority_id=found.id)
+            shown = authority_row(session, tenant_id, found)
+            rows.append({**shown, "asked": asked.about(found.id), **status_rows(session, source)})
+    show_list(rows if as_json else [_in_short(row) for row in rows], as_json=as_json)
+    ctx.exit(1 if any(not row["asked"] or row["crl_failure"] or row["ocsp_failures"] for row in rows) else 0)
+
+
+def _in_short(row: Row) -> Row:
+    short = {name: row[name] for name in ("id", "name", "revocations", "asked")}
+    return short | {"failure": row["crl_failure"] or row["ocsp_failure"]}
+
+
+def _await_answers(domain: Domain, tenant: str, asked: refreshing.Asked) -> None:
+    deadline = time.monotonic() + _ANSWERED_SECONDS
+    while True:
+        with domain.tenant(tenant) as (session, tenant_id):
+            if refreshing.is_answered(session, asked, tenant_id=tenant_id, now=utc_now()):
+                return
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"The worker has not asked all within {_ANSWERED_SECONDS} s.",
+                remedy="See ./admit status; it goes on, and ./admit ca show tells what came of it.",
+            )
+        time.sleep(_PAUSE_SECONDS)
 
 
 @click.command()
@@ -107,7 +157,9 @@ def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -
     """
     domain = Domain()
     if not yes:
-        click.confirm(f"Revoke authority {authority} and all that it issued?", abort=True, err=True)
+        with domain.tenant(tenant) as (session, tenant_id):
+            name = certificates.require_authority(session, tenant_id=tenant_id, which=authority).name
+        confirm(f"Revoke {name} ({authority}) and all that it issued?")
     with domain.change(tenant) as (session, tenant_id):
         done = revoking.revoke_authority(
             session, actor=domain.actor, tenant_id=tenant_id, which=authority, now=utc_now(), reason=reason
@@ -115,4 +167,4 @@ def revoke(authority: str, tenant: str, reason: str, yes: bool, as_json: bool) -
     show_one(asdict(done), as_json=as_json)
 
 
-COMMANDS = (import_, set_, remove, revoke)
+COMMANDS = (import_, set_, refresh, remove, revoke)

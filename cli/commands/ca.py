@@ -1,6 +1,7 @@
 """`./admit ca`."""
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -15,10 +16,12 @@ from cli.commands._ca_rows import authority_row, status_rows
 from cli.domain import Domain
 from cli.fail import Refused
 from cli.handout import read_password
+from cli.moments import moment_option
 from cli.output import Row, json_option, show_list, show_one, tenant_option
 from nac.certificates import external, offline, profiles, rollover
 from nac.certificates import service as certificates
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import CertificateAuthority
 
@@ -43,7 +46,7 @@ def _full_row(session: Session, tenant_id: TenantId, authority: CertificateAutho
         "signs_here": authority.key_sealed is not None,
         "key_store": authority.key_store if authority.key_sealed is not None else None,
         "issuer": str(authority.issuer_id or ""),
-        **status_rows(source),
+        **status_rows(session, source),
     }
 
 
@@ -98,16 +101,21 @@ def export(authority: str, tenant: str, out: Path | None, as_json: bool) -> None
 @command.command("rollover")
 @tenant_option
 @click.option("--root", "of_root", is_flag=True, help="A new root as well.")
+@moment_option("--present-from", help="When devices are first shown a server certificate below it (UTC); at once else.")
 @json_option
-def rollover_(tenant: str, of_root: bool, as_json: bool) -> None:
+def rollover_(tenant: str, of_root: bool, present_from: datetime | None, as_json: bool) -> None:
     """Make a new issuing authority that signs from now on; the old one retires.
 
     Devices with certificates of the old one are admitted as before. With --root, the cell shows a chain that ends at
     the old root and at the new one: give devices the new root before the old one ends.
     """
+    if present_from and not of_root:
+        raise InvalidInput("The server certificate stays as it is where the root does.", place="--present-from")
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=domain.signing, of_root=of_root)
+        plan = rollover.plan_rollover(
+            session, tenant_id=tenant_id, signing=domain.signing, of_root=of_root, server_from=present_from
+        )
     with domain.change(tenant) as (session, _):
         done = rollover.carry_out(session, plan, actor=domain.actor, signing=domain.signing, now=utc_now())
         row = {

@@ -1,32 +1,30 @@
 """`./admit cert`."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
-from cryptography import x509
 from sqlalchemy.orm import Session
 
+from cli.commands import _cert_status
+from cli.commands._cert_rows import certificate_row, full_row
 from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
-from cli.fail import Refused
 from cli.handout import handing_out, read_password
 from cli.moments import moment_option
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
-from cli.verbs import add_verb
-from nac.certificates import expiry, renewal, revoking
+from nac.certificates import expiry, renewal
 from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
-from nac.certificates.holders import describe_holder, find_holder
+from nac.certificates.holders import find_holder
+from nac.certificates.issuing import HandedOutProfile
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
-from pki.issuing import locations_of
-from pki.names import San, parse_san, sans_of
+from pki.names import San, parse_san, san
 from pki.requests import SigningRequest, read_signing_request
 
 
@@ -35,46 +33,17 @@ def command() -> None:
     """Certificates of a tenant's devices, users and RADIUS server."""
 
 
-def _row(certificate: Certificate) -> dict[str, object]:
-    return {
-        "serial": certificate.serial.hex(),
-        "profile": certificate.profile,
-        "name": certificate.common_name,
-        "status": certificate.status,
-        "not_before": certificate.not_before.isoformat(),
-        "not_after": certificate.not_after.isoformat(),
-    }
+_RADSEC_SERVER = "radsec-server"
+_HANDED_OUT: dict[str, HandedOutProfile] = {**CLIENT_PROFILES, _RADSEC_SERVER: "radsec-server"}
 
-
-def _full_row(session: Session, certificate: Certificate) -> Row:
-    row = _row(certificate) | {
-        **describe_holder(session, certificate),
-        "subject": certificate.subject,
-        "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
-        "revocation_reason": certificate.revocation_reason,
-        "renewed_by": [each.serial.hex() for each in certificates.renewals_of(session, certificate)],
-        "present_from": certificate.present_from and certificate.present_from.isoformat(),
-        "authority": str(certificate.authority_id),
-    }
-    if certificate.certificate_der is not None:
-        loaded = x509.load_der_x509_certificate(certificate.certificate_der)
-        row["names"] = [str(item) for item in sans_of(loaded)]
-        row |= _locations(loaded)
-    return row
-
-
-def _locations(certificate: x509.Certificate) -> dict[str, object]:
-    """What the certificate itself tells of where its status is found."""
-    told = locations_of(certificate)
-    if told is None:
-        return {}
-    return {"ocsp_url": told.ocsp, "crl_url": told.crl, "issuer_url": told.certificate}
+for changing in _cert_status.COMMANDS:
+    command.add_command(changing)
 
 
 @command.command()
 @tenant_option
-@click.option("--profile", type=click.Choice([*CLIENT_PROFILES, "server"]), required=True, help="What it is for.")
-@click.option("--name", required=True, help="Common name; for a server the DNS name that devices expect.")
+@click.option("--profile", type=click.Choice([*_HANDED_OUT, "server"]), required=True, help="What it is for.")
+@click.option("--name", required=True, help="Common name; for a server its DNS name.")
 @click.option("--san", "sans", multiple=True, metavar="KIND:VALUE", help="dns:, email:, uri: or upn: name; repeatable.")
 @click.option("--endpoint", metavar="MAC", help="The endpoint that it is issued to.")
 @click.option("--user", metavar="NAME", help="The user that it is issued to.")
@@ -91,7 +60,7 @@ def _locations(certificate: x509.Certificate) -> dict[str, object]:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Its first line opens the PKCS#12; random else.",
 )
-@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that old Windows and Android import (3DES).")
+@click.option("--p12-legacy", is_flag=True, help="PKCS#12 that macOS, iOS and old Windows and Android import (3DES).")
 @json_option
 def issue(
     tenant: str,
@@ -119,7 +88,8 @@ def issue(
     NAME.p12           key, certificate, chain and root in one (PKCS#12),
     NAME.p12-password  and the password that opens it, where none was given
 
-    A client's key leaves with them and is kept nowhere else; a server's key stays here, for the cell.
+    A client's key leaves with them and is kept nowhere else; a server's key stays here, for the cell. That of a
+    radsec-server, which is for a RadSec listener of your own, leaves, too.
 
     With --endpoint or --user it is among those that `cert revoke --all-of-endpoint` or `--all-of-user` revokes.
     """
@@ -128,11 +98,13 @@ def issue(
         request = read_signing_request(csr.read_bytes()) if csr else None
     password = read_password(p12_password_file) if p12_password_file else None
     if (request or profile == "server") and (password or p12_legacy):
-        raise Refused("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
-    if profile == "server" and (endpoint or user):
-        raise Refused("A server certificate is the tenant's own.", place="--endpoint, --user")
+        raise InvalidInput("A PKCS#12 file holds the key, which is not handed out here.", place="--p12-password-file")
+    if profile in ("server", _RADSEC_SERVER) and (endpoint or user):
+        raise InvalidInput("A server certificate is the tenant's own.", place="--endpoint, --user")
     if profile != "server" and present_from:
-        raise Refused("Only a server certificate is shown to devices.", place="--present-from")
+        raise InvalidInput("Only a server certificate is shown to devices.", place="--present-from")
+    if profile == _RADSEC_SERVER:
+        names = _with_dns_name(name, names)
     with handing_out(out, name) as handout:
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
@@ -144,7 +116,7 @@ def issue(
                     session,
                     actor=domain.actor,
                     tenant_id=tenant_id,
-                    profile=CLIENT_PROFILES[profile],
+                    profile=_HANDED_OUT[profile],
                     common_name=name,
                     sans=names,
                     public_key=request.public_key if request else None,
@@ -153,9 +125,17 @@ def issue(
                     endpoint_id=holder.endpoint_id,
                     user_id=holder.user_id,
                 )
-            row = _row(certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex()))
+            stored = certificates.require_by_serial(session, tenant_id=tenant_id, serial=issued.serial.hex())
+            row = certificate_row(stored)
         files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
+
+
+def _with_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
+    """RFC 6614 2.3: clients look for the server's name among the alternative ones."""
+    with refusals():
+        own = san("dns", name)
+    return tuple(names) if own in names else (own, *names)
 
 
 def _issue_server(
@@ -168,7 +148,8 @@ def _issue_server(
     present_from: datetime | None,
 ) -> certificates.IssuedCertificate:
     if request or any(item.kind != "dns" for item in sans):
-        raise Refused("A server certificate takes DNS names alone, and its key is made here.", place="--profile server")
+        raise InvalidInput("It takes DNS names alone, and its key is made here.", place="--profile server")
+    before = renewal.shown_last(session, tenant_id=tenant_id)
     server = certificates.issue_server(
         session,
         actor=domain.actor,
@@ -178,12 +159,15 @@ def _issue_server(
         now=utc_now(),
         present_from=present_from,
     )
+    _tell_names_gone(before, server)
     return certificates.with_chain(session, server, None)
 
 
 @command.command("list")
 @tenant_option
-@click.option("--status", type=click.Choice(["intended", "valid", "suspended", "revoked"]), help="Only these.")
+@click.option(
+    "--status", type=click.Choice(["intended", "abandoned", "valid", "suspended", "revoked"]), help="Only these."
+)
 @click.option("--profile", default="", help="Only those of this profile, such as eap-client-device.")
 @click.option("--name", default="", help="Only those whose name begins so.")
 @click.option("--limit", type=click.IntRange(1), help="No more than so many.")
@@ -201,29 +185,53 @@ def list_(
             lambda certificate: certificate.serial.hex(),
             first=after,
         )
-        every = (_row(certificate) for page in found for certificate in page)
+        every = (certificate_row(certificate) for page in found for certificate in page)
         rows = list(islice(every, limit))
     show_list(rows, as_json=as_json)
 
 
 @command.command()
-@tenant_option
+@click.option("--tenant", "-t", "slug", metavar="SLUG", help="Of this one alone; of all tenants where none is given.")
 @click.option("--days", type=click.IntRange(1, 36525), default=60, show_default=True, help="Within so many.")
 @click.option("--kind", "kinds", type=click.Choice(expiry.KINDS), multiple=True, help="Only these; repeatable.")
 @json_option
-def expiring(tenant: str, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
-    """List the authorities and certificates that end soon and have no successor, the first to end first."""
-    now = utc_now()
-    with Domain().tenant(tenant) as (session, tenant_id):
-        found = pages(
-            lambda after: expiry.list_expiring(
-                session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds or expiry.KINDS, after=after
-            ),
-            _itself,
-            first=None,
+def expiring(slug: str | None, days: int, kinds: tuple[expiry.Kind, ...], as_json: bool) -> None:
+    """List the authorities and certificates that end soon and have no successor, the first to end first.
+
+    What to do about each kind: docs/pki.md, "What ends soon".
+    """
+    domain, now = Domain(), utc_now()
+    rows: list[Row] = []
+    for each in [slug] if slug else domain.slugs():
+        with domain.tenant(each) as (session, tenant_id):
+            rows += [
+                {"tenant": each, **_expiring_row(item, now)}
+                for item in _expiring(session, tenant_id, now, days, kinds or expiry.KINDS)
+            ]
+    show_list(sorted(rows, key=lambda row: str(row["not_after"])), as_json=as_json)
+
+
+def _expiring(
+    session: Session, tenant_id: TenantId, now: datetime, days: int, kinds: Sequence[expiry.Kind]
+) -> Iterator[expiry.Expiring]:
+    found = pages(
+        lambda after: expiry.list_expiring(
+            session, tenant_id=tenant_id, now=now, within_days=days, kinds=kinds, after=after
+        ),
+        _itself,
+        first=None,
+    )
+    return (item for page in found for item in page)
+
+
+def _tell_names_gone(before: Certificate | None, after: Certificate) -> None:
+    gone = renewal.names_gone(before, after)
+    if gone:
+        click.echo(
+            f"Note: devices that ask for {' or '.join(gone.names)} refuse this certificate. Until they have its name"
+            f" (./admit enrol profile), back to the one before: ./admit cert present {gone.before}",
+            err=True,
         )
-        rows = [_expiring_row(item, now) for page in found for item in page]
-    show_list(rows, as_json=as_json)
 
 
 def _itself(item: expiry.Expiring) -> expiry.Expiring | None:
@@ -247,9 +255,10 @@ def _expiring_row(item: expiry.Expiring, now: datetime) -> Row:
 @tenant_option
 @json_option
 def present(serial: str, tenant: str, as_json: bool) -> None:
-    """Show devices the server certificate SERIAL from now on, before its day has come."""
+    """Show devices the server certificate SERIAL from now on, in place of the one that they see now."""
     domain = Domain()
     with domain.change(tenant) as (session, tenant_id):
+        before = renewal.shown_last(session, tenant_id=tenant_id)
         shown = renewal.present_now(
             session,
             actor=domain.actor,
@@ -257,7 +266,8 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
             serial=certificates.parse_serial(serial),
             now=utc_now(),
         )
-        row = _full_row(session, shown)
+        _tell_names_gone(before, shown)
+        row = full_row(session, shown)
     show_one(row, as_json=as_json)
 
 
@@ -268,58 +278,5 @@ def present(serial: str, tenant: str, as_json: bool) -> None:
 def show(serial: str, tenant: str, as_json: bool) -> None:
     """Show the certificate SERIAL."""
     with Domain().tenant(tenant) as (session, tenant_id):
-        row = _full_row(session, certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
+        row = full_row(session, certificates.require_by_serial(session, tenant_id=tenant_id, serial=serial))
     show_one(row, as_json=as_json)
-
-
-@command.command()
-@click.argument("serial", required=False)
-@tenant_option
-@click.option("--all-of-endpoint", metavar="MAC", help="Every certificate that was issued to this device.")
-@click.option("--all-of-user", metavar="NAME", help="Every certificate that was issued to this user.")
-@click.option("--reason", type=click.Choice(certificates.REVOCATION_REASONS), default="unspecified", show_default=True)
-@json_option
-def revoke(
-    serial: str | None,
-    tenant: str,
-    all_of_endpoint: str | None,
-    all_of_user: str | None,
-    reason: str,
-    as_json: bool,
-) -> None:
-    """Revoke the certificate SERIAL, or all of a device or user, for good.
-
-    What renewed it is revoked with it, unless the reason is superseded.
-    Sessions that such a certificate opened are asked to end.
-    """
-    if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
-        raise Refused("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
-    domain = Domain()
-    with domain.change(tenant) as (session, tenant_id):
-        given: dict[str, Any] = {"actor": domain.actor, "tenant_id": tenant_id, "now": utc_now(), "reason": reason}
-        row: Row
-        if all_of_endpoint is not None:
-            row = asdict(revoking.revoke_all_of_endpoint(session, mac=all_of_endpoint, **given))
-        elif all_of_user is not None:
-            row = asdict(revoking.revoke_all_of_user(session, name=all_of_user, **given))
-        else:
-            row = _full_row(session, certificates.revoke(session, serial=serial or "", **given))
-    show_one(row, as_json=as_json)
-
-
-add_verb(
-    command,
-    "suspend",
-    lambda session, **given: certificates.suspend(session, now=utc_now(), **given),
-    key="serial",
-    help="Admit nobody with the certificate SERIAL until it is reinstated.",
-    row=lambda session, tenant_id, certificate: _full_row(session, certificate),
-)
-add_verb(
-    command,
-    "reinstate",
-    certificates.reinstate,
-    key="serial",
-    help="End the suspension of the certificate SERIAL.",
-    row=lambda session, tenant_id, certificate: _full_row(session, certificate),
-)

@@ -6,6 +6,7 @@ from cli.demo.main import main
 from cli.demo.reset import remove_tenants
 from cli.demo.seed import TENANTS
 from cli.domain import Domain
+from cli.fail import confirm
 
 
 @click.command()
@@ -20,6 +21,6 @@ def command(ctx: click.Context, as_json: bool, reset: bool, yes: bool) -> None:
     """
     if reset:
         if not yes:
-            click.confirm(f"Remove the tenants {' and '.join(TENANTS)} with all their data?", abort=True, err=True)
+            confirm(f"Remove the tenants {' and '.join(TENANTS)} with all their data?")
         remove_tenants(Domain())
     ctx.exit(main(json=as_json, with_long=True))

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cli import startup
+from cli.fail import confirm
 from cli.layout import Layout, find_arrangement, var_dir
 from cli.progress import Progress
 from radius.agent.paths import CellPaths
@@ -22,7 +23,7 @@ def command(purge: bool, yes: bool) -> None:
         return
     progress = Progress()
     if purge and not yes:
-        click.confirm(f"Remove the database, keys and certificates in {_places(layout)}?", abort=True)
+        confirm(f"Remove the database, keys and certificates in {_places(layout)}?")
     with startup.exclusive(layout):
         with progress.step("down", "all processes ended"):
             left_behind = startup.stop(layout)

@@ -1,11 +1,12 @@
 """`./admit enrol`."""
 
 import os
-from datetime import timedelta
+from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, TypeVar
 
 import click
+from sqlalchemy.orm import Session
 
 from cli.commands._client_profiles import CLIENT_PROFILES
 from cli.domain import Domain
@@ -14,24 +15,34 @@ from cli.moments import Lifetime
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
+from nac.ids import TenantId
 from nac.models import EnrolmentSecret
-from nac.models.enrolment import EnrolmentKind
 from nac.supplicants import service as supplicants
 from nac.tenants import service as tenants
 
-profile_option = click.option(
-    "--profile", type=click.Choice(list(CLIENT_PROFILES)), default="device", show_default=True, help="What it is for."
+F = TypeVar("F", bound=Callable[..., object])
+_OF_ALL_SECRETS = (
+    click.option(
+        "--profile",
+        type=click.Choice(list(CLIENT_PROFILES)),
+        default="device",
+        show_default=True,
+        help="What it is for.",
+    ),
+    click.option(
+        "--san",
+        "sans",
+        multiple=True,
+        metavar="KIND:VALUE",
+        help="An alternative name that it is bound to; repeatable.",
+    ),
+    click.option(
+        "--endpoint", "endpoint_mac", metavar="MAC", help="The endpoint that it is for; its name unless --name."
+    ),
+    click.option("--user", "user_name", metavar="NAME", help="The user that it is for; its name unless --name."),
+    click.option("--owner", default="", help="Whose the device is, in words."),
+    click.option("--life", type=Lifetime(), default="7d", show_default=True, help="How long it is good: 15m, 2h, 7d."),
 )
-san_option = click.option(
-    "--san", "sans", multiple=True, metavar="KIND:VALUE", help="An alternative name that it is bound to; repeatable."
-)
-endpoint_option = click.option("--endpoint", metavar="MAC", help="The endpoint that it is for; its name unless --name.")
-user_option = click.option("--user", metavar="NAME", help="The user that it is for; its name unless --name.")
-owner_option = click.option("--owner", default="", help="Whose the device is, in words.")
-life_option = click.option(
-    "--life", type=Lifetime(), default="7d", show_default=True, help="How long it is good: 15m, 2h, 7d."
-)
-uses_option = click.option("--uses", type=int, default=1, show_default=True, help="How often it is good.")
 ssid_option = click.option("--ssid", default="", help="The Wi-Fi network; without it a wired one.")
 
 
@@ -40,54 +51,31 @@ def command() -> None:
     """Enrolment: one-time secrets and links to certificates, and how devices are set up. See docs/enrolment.md."""
 
 
+def secret_options(command: F) -> F:
+    """What every secret is made with, under the names that `create_secret` has for it."""
+    for option in reversed(_OF_ALL_SECRETS):
+        command = option(command)
+    return command
+
+
 def _row(secret: EnrolmentSecret) -> dict[str, object]:
     return enrolment.describe(secret) | {"status": enrolment.status_of(secret, utc_now())}
 
 
 @command.command()
 @tenant_option
-@profile_option
-@click.option("--name", help="Common name of the certificate.")
-@san_option
-@endpoint_option
-@user_option
-@owner_option
+@click.option("--name", "common_name", help="Common name of the certificate.")
+@secret_options
 @click.option("--ssid", default="", help="The Wi-Fi network that an Apple profile sets up.")
-@life_option
 @json_option
-def link(
-    tenant: str,
-    profile: str,
-    name: str | None,
-    sans: tuple[str, ...],
-    endpoint: str | None,
-    user: str | None,
-    owner: str,
-    ssid: str,
-    life: timedelta,
-    as_json: bool,
-) -> None:
+def link(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- of `create_secret`
     """Make a link by which a person is given one certificate: as PKCS#12, as an Apple profile, or for a request.
 
     Who has the link has the certificate: send it to its owner alone. To look at the page takes nothing.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        made = enrolment.create_secret(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            kind="link",
-            profile=CLIENT_PROFILES[profile],
-            now=utc_now(),
-            common_name=name,
-            sans=sans,
-            endpoint_mac=endpoint,
-            user_name=user,
-            owner=owner,
-            ssid=ssid,
-            life=life,
-        )
+        made = _make(session, domain, tenant_id, kind="link", **chosen)
         row = {"url": f"{domain.settings.link_url}/enrol/{made.token.reveal()}"} | _row(made.row)
     show_one(row, as_json=as_json)
 
@@ -95,54 +83,34 @@ def link(
 @command.command()
 @tenant_option
 @click.option("--kind", type=click.Choice(["est", "scep"]), default="est", show_default=True, help="Where it is shown.")
-@profile_option
-@click.option("--id", "id_", metavar="NAME", help="A user name for EST instead of the one that is made up.")
-@click.option("--name", help="Common name that it is bound to; any else.")
-@san_option
-@endpoint_option
-@user_option
-@owner_option
-@uses_option
-@life_option
+@click.option("--id", "name", metavar="NAME", help="A user name for EST instead of the one that is made up.")
+@click.option("--name", "common_name", help="Common name that it is bound to; any else.")
+@secret_options
+@click.option("--uses", type=int, default=1, show_default=True, help="How often it is good.")
 @json_option
-def secret(
-    tenant: str,
-    kind: str,
-    profile: str,
-    id_: str | None,
-    name: str | None,
-    sans: tuple[str, ...],
-    endpoint: str | None,
-    user: str | None,
-    owner: str,
-    uses: int,
-    life: timedelta,
-    as_json: bool,
-) -> None:
+def secret(tenant: str, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- of `create_secret`
     """Make a one-time secret for EST (user and secret of HTTP basic authentication) or SCEP (the challenge).
 
     It is shown this once and stored as a hash. Without --name, --san, --endpoint and --user the device says its names.
     """
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        made = enrolment.create_secret(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            kind=cast(EnrolmentKind, kind),
-            profile=CLIENT_PROFILES[profile],
-            now=utc_now(),
-            name=id_,
-            common_name=name,
-            sans=sans,
-            endpoint_mac=endpoint,
-            user_name=user,
-            owner=owner,
-            uses=uses,
-            life=life,
-        )
+        made = _make(session, domain, tenant_id, **chosen)
         row = _shown(domain, tenant, made) | _row(made.row)
     show_one(row, as_json=as_json)
+
+
+def _make(
+    session: Session,
+    domain: Domain,
+    tenant_id: TenantId,
+    *,
+    profile: str,
+    **chosen: Any,  # noqa: ANN401
+) -> enrolment.MadeSecret:
+    return enrolment.create_secret(
+        session, actor=domain.actor, tenant_id=tenant_id, profile=CLIENT_PROFILES[profile], now=utc_now(), **chosen
+    )
 
 
 def _shown(domain: Domain, tenant: str, made: enrolment.MadeSecret) -> dict[str, object]:

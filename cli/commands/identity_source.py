@@ -17,10 +17,10 @@ from nac.identities import service as sources
 from nac.identities.answer import Answer
 from nac.identities.asking import ask, make_source
 from nac.identities.names import addressed_to
-from nac.identities.reach import Reach
 from nac.identities.settings import KINDS
 from nac.ids import TenantId
 from nac.models import IdentitySource
+from nac.outbound.reach import Reach
 from nac.reasons import reason_of
 
 settings_file_option = click.option(
@@ -117,7 +117,7 @@ def add(
             settings=settings,
             secret=secret,
             seal=domain.sealer.seal,
-            reach=domain.settings.source_reach,
+            reach=domain.settings.outbound_reach,
             position=sources.USUAL_POSITION if position is None else position,
         )
         row = _row(session, tenant_id, source)
@@ -156,7 +156,7 @@ def set_(
             tenant_id=tenant_id,
             name=name,
             seal=domain.sealer.seal,
-            reach=domain.settings.source_reach,
+            reach=domain.settings.outbound_reach,
             settings=settings,
             secret=secret,
             position=position,
@@ -202,7 +202,7 @@ def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_jso
     if stored.secret_sealed is not None:
         secret = domain.sealer.open(stored.secret_sealed, sources.secret_context(stored.id))
     steps: list[str] = []
-    answer = asyncio.run(_ask(stored, secret, domain.settings.source_reach, user, password.encode(), steps))
+    answer = asyncio.run(_ask(stored, secret, domain.settings.outbound_reach, user, password.encode(), steps))
     _show_answer(answer, steps, as_json=as_json)
     if not answer.verified:
         raise click.exceptions.Exit(1)

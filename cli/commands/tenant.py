@@ -7,9 +7,10 @@ import click
 from sqlalchemy.orm import Session
 
 from cli.domain import Domain
-from cli.fail import Refused
+from cli.fail import Refused, confirm
 from cli.output import Row, json_option, pages, show_list, show_one
 from nac.cells import service as cells
+from nac.errors import InvalidInput
 from nac.ids import MspId
 from nac.methods import METHODS, TLS_VERSIONS, parse_offer, risks_of
 from nac.models import Slot, Tenant
@@ -143,7 +144,7 @@ def set_(
     passwords by them (docs/methods.md).
     """
     if all(given is None for given in (methods, tls_versions, replay_days, status_failure, nat_session_seconds)):
-        raise Refused("There is nothing to set.", remedy="See ./admit tenant set --help.")
+        raise InvalidInput("There is nothing to set.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
     with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
@@ -189,7 +190,7 @@ def delete(slug: str, purge: bool, yes: bool, as_json: bool) -> None:
     """Stop the tenant SLUG at once; with --purge remove it and its data."""
     domain = Domain()
     if purge and not yes:
-        click.confirm(f"Remove tenant {slug} with all its data?", abort=True, err=True)
+        confirm(f"Remove tenant {slug} with all its data?")
     tenant = _change(domain, slug, tenants.delete_tenant)
     if purge:
         with domain.platform() as session:

@@ -13,8 +13,13 @@ from cli.packages import NEEDED_BY_TESTS
 from cli.progress import Progress
 
 _PYTHON = (sys.executable, "-P", "-m")
-# As many as the smallest machine has cores: each starts its own PostgreSQL and radiusd.
-_PROCESSES = "2"
+# One more than the smallest machine has cores, since tests wait for much of what they have started. Each
+# starts its own PostgreSQL and radiusd.
+_PROCESSES = "3"
+# Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
+_SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
+# Rows of the fault table that want the machine to themselves.
+_ALONE = "tests/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {
     "ruff": (*_PYTHON, "ruff", "check", "."),
     "format": (*_PYTHON, "ruff", "format", "--check", "."),
@@ -59,15 +64,10 @@ def _runs(faults: bool, with_long: bool, arguments: tuple[str, ...]) -> dict[str
     """By name: what pytest is told."""
     if faults:
         return {"faults": ["-m", "faults", *arguments]}
+    chosen = () if with_long else ("-m", "not long")
     if arguments:
-        return {"tests": [*([] if with_long else ["-m", "not long"]), *arguments]}
-    short = "" if with_long else " and not long"
-    return {
-        # Whole files at a time, because their tests share a radiusd.
-        "tests": ["-m", f"not faults{short}", "-n", _PROCESSES, "--dist", "loadfile"],
-        # These want the machine to themselves.
-        "faults": ["-m", f"faults{short}"],
-    }
+        return {"tests": [*chosen, *arguments]}
+    return {"tests": [*chosen, f"--ignore={_ALONE}", *_SIDE_BY_SIDE], "faults": [*chosen, _ALONE]}
 
 
 def _passes(name: str, check: tuple[str, ...]) -> bool:
@@ -76,5 +76,9 @@ def _passes(name: str, check: tuple[str, ...]) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Tests make their own settings: those of a running installation must not leak in."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
+    """Tests make their own settings: those of a running installation must not leak in.
+
+    Byte code is kept whatever the shell says: pytest would rewrite every assertion anew in each of its processes.
+    """
+    unwanted = "PYTHONDONTWRITEBYTECODE"
+    return {name: value for name, value in os.environ.items() if name != unwanted and not name.startswith("ADMIT_")}

@@ -116,10 +116,12 @@ class Issuance:
         key = generate_key()
         reservation = certificates.reserve(
             self.session,
+            actor=self.actor,
             tenant_id=self.tenant_id,
             profile=plan.profile,
             common_name=name,
             sans=(san("dns", name),),
+            signing=self.signing,
             now=self.now,
             not_before=None if plan.begins is None else self.now + plan.begins * _DAY,
             not_after=None if plan.ends is None else self.now + plan.ends * _DAY,

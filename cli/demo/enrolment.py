@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from api.enrolment.certificate import authority_file
 from cli.demo.files import Writer, read
 from cli.domain import Domain
-from cli.enrolment_certificate import authority_file
 from nac.clock import utc_now
 from nac.enrolment import service as enrolment
 

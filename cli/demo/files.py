@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from cli.account import Account, find_account, is_root
-from cli.files import make_folder, write_private
+from cli.files import make_folder
+from nac.files import write_private
 
 
 def owner() -> Account | None:

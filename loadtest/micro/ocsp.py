@@ -194,7 +194,9 @@ def prepared() -> Iterator[tuple[Database, Certified, Questions]]:
 @contextmanager
 def served(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """The public application on a core of its own."""
-    key, log, port = folder / "master.key", folder / "log", first_of_free_ports(3)
+    key, log, api_port = folder / "master.key", folder / "log", first_of_free_ports(3)
+    # The second of three: nac.settings.
+    port = api_port + 1
     key.write_text(MASTER_KEY.hex())
     key.chmod(0o600)
     environment = {
@@ -202,10 +204,11 @@ def served(database: Database, folder: Path) -> Iterator[tuple[subprocess.Popen[
         "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_REDIS_URL": f"unix://{folder}/none",
         "ADMIT_MASTER_KEY_FILE": str(key),
+        "ADMIT_LISTEN_ADDRESS": LOOPBACK,
+        "ADMIT_API_PORT": str(api_port),
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
     }
-    uvicorn = [sys.executable, "-m", "uvicorn", "--factory", "api.public.main:create_app", "--no-access-log"]
-    command = ["taskset", "--cpu-list", "0", *uvicorn, "--no-server-header", f"--host={LOOPBACK}", f"--port={port}"]
+    command = ["taskset", "--cpu-list", "0", sys.executable, "-m", "api.public"]
     process = start(command, output=log, **environment)
     try:
 

@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy import text
 
-from migrations.pieces import run_pieces
+from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0010"
 down_revision = "0009"
@@ -17,6 +17,7 @@ _ROWS = 1000
 
 def upgrade() -> None:
     run_pieces(revision)
+    wall_tenants("enrolment_secrets")
     _note_keys()
 
 

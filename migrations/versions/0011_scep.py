@@ -1,6 +1,6 @@
 """SCEP: which transaction led to which certificate, and whom a tenant asks about challenges."""
 
-from migrations.pieces import run_pieces
+from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0011"
 down_revision = "0010"
@@ -8,6 +8,7 @@ down_revision = "0010"
 
 def upgrade() -> None:
     run_pieces(revision)
+    wall_tenants("scep_transactions", "scep_webhooks")
 
 
 def downgrade() -> None:

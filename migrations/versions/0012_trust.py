@@ -1,6 +1,6 @@
 """Authorities that tenants bring along, what those say of their certificates, and sessions to be ended."""
 
-from migrations.pieces import run_pieces
+from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0012"
 down_revision = "0011"
@@ -8,6 +8,7 @@ down_revision = "0011"
 
 def upgrade() -> None:
     run_pieces(revision)
+    wall_tenants("status_sources", "external_certificates", "external_statuses")
 
 
 def downgrade() -> None:

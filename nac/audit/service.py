@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
+from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
 
 from nac.audit import repository
 from nac.db.base import TenantOwned
 from nac.ids import MspId, TenantId
 from nac.models import AuditEntry
+
+# A statement, since nobody looks at the entry again as an object of the session.
+_APPEND = insert(cast(Table, AuditEntry.__table__)).inline()
 
 
 def append(
@@ -24,18 +28,18 @@ def append(
     after: Mapping[str, Any] | None = None,
 ) -> None:
     """`action` is noun.verb, `target` what a person calls the thing; never a secret in `before` or `after`."""
-    session.add(
-        AuditEntry(
-            actor=actor,
-            action=action,
-            target=target,
-            tenant_id=tenant_id,
-            msp_id=msp_id,
-            before=None if before is None else dict(before),
-            after=None if after is None else dict(after),
-        )
-    )
+    # What the entry tells of is written before it; nobody goes on with the entry itself.
     session.flush()
+    values = {
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "tenant_id": tenant_id,
+        "msp_id": msp_id,
+        "before": before and dict(before),
+        "after": after and dict(after),
+    }
+    session.execute(_APPEND, {name: value for name, value in values.items() if value is not None})
 
 
 RowT = TypeVar("RowT", bound=TenantOwned)

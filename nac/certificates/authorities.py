@@ -1,7 +1,5 @@
 """A tenant's own authorities: a root, an issuing authority below it, and the first EAP server certificate."""
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,16 +11,12 @@ from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.hierarchy import OWN_KINDS, reserve_authority, sign_issuing, sign_root, unique_number
 from nac.certificates.issuing import issue_server
+from nac.certificates.naming import default_server_name, organisation_for
 from nac.certificates.signing import Signing
+from nac.db import commit_intent
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-
-# radiusd's attribute parser unescapes what OpenSSL shows of a name (a backslash before n, r, t, " or three digits) and
-# its Python module escapes it again: names of our own authorities hold nothing that either touches.
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9 .,&()'-]+")
-# So that "<name> Issuing CA" stays within the 64 characters of a common name.
-_PLAIN_CHARACTERS = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +38,16 @@ def create_tenant_authorities(
 ) -> TenantAuthorities:
     """Root, issuing authority and EAP server certificate of a tenant that has none. In a scope that sees the tenant.
 
+    Commits before each signature, whatever the session did so far with it; what is missing where a process dies in
+    between is made by `nac.certificates.rollover` and, the server certificate, by `nac.certificates.renewal`.
+
     `name` is the organisation in the subjects (the tenant's name if empty). `server_names` are the DNS names of the
     server certificate, which devices are told to expect: `radius.<slug>.admit.example` if empty.
     """
     tenant = repository.lock_tenant(session, tenant_id)
     if repository.active_issuing(session, tenant_id) is not None:
         raise AlreadyExists("The tenant has its authorities already.", place="tenant")
-    organisation = _plain(name or tenant.name) or tenant.slug[:_PLAIN_CHARACTERS]
+    organisation = organisation_for(tenant, name)
     unique = unique_number(tenant.slug)
     reserved_root, reserved_issuing = (
         reserve_authority(
@@ -58,16 +55,15 @@ def create_tenant_authorities(
         )
         for kind in OWN_KINDS
     )
+    commit_intent(session)
+    repository.lock_tenant(session, tenant_id)
+    if repository.active_issuing(session, tenant_id) is not None:
+        raise AlreadyExists("The tenant has its authorities already.", place="tenant")
     root = sign_root(session, reserved_root, actor=actor, now=now)
     issuing = sign_issuing(session, reserved_issuing, actor=actor, root=root, signing=signing, now=now)
-    names = tuple(server_names) or (f"radius.{tenant.slug}.admit.example",)
+    names = tuple(server_names) or (default_server_name(tenant),)
     server = issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
     return TenantAuthorities(root, issuing, server)
-
-
-def _plain(name: str) -> str:
-    ascii_alone = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    return " ".join(_NOT_PLAIN.sub(" ", ascii_alone).split())[:_PLAIN_CHARACTERS].strip()
 
 
 def list_authorities(session: Session, *, tenant_id: TenantId) -> Sequence[CertificateAuthority]:

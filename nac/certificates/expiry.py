@@ -38,15 +38,18 @@ GROUP BY kind, days
 """)
 _WARN = text("""
 WITH given AS (
-    INSERT INTO expiry_warnings (tenant_id, subject_id, days)
-    SELECT s.tenant_id, s.id, w.days FROM expiring s CROSS JOIN LATERAL (
+    INSERT INTO expiry_warnings (tenant_id, subject_id, days, warned_at)
+    SELECT s.tenant_id, s.id, w.days, :now FROM expiring s CROSS JOIN LATERAL (
         SELECT min(days) AS days FROM unnest(CAST(:windows AS int[])) days
         WHERE s.not_after <= :now + make_interval(days => days)
             AND make_interval(days => days) < (s.not_after - s.not_before) / 2
     ) w
     WHERE s.tenant_id = :tenant AND s.not_after > :now AND s.not_after <= :now + make_interval(days => :within)
         AND w.days IS NOT NULL
-    ON CONFLICT DO NOTHING RETURNING subject_id, days
+    -- A warning of the future was given by a clock that was wrong.
+    ON CONFLICT (tenant_id, subject_id, days) DO UPDATE SET warned_at = excluded.warned_at
+        WHERE expiry_warnings.warned_at > excluded.warned_at + interval '5 minutes'
+    RETURNING subject_id, days
 )
 SELECT s.kind, s.id, s.serial, s.name, s.profile, s.not_after, g.days
 FROM given g JOIN expiring s ON s.id = g.subject_id ORDER BY s.kind, g.days, s.not_after, s.id

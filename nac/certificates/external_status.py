@@ -12,15 +12,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from cryptography import x509
-from sqlalchemy import Engine, delete, func, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Engine, delete, func, or_, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from nac.certificates.web import FetchFailed, Web
 from nac.coa_requests import queueing
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
+from nac.outbound.web import FetchFailed, Web
 from pki.errors import StatusNotUsable
 from pki.foreign_status import (
     CRL_BYTES_MOST,
@@ -45,13 +45,13 @@ _LISTS_MOST = 3
 _BATCH = 5_000
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     authority_id: UUID
     certificate: x509.Certificate
     urls: tuple[str, ...]
 
 
-class _Question(NamedTuple):
+class Question(NamedTuple):
     authority_id: UUID
     certificate: x509.Certificate
     serial: bytes
@@ -74,13 +74,13 @@ async def refresh(tenant_id: TenantId, web: Web, *, now: datetime, engine: Engin
     """Ask whatever is due of the tenant's external authorities: lists first, then single certificates by OCSP."""
     scope = TenantScope(tenant_id)
     with session_scope(scope, engine=engine) as session:
-        sources = _due_lists(session, now)
+        sources = due_lists(session, now)
     for source in sources:
         found = await _fetch_list(source, web, now)
         with session_scope(scope, engine=engine) as session:
             _store_list(session, tenant_id, source.authority_id, found, now)
     with session_scope(scope, engine=engine) as session:
-        questions = _due_questions(session, now)
+        questions = due_questions(session, now)
     limit = asyncio.Semaphore(_PARALLEL)
     answers = await asyncio.gather(*(_ask(question, web, now, limit) for question in questions))
     with session_scope(scope, engine=engine) as session:
@@ -89,18 +89,18 @@ async def refresh(tenant_id: TenantId, web: Web, *, now: datetime, engine: Engin
         _forget(session, tenant_id, now)
 
 
-def _due_lists(session: Session, now: datetime) -> list[_Source]:
+def due_lists(session: Session, now: datetime) -> list[Source]:
     rows = session.execute(
         select(StatusSource, CertificateAuthority.certificate_der)
         .join(CertificateAuthority, CertificateAuthority.id == StatusSource.authority_id)
-        .where(StatusSource.crl_due_at <= now, CertificateAuthority.status != "revoked")
+        .where(_is_due(StatusSource.crl_due_at, now), CertificateAuthority.status != "revoked")
         .order_by(StatusSource.crl_due_at)
     ).all()
     found = []
     for source, der in rows:
         urls = (source.crl_url,) if source.crl_url else _urls_seen(session, source.authority_id)
         if urls:
-            found.append(_Source(source.authority_id, x509.load_der_x509_certificate(der), urls))
+            found.append(Source(source.authority_id, x509.load_der_x509_certificate(der), urls))
     return found
 
 
@@ -112,7 +112,7 @@ def _urls_seen(session: Session, authority_id: UUID) -> tuple[str, ...]:
     return tuple(session.scalars(query))
 
 
-async def _fetch_list(source: _Source, web: Web, now: datetime) -> RevocationList | str:
+async def _fetch_list(source: Source, web: Web, now: datetime) -> RevocationList | str:
     """The list, or why there is none."""
     whys = []
     for url in source.urls:
@@ -191,7 +191,7 @@ def _disconnect(session: Session, tenant_id: TenantId, authority_id: UUID, revok
             queueing.queue_disconnects(session, tenant_id=tenant_id, serials=seen, reason="certificate-revoked")
 
 
-def _due_questions(session: Session, now: datetime) -> list[_Question]:
+def due_questions(session: Session, now: datetime) -> list[Question]:
     """About certificates of authorities of which no list is in force."""
     seen = ExternalCertificate
     rows = session.execute(
@@ -199,7 +199,7 @@ def _due_questions(session: Session, now: datetime) -> list[_Question]:
         .join(StatusSource, StatusSource.authority_id == seen.authority_id)
         .join(CertificateAuthority, CertificateAuthority.id == seen.authority_id)
         .where(
-            seen.ocsp_due_at <= now,
+            _is_due(seen.ocsp_due_at, now),
             seen.not_after > now,
             seen.last_seen_at > now - _SEEN,
             (StatusSource.ocsp_url != "") | (func.cardinality(seen.ocsp_urls) > 0),
@@ -210,7 +210,7 @@ def _due_questions(session: Session, now: datetime) -> list[_Question]:
         .limit(_ASKED_AT_ONCE)
     ).all()
     return [
-        _Question(
+        Question(
             row.authority_id,
             x509.load_der_x509_certificate(der),
             row.serial,
@@ -221,7 +221,7 @@ def _due_questions(session: Session, now: datetime) -> list[_Question]:
     ]
 
 
-async def _ask(question: _Question, web: Web, now: datetime, limit: asyncio.Semaphore) -> OcspAnswer | str:
+async def _ask(question: Question, web: Web, now: datetime, limit: asyncio.Semaphore) -> OcspAnswer | str:
     asked = ocsp_request(question.certificate, question.serial)
     headers = {"content-type": "application/ocsp-request", "accept": "application/ocsp-response"}
     whys = []
@@ -242,7 +242,7 @@ async def _ask(question: _Question, web: Web, now: datetime, limit: asyncio.Sema
 
 
 def _store_answer(
-    session: Session, tenant_id: TenantId, question: _Question, answer: OcspAnswer | str, now: datetime
+    session: Session, tenant_id: TenantId, question: Question, answer: OcspAnswer | str, now: datetime
 ) -> None:
     key = {"authority_id": question.authority_id, "serial": question.serial}
     seen = session.get(ExternalCertificate, key, with_for_update=True)
@@ -278,6 +278,11 @@ def _forget(session: Session, tenant_id: TenantId, now: datetime) -> None:
 
 
 _UNSYNCHRONISED = {"synchronize_session": False}
+
+
+def _is_due(at: InstrumentedAttribute[datetime], now: datetime) -> ColumnElement[bool]:
+    """What is later than `_due` ever says was put down by a clock that was wrong."""
+    return or_(at <= now, at > now + _MOST)
 
 
 def _due(now: datetime, until: datetime) -> datetime:

@@ -1,7 +1,7 @@
 """Authorities in two steps, as certificates: `reserve_authority` records what will be signed, `sign_*` signs it.
 
-Key, name and serial number are chosen with the record, so that a key that a token made for a signature that never came
-can be found and removed.
+The caller commits in between (`nac.db.commit_intent`). Key, name and serial number are chosen with the record, so that
+a key that a token made for a signature that never came can be found and removed.
 """
 
 import secrets
@@ -19,10 +19,10 @@ from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, CertificateStatusConflict, refusals
 from nac.certificates.profiles import require_profile, tenant_settings
 from nac.certificates.public import locations
-from nac.certificates.signing import AuthorityKey, Signing
+from nac.certificates.signing import AuthorityKey, Signing, issuer_of
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, CertificateAuthority
-from pki.issuing import Issuer, issue, issue_root, key_identifier
+from pki.issuing import issue, issue_root, key_identifier
 from pki.names import common_name_of, subject_name
 from pki.openssl_names import one_line, subject_line
 from pki.serials import random_serial, serial_bytes
@@ -41,6 +41,12 @@ class AuthorityReservation:
     subject: x509.Name
     serial: int
     key: AuthorityKey = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossReservation:
+    id: UUID
+    serial: int
 
 
 def unique_number(slug: str) -> str:
@@ -67,7 +73,7 @@ def reserve_authority(
 def sign_root(
     session: Session, reservation: AuthorityReservation, *, actor: str, now: datetime
 ) -> CertificateAuthority:
-    intent = _take_up(session, reservation)
+    intent = _take_up(session, reservation.tenant_id, reservation.authority_id)
     with refusals():
         certificate = issue_root(
             require_profile(session, reservation.tenant_id, "root"),
@@ -89,7 +95,7 @@ def sign_issuing(
     signing: Signing,
     now: datetime,
 ) -> CertificateAuthority:
-    intent = _take_up(session, reservation)
+    intent = _take_up(session, reservation.tenant_id, reservation.authority_id)
     with refusals():
         certificate = issue(
             require_profile(session, reservation.tenant_id, "issuing"),
@@ -104,8 +110,18 @@ def sign_issuing(
     return _add(session, actor, reservation, certificate, issuer_id=root.id)
 
 
+def reserve_cross(
+    session: Session, *, tenant_id: TenantId, new: AuthorityReservation, old: CertificateAuthority
+) -> CrossReservation:
+    """As `reserve_authority`, for `cross_sign`."""
+    reservation = CrossReservation(uuid4(), random_serial())
+    _record(session, tenant_id, reservation.id, "cross", new.subject, reservation.serial, old.key_store, old.id)
+    return reservation
+
+
 def cross_sign(
     session: Session,
+    reservation: CrossReservation,
     *,
     actor: str,
     tenant_id: TenantId,
@@ -116,8 +132,7 @@ def cross_sign(
 ) -> None:
     """The old root certifies the new one's name and key (RFC 4210 4.4): who trusts the old one alone finds a way."""
     certificate = x509.load_der_x509_certificate(new.certificate_der)
-    serial = random_serial()
-    intent = _record(session, tenant_id, uuid4(), "cross", certificate.subject, serial, old.key_store, old.id)
+    intent = _take_up(session, tenant_id, reservation.id)
     with refusals():
         crossed = issue(
             require_profile(session, tenant_id, "root"),
@@ -125,7 +140,7 @@ def cross_sign(
             subject=certificate.subject,
             issuer=issuer_of(old, signing),
             now=now,
-            serial=serial,
+            serial=reservation.serial,
             locations=locations(signing.public_url, old.id),
         )
     new.cross_der = crossed.public_bytes(Encoding.DER)
@@ -139,10 +154,6 @@ def cross_sign(
         tenant_id=tenant_id,
         after={"subject": new.subject, "issuer": old.subject, "not_after": crossed.not_valid_after_utc.isoformat()},
     )
-
-
-def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
-    return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
 
 
 def _record(
@@ -169,13 +180,15 @@ def _record(
     return intent
 
 
-def _take_up(session: Session, reservation: AuthorityReservation) -> AuthorityIntent:
+def _take_up(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent:
     """Once only, and only what was recorded."""
-    intent = repository.lock_intent(session, reservation.tenant_id, reservation.authority_id)
+    intent = repository.lock_authority_intent(session, tenant_id, intent_id)
     if intent is None:
         raise AuthorityNotFound("This authority was never reserved.", place="authority", remedy="Reserve it first.")
     if intent.signed_at is not None:
         raise CertificateStatusConflict("This authority is signed already.", place="authority")
+    if intent.abandoned_at is not None:
+        raise CertificateStatusConflict("The authority was given up meanwhile.", place="authority", remedy="Ask again.")
     return intent
 
 

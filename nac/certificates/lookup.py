@@ -18,7 +18,7 @@ _TIMEOUT = "-c statement_timeout=5000"
 
 class StatusRow(NamedTuple):
     serial: bytes
-    # intended | valid | suspended | revoked
+    # intended | abandoned | valid | suspended | revoked
     status: str
     revoked_at: datetime | None
     revocation_reason: str

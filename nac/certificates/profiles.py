@@ -45,7 +45,12 @@ def tenant_settings(session: Session, tenant_id: TenantId) -> TenantSettings:
 
 def require_profile(session: Session, tenant_id: TenantId, name: str) -> Profile:
     """The profile as the tenant has it. Raises ProfileNotFound, or ProfileRefused for a choice no longer allowed."""
-    return _chosen(name, tenant_settings(session, tenant_id).profiles.get(name, {}))
+    return chosen_profile(name, tenant_settings(session, tenant_id).profiles)
+
+
+def chosen_profile(name: str, profiles: Mapping[str, Mapping[str, Any]]) -> Profile:
+    """As `require_profile`, for a tenant's choices that were read already."""
+    return _chosen(name, profiles.get(name, {}))
 
 
 def list_profiles(session: Session, *, tenant_id: TenantId) -> list[Profile]:

@@ -35,18 +35,22 @@ def published_list(session: Session, *, authority_id: UUID) -> PublishedList:
     )
     found = session.execute(query).one_or_none()
     if found is None or found.this_update is None or found.next_update is None:
-        raise ListNotFound(place="authority", remedy="A new authority publishes within seconds: try again.")
+        raise _no_list()
     return PublishedList(found.number, found.this_update, found.next_update)
 
 
-def revocation_list(session: Session, *, authority_id: UUID, number: int) -> bytes:
-    """DER of the list of this number. Raises ListNotFound where the next one has just taken its place."""
+def revocation_list(session: Session, *, authority_id: UUID) -> tuple[PublishedList, bytes]:
+    """The list that the authority publishes now, in DER. Raises ListNotFound."""
     row = RevocationList
-    query = select(row.crl_der).where(row.authority_id == authority_id, row.number == number)
-    der = session.scalar(query)
-    if der is None:
-        raise ListNotFound(place="authority", remedy="The next list has just taken its place: try again.")
-    return der
+    query = select(row.number, row.this_update, row.next_update, row.crl_der).where(row.authority_id == authority_id)
+    found = session.execute(query).one_or_none()
+    if found is None or found.this_update is None or found.next_update is None or found.crl_der is None:
+        raise _no_list()
+    return PublishedList(found.number, found.this_update, found.next_update), found.crl_der
+
+
+def _no_list() -> ListNotFound:
+    return ListNotFound(place="authority", remedy="A new authority publishes within seconds: try again.")
 
 
 def locations(public_url: str, authority_id: UUID) -> Locations:

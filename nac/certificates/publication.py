@@ -17,16 +17,16 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import AuthorityNotFound, refusals
-from nac.certificates.hierarchy import issuer_of
 from nac.certificates.profiles import require_profile
 from nac.certificates.public import locations
-from nac.certificates.signing import Signing
+from nac.certificates.signing import Signing, issuer_of
 from nac.certificates.status import CHANNEL, revocation
+from nac.db import commit_intent
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from pki.crl import make_crl
 from pki.issuing import issue
-from pki.keys import generate_key, key_pem
+from pki.keys import generate_key, key_pem, load_key
 from pki.names import organisation_of, subject_name
 from pki.revocation import Revoked
 from pki.serials import random_serial, serial_bytes
@@ -71,20 +71,36 @@ def due(session: Session, *, now: datetime, authority_id: UUID | None = None) ->
 def publish(
     session: Session, *, actor: str, tenant_id: TenantId, authority_id: UUID, signing: Signing, now: datetime
 ) -> Made:
-    """Make what is due for the authority; nothing where another worker is at it, or did it. In the tenant's scope."""
-    lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
-    found = due(session, now=now, authority_id=authority_id) if session.scalar(select(lock)) else ()
+    """Make what is due for the authority; nothing where another worker is at it, or did it. In the tenant's scope.
+
+    Commits before it signs: the list's number, and the signer's row. A list that is lost leaves a gap in the numbers,
+    a signer a row without a certificate; either is made anew at the next turn.
+    """
+    nothing = Made(revocation_list=False, signer=False)
+    found = due(session, now=now, authority_id=authority_id) if _is_alone(session, authority_id) else ()
     if not found:
-        return Made(revocation_list=False, signer=False)
+        return nothing
     authority = repository.get_authority(session, tenant_id, authority_id)
     if authority is None:
         raise AuthorityNotFound(place="authority")
-    publishing = _Publishing(session, actor, authority, signing, now)
     work = found[0]
-    if work.signer_due:
-        publishing.make_signer()
-    made = (work.list_due or work.list_scheduled) and publishing.make_list(scheduled=work.list_scheduled)
-    return Made(made, work.signer_due)
+    publishing = _Publishing(session, actor, authority, signing, now)
+    signer = publishing.reserve_signer() if work.signer_due else None
+    number = None
+    if work.list_due or work.list_scheduled:
+        number = publishing.reserve_number(scheduled=work.list_scheduled)
+    commit_intent(session)
+    if not _is_alone(session, authority_id):
+        return nothing
+    signed = signer is not None and publishing.sign_signer(signer)
+    made = number is not None and publishing.make_list(number, scheduled=work.list_scheduled)
+    return Made(made, signed)
+
+
+def _is_alone(session: Session, authority_id: UUID) -> bool:
+    """Whether nobody else publishes for the authority; then nobody does until the transaction ends."""
+    lock = func.pg_try_advisory_xact_lock(func.hashtext("status_work"), func.hashtext(str(authority_id)))
+    return bool(session.scalar(select(lock)))
 
 
 def postpone(session: Session, *, tenant_id: TenantId, authority_id: UUID, now: datetime) -> None:
@@ -98,7 +114,7 @@ def _list_row(session: Session, tenant_id: TenantId, authority_id: UUID) -> Revo
     query = select(RevocationList).where(
         RevocationList.tenant_id == tenant_id, RevocationList.authority_id == authority_id
     )
-    row = session.scalar(query.with_for_update())
+    row = session.scalar(query.with_for_update().execution_options(populate_existing=True))
     if row is None:
         row = RevocationList(tenant_id=tenant_id, authority_id=authority_id)
         session.add(row)
@@ -116,68 +132,90 @@ class _Publishing:
         self._actor = actor
         self._authority = authority
         self._signing = signing
+        # Opened before anything is reserved.
+        self._issuer = issuer_of(authority, signing)
         self._now = now.replace(microsecond=0)
 
-    def make_signer(self) -> None:
-        """A new signer beside those that are still valid; those that are not go."""
-        authority, issuer = self._authority, issuer_of(self._authority, self._signing)
-        self._session.execute(
-            delete(OcspSignerRow).where(OcspSignerRow.authority_id == authority.id, OcspSignerRow.not_after < self._now)
-        )
+    def reserve_signer(self) -> OcspSignerRow:
+        """The row of a new signer beside those that are still valid; those that are not go, and those never signed."""
+        authority, row = self._authority, OcspSignerRow
+        self._session.execute(delete(row).where(row.authority_id == authority.id, row.not_after < self._now))
+        unsigned = delete(row).where(row.authority_id == authority.id, row.certificate_der.is_(None))
+        for serial in self._session.scalars(unsigned.returning(row.serial)):
+            self._audit("authority.abandon-ocsp-signer", {"serial": serial.hex()})
         profile = require_profile(self._session, authority.tenant_id, SIGNER_PROFILE)
-        signer_id, serial = uuid4(), random_serial()
-        key = generate_key(profile.key)
-        not_after = min(self._now + profile.validity, issuer.certificate.not_valid_after_utc)
-        row = OcspSignerRow(
+        signer_id = uuid4()
+        made = OcspSignerRow(
             id=signer_id,
             tenant_id=authority.tenant_id,
             authority_id=authority.id,
-            serial=serial_bytes(serial),
-            key_sealed=self._signing.sealer.seal(key_pem(key), signer_context(signer_id)),
+            serial=serial_bytes(random_serial()),
+            key_sealed=self._signing.sealer.seal(key_pem(generate_key(profile.key)), signer_context(signer_id)),
             not_before=self._now - profile.backdate,
-            not_after=not_after,
+            not_after=min(self._now + profile.validity, self._issuer.certificate.not_valid_after_utc),
         )
-        self._session.add(row)
+        self._session.add(made)
         self._session.flush()
+        return made
+
+    def sign_signer(self, reserved: OcspSignerRow) -> bool:
+        """False where another worker has given the row up meanwhile."""
+        row = self._session.get(OcspSignerRow, reserved.id, with_for_update=True, populate_existing=True)
+        if row is None:
+            return False
+        authority = self._authority
+        key = load_key(self._signing.sealer.open(row.key_sealed, signer_context(row.id)), made_here=True)
         with refusals():
             signer = issue(
-                profile,
+                require_profile(self._session, authority.tenant_id, SIGNER_PROFILE),
                 public_key=key.public_key(),
-                subject=subject_name("OCSP signer", organisation=organisation_of(issuer.certificate.subject)),
-                issuer=issuer,
+                subject=subject_name("OCSP signer", organisation=organisation_of(self._issuer.certificate.subject)),
+                issuer=self._issuer,
                 now=self._now,
-                serial=serial,
+                serial=int.from_bytes(row.serial),
                 locations=locations(self._signing.public_url, authority.id),
                 not_before=row.not_before,
-                not_after=not_after,
+                not_after=row.not_after,
             )
         row.certificate_der = signer.public_bytes(Encoding.DER)
         self._session.flush()
-        after = {"serial": row.serial.hex(), "not_after": not_after.isoformat()}
+        after = {"serial": row.serial.hex(), "not_after": row.not_after.isoformat()}
         self._audit("authority.ocsp-signer", after)
         # Who answers takes the newest.
         self._session.execute(select(func.pg_notify(CHANNEL, str(authority.id))))
+        return True
 
-    def make_list(self, *, scheduled: bool) -> bool:
-        """False where the last one is too young: the work stays for the next turn."""
-        authority = self._authority
-        row = _list_row(self._session, authority.tenant_id, authority.id)
+    def reserve_number(self, *, scheduled: bool) -> int | None:
+        """For the next list; None where the last one is too young: the work stays for the next turn."""
+        row = _list_row(self._session, self._authority.tenant_id, self._authority.id)
         # One of the future is of a clock that was wrong, and no reason to wait until then.
         if (
             row.this_update is not None
             and row.this_update <= self._now < row.this_update + LIST_PAUSE
             and not scheduled
         ):
+            return None
+        row.reserved_number = max(row.reserved_number, row.number) + 1
+        self._session.flush()
+        return row.reserved_number
+
+    def make_list(self, number: int, *, scheduled: bool) -> bool:
+        """False where another worker has taken a later number meanwhile."""
+        authority = self._authority
+        row = _list_row(self._session, authority.tenant_id, authority.id)
+        if row.reserved_number != number:
             return False
         # What is appended after this is of a change that this list may not see: it stays for the next turn.
         self._session.execute(delete(RevocationWork).where(RevocationWork.authority_id == authority.id))
-        row.number += 1
+        # Lists of the numbers in between may have been signed, but were never published.
+        gap = {} if row.number + 1 == number else {"last_published": row.number}
+        row.number = number
         self._session.flush()
         entries = list(self._entries(row.scheduled_at and min(row.scheduled_at, self._now)))
         next_update = self._now + (ROOT_LIST_VALIDITY if authority.kind == "root" else LIST_VALIDITY)
         with refusals():
             row.crl_der = make_crl(
-                issuer_of(self._authority, self._signing),
+                self._issuer,
                 entries,
                 number=row.number,
                 this_update=self._now,
@@ -187,7 +225,7 @@ class _Publishing:
         if scheduled:
             row.scheduled_at = self._now
         self._session.flush()
-        self._audit("authority.crl", {"number": row.number, "entries": len(entries), "scheduled": scheduled})
+        self._audit("authority.crl", {"number": number, "entries": len(entries), "scheduled": scheduled, **gap})
         return True
 
     def _entries(self, last_scheduled: datetime | None) -> Iterator[tuple[bytes, Revoked]]:
@@ -195,7 +233,7 @@ class _Publishing:
         row = Certificate
         query = (
             select(row.serial, row.revoked_at, row.revocation_reason)
-            .where(row.authority_id == self._authority.id, row.status.in_(("suspended", "revoked")))
+            .where(row.authority_id == self._authority.id, row.status.in_(("abandoned", "suspended", "revoked")))
             .order_by(row.serial)
         )
         if last_scheduled is not None:
@@ -232,9 +270,10 @@ def authorities_below(session: Session, authority_id: UUID) -> dict[bytes, Revok
         serial = serial_bytes(x509.load_der_x509_certificate(der).serial_number)
         # When and why may not be known of an old one: then it never was to be relied on.
         found[serial] = revocation(at or not_before, reason) if status == "revoked" else None
-    crossed = select(AuthorityIntent.serial).where(
-        AuthorityIntent.issuer_id == authority_id,
-        AuthorityIntent.kind == "cross",
-        AuthorityIntent.signed_at.is_not(None),
+    cross = AuthorityIntent
+    crossed = select(cross.serial, cross.revoked_at, cross.revocation_reason).where(
+        cross.issuer_id == authority_id, cross.kind == "cross", cross.signed_at.is_not(None)
     )
-    return found | dict.fromkeys(session.scalars(crossed))
+    for serial, at, reason in session.execute(crossed):
+        found[serial] = revocation(at, reason) if at is not None else None
+    return found

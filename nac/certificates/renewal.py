@@ -7,27 +7,28 @@ third of that rest. So both are valid for weeks, and administrators who pin a se
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cryptography import x509
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
 from nac.certificates.errors import CertificateStatusConflict
-from nac.certificates.issuing import SERVER_PROFILE, Reservation, reserve_server, sign_server
+from nac.certificates.issuing import SERVER_PROFILE, Reservation, dns_names_of, reserve_server, sign_server
+from nac.certificates.naming import default_server_name
 from nac.certificates.signing import Signing
+from nac.db import commit_intent
 from nac.ids import TenantId
-from nac.models import Certificate
-from pki.names import sans_of
+from nac.models import Certificate, CertificateAuthority, Tenant
 
 _LEAD_MOST = timedelta(days=45)
 # A certificate that would gain less is not worth a change.
 _GAIN_LEAST = timedelta(hours=1)
+_ISSUE = "Issue another: ./admit cert issue --profile server"
 
 
 @dataclass(frozen=True, slots=True)
 class RenewalPlan:
     reservation: Reservation
-    # Hex digits.
+    # Hex digits; "" where there was none.
     succeeds: str
     present_from: datetime
 
@@ -37,30 +38,54 @@ def lead(not_before: datetime, not_after: datetime) -> timedelta:
     return min(_LEAD_MOST, (not_after - not_before) / 3)
 
 
-def plan_renewal(session: Session, *, tenant_id: TenantId, now: datetime) -> RenewalPlan | None:
+def server_names(session: Session, tenant_id: TenantId) -> list[str]:
+    """What devices expect: the names of the last server certificate, even if that is revoked."""
+    last = repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
+    return dns_names_of(last) if last else [default_server_name(session.get_one(Tenant, tenant_id))]
+
+
+def plan_renewal(
+    session: Session, *, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
+) -> RenewalPlan | None:
     """Reserve the next server certificate; None where that is not due or the issuing authority ends as soon."""
     repository.lock_tenant(session, tenant_id)
     old = repository.newest_server(session, tenant_id, SERVER_PROFILE)
-    if old is None or old.certificate_der is None:
-        return None
-    wait = lead(old.not_before, old.not_after)
-    if old.not_after - now > wait:
-        return None
     authority = repository.active_issuing(session, tenant_id)
-    if authority is None or authority.not_after < max(now, old.not_after) + _GAIN_LEAST:
+    if authority is None or (old is None and _had_one(session, tenant_id)):
         return None
-    names = [item.value for item in sans_of(x509.load_der_x509_certificate(old.certificate_der))]
-    reservation = reserve_server(session, tenant_id=tenant_id, dns_names=names, now=now)
-    staged = now + wait / 3
-    return RenewalPlan(reservation, old.serial.hex(), staged if staged < old.not_after else now)
+    present_from = now
+    root = _root_of(session, authority)
+    if old is not None and root.id == _root_of(session, session.get_one(CertificateAuthority, old.authority_id)).id:
+        wait = lead(old.not_before, old.not_after)
+        if old.not_after - now > wait or authority.not_after < max(now, old.not_after) + _GAIN_LEAST:
+            return None
+        staged = now + wait / 3
+        present_from = staged if staged < old.not_after else now
+    elif old is not None and root.cross_der is None:
+        # Devices that trust the root before alone would refuse it: a person says when.
+        return None
+    # Else whoever made the authorities did not come to the server's certificate: it is missing now.
+    names = server_names(session, tenant_id)
+    reservation = reserve_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+    return RenewalPlan(reservation, old.serial.hex() if old else "", present_from)
+
+
+def _had_one(session: Session, tenant_id: TenantId) -> bool:
+    """Then somebody revoked it, and knows why there is none."""
+    return repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True) is not None
+
+
+def _root_of(session: Session, issuing: CertificateAuthority) -> CertificateAuthority:
+    return session.get_one(CertificateAuthority, issuing.issuer_id)
 
 
 def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signing, now: datetime) -> Certificate:
     """Raises CertificateStatusConflict where somebody else was quicker."""
     tenant_id = plan.reservation.tenant_id
+    commit_intent(session)
     repository.lock_tenant(session, tenant_id)
     newest = repository.newest_server(session, tenant_id, SERVER_PROFILE)
-    if newest is None or newest.serial.hex() != plan.succeeds:
+    if (newest.serial.hex() if newest else "") != plan.succeeds:
         raise CertificateStatusConflict("The server certificate has a successor already.", place="serial")
     row = sign_server(session, plan.reservation, actor=actor, signing=signing, now=now, present_from=plan.present_from)
     audit.append(
@@ -75,12 +100,15 @@ def carry_out(session: Session, plan: RenewalPlan, *, actor: str, signing: Signi
 
 
 def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: bytes, now: datetime) -> Certificate:
-    """The cell shows this server certificate from now on, where no newer one is shown."""
+    """The cell shows this server certificate from now on, in place of whichever it shows or was to show."""
+    repository.lock_tenant(session, tenant_id)
     row = repository.get_by_serial(session, tenant_id, serial, lock=True)
     if row is None or row.profile != SERVER_PROFILE or row.status != "valid" or row.key_sealed is None:
         raise CertificateStatusConflict("This is no valid server certificate.", place="serial")
-    before, row.present_from = row.present_from, now
-    session.flush()
+    if row.not_after <= now:
+        raise CertificateStatusConflict(f"It ended on {row.not_after:%Y-%m-%d}.", place="serial", remedy=_ISSUE)
+    before = row.present_from
+    repository.present_server(session, row, now)
     audit.append(
         session,
         actor=actor,
@@ -91,3 +119,26 @@ def present_now(session: Session, *, actor: str, tenant_id: TenantId, serial: by
         after={"present_from": now.isoformat()},
     )
     return row
+
+
+@dataclass(frozen=True, slots=True)
+class NamesGone:
+    """What devices that ask for one of these names meet: a certificate without it, which they refuse."""
+
+    names: tuple[str, ...]
+    # Hex digits of the certificate that had them and was shown before.
+    before: str
+
+
+def shown_last(session: Session, *, tenant_id: TenantId) -> Certificate | None:
+    """The server certificate that the cell shows, or will once its day has come."""
+    return repository.newest_server(session, tenant_id, SERVER_PROFILE)
+
+
+def names_gone(before: Certificate | None, after: Certificate) -> NamesGone | None:
+    """None where a device that accepts `before` accepts `after` by whichever name it asks for."""
+    if before is None:
+        return None
+    kept = set(dns_names_of(after))
+    gone = tuple(name for name in dns_names_of(before) if name not in kept)
+    return NamesGone(gone, before.serial.hex()) if gone else None

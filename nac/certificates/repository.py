@@ -1,21 +1,74 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import BigInteger, ColumnElement, Table, bindparam, func, insert, select, update
+from sqlalchemy.orm import Session, aliased
 
 from nac.errors import NotFound
 from nac.ids import TenantId
-from nac.models import AuthorityIntent, Certificate, CertificateAuthority, Tenant
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
-    """One at a time makes authorities for a tenant. Raises NotFound."""
-    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+    """One at a time makes or revokes authorities of a tenant. Raises NotFound."""
+    # A row is let to whoever shares it, before those who wait for it alone: where devices enrol one after the other,
+    # no authority would ever be revoked. Advisory locks are given in the order in which they were asked for.
+    session.execute(select(func.pg_advisory_xact_lock(*_tenant_lock(tenant_id))))
+    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     if tenant is None:
         raise NotFound("There is no such tenant.", place="tenant")
     return tenant
+
+
+_SHARE_TENANT = select(Tenant.id).where(Tenant.id == bindparam("tenant_id")).with_for_update(read=True, key_share=True)
+_LOCK_KEY = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)))
+_KEY_HOLDER = (
+    select(Certificate.id)
+    .where(
+        Certificate.tenant_id == bindparam("tenant_id"),
+        Certificate.public_key_sha256 == bindparam("digest"),
+        Certificate.status != "abandoned",
+    )
+    .limit(1)
+)
+_ROOT = aliased(CertificateAuthority)
+_SIGNER = (
+    select(CertificateAuthority, _ROOT.certificate_der, CertificateSettings.profiles)
+    .join(_ROOT, _ROOT.id == CertificateAuthority.issuer_id)
+    .outerjoin(CertificateSettings, CertificateSettings.tenant_id == CertificateAuthority.tenant_id)
+    .where(
+        CertificateAuthority.tenant_id == bindparam("tenant_id"),
+        CertificateAuthority.kind == "issuing",
+        CertificateAuthority.status == "active",
+        CertificateAuthority.key_sealed.is_not(None),
+    )
+    .order_by(CertificateAuthority.not_before.desc(), CertificateAuthority.id)
+    .limit(1)
+)
+_LOCK_INTENT = (
+    select(Certificate, CertificateAuthority.status, CertificateAuthority.key_sealed.is_not(None).label("has_key"))
+    .join(CertificateAuthority, CertificateAuthority.id == Certificate.authority_id)
+    .where(Certificate.tenant_id == bindparam("tenant_id"), Certificate.serial == bindparam("serial"))
+    .with_for_update(of=Certificate)
+)
+_ADD = insert(cast(Table, Certificate.__table__)).inline()
+
+
+class Signer(NamedTuple):
+    """Who signs for a tenant now."""
+
+    authority: CertificateAuthority
+    root_der: bytes
+    # What the tenant chose of its profiles, by name.
+    profiles: Mapping[str, Mapping[str, Any]]
+
+
+class Intent(NamedTuple):
+    row: Certificate
+    # Whether its authority may sign.
+    authority_signs: bool
 
 
 def share_tenant(session: Session, tenant_id: TenantId) -> None:
@@ -23,7 +76,13 @@ def share_tenant(session: Session, tenant_id: TenantId) -> None:
 
     To be called before anything else of the tenant is locked, as those who lock it do, or each waits for the other.
     """
-    session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(read=True, key_share=True))
+    session.execute(select(func.pg_advisory_xact_lock_shared(*_tenant_lock(tenant_id))))
+    # It is not purged meanwhile.
+    session.execute(_SHARE_TENANT, {"tenant_id": tenant_id})
+
+
+def _tenant_lock(tenant_id: TenantId) -> tuple[ColumnElement[int], ColumnElement[int]]:
+    return func.hashtext("certificates"), func.hashtext(str(tenant_id))
 
 
 def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock: bool = False) -> Certificate | None:
@@ -33,6 +92,23 @@ def get_by_serial(session: Session, tenant_id: TenantId, serial: bytes, *, lock:
     return session.scalar(query)
 
 
+def get_signer(session: Session, tenant_id: TenantId) -> Signer | None:
+    """The newest issuing authority whose key is here."""
+    found = session.execute(_SIGNER, {"tenant_id": tenant_id}).one_or_none()
+    return None if found is None else Signer(found[0], found[1], found[2] or {})
+
+
+def add_intent(session: Session, values: Mapping[str, Any]) -> None:
+    """By column of Certificate. Raises in the database where a reference does not hold."""
+    session.execute(_ADD, values)
+
+
+def lock_intent(session: Session, tenant_id: TenantId, serial: bytes) -> Intent | None:
+    asked, options = {"tenant_id": tenant_id, "serial": serial}, {"populate_existing": True}
+    found = session.execute(_LOCK_INTENT, asked, execution_options=options).one_or_none()
+    return None if found is None else Intent(found[0], found[1] == "active" and found[2])
+
+
 def list_renewals(session: Session, certificate: Certificate, *, lock: bool = False) -> Sequence[Certificate]:
     """What directly renewed it, oldest first."""
     query = (
@@ -40,7 +116,7 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
         .where(
             Certificate.tenant_id == certificate.tenant_id,
             Certificate.renews_id == certificate.id,
-            Certificate.status != "intended",
+            Certificate.status.in_(("valid", "suspended", "revoked")),
         )
         .order_by(Certificate.created_at, Certificate.id)
     )
@@ -50,12 +126,9 @@ def list_renewals(session: Session, certificate: Certificate, *, lock: bool = Fa
 
 
 def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes) -> bool:
-    """Whether a certificate holds this key. Until the transaction ends, nobody else asks for the same key."""
-    session.execute(select(func.pg_advisory_xact_lock(int.from_bytes(public_key_sha256[:8], signed=True))))
-    query = select(Certificate.id).where(
-        Certificate.tenant_id == tenant_id, Certificate.public_key_sha256 == public_key_sha256
-    )
-    return session.scalar(query.limit(1)) is not None
+    """Whether a certificate holds this key, or is to. Until the transaction ends, nobody else asks for the same key."""
+    session.execute(_LOCK_KEY, {"key": int.from_bytes(public_key_sha256[:8], signed=True)})
+    return session.scalar(_KEY_HOLDER, {"tenant_id": tenant_id, "digest": public_key_sha256}) is not None
 
 
 def list_page(
@@ -96,9 +169,16 @@ def get_authority(session: Session, tenant_id: TenantId, authority_id: UUID) -> 
     return authority if authority is not None and authority.tenant_id == tenant_id else None
 
 
-def lock_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent | None:
+def lock_authority_intent(session: Session, tenant_id: TenantId, intent_id: UUID) -> AuthorityIntent | None:
     query = select(AuthorityIntent).where(AuthorityIntent.tenant_id == tenant_id, AuthorityIntent.id == intent_id)
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
+def cross_intent(session: Session, tenant_id: TenantId, serial: bytes) -> AuthorityIntent:
+    """Of a cross-certificate that was signed."""
+    intent = AuthorityIntent
+    query = select(intent).where(intent.tenant_id == tenant_id, intent.kind == "cross", intent.serial == serial)
+    return session.scalars(query).one()
 
 
 def newest_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
@@ -121,13 +201,27 @@ def own_authorities(session: Session, tenant_id: TenantId, *, status: str) -> Se
 def newest_server(
     session: Session, tenant_id: TenantId, profile: str, *, even_revoked: bool = False
 ) -> Certificate | None:
-    """The certificate that is, or will be, presented last: its key is here."""
+    """The certificate that is, or will be, presented last: its key is here. The order is that of the cell's mirror."""
     query = select(Certificate).where(
         Certificate.tenant_id == tenant_id, Certificate.profile == profile, Certificate.key_sealed.is_not(None)
     )
     if not even_revoked:
         query = query.where(Certificate.status == "valid")
-    return session.scalar(query.order_by(Certificate.not_before.desc(), Certificate.created_at.desc()).limit(1))
+    shown_from = func.coalesce(Certificate.present_from, Certificate.not_before)
+    order = shown_from.desc(), Certificate.not_before.desc(), Certificate.created_at.desc()
+    return session.scalar(query.order_by(*order).limit(1))
+
+
+def present_server(session: Session, server: Certificate, moment: datetime) -> None:
+    """The cell shows it from `moment` on. What was to be shown later waits for no day any more: this is newer."""
+    server.present_from = moment
+    session.flush()
+    later = update(Certificate).where(
+        Certificate.tenant_id == server.tenant_id,
+        Certificate.profile == server.profile,
+        Certificate.present_from > moment,
+    )
+    session.execute(later.values(present_from=None))
 
 
 def usable_of_profile(session: Session, tenant_id: TenantId, profile: str, now: datetime) -> Sequence[Certificate]:

@@ -55,6 +55,12 @@ class Answer:
     # RFC 5019 6.2: of the answer's bytes.
     etag: str = ""
 
+    def holds(self, now: datetime) -> bool:
+        """Not beyond its end, nor before it began: the clock may have been put back."""
+        return (
+            self.this_update is not None and self.next_update is not None and self.this_update <= now < self.next_update
+        )
+
 
 _REFUSALS: dict[Refusal, Answer] = {
     reason: Answer(refusal(reason)) for reason in ("malformedRequest", "internalError", "tryLater", "unauthorized")
@@ -138,7 +144,7 @@ class Responder:
         if authority is None:
             return None
         kept = self._answers.get((authority_id, data))
-        if kept is not None and kept[0] is authority:
+        if kept is not None and kept[0] is authority and kept[1].holds(now):
             return kept[1]
         try:
             request = read_request(data)
@@ -214,7 +220,7 @@ class Responder:
     ) -> dict[bytes, Status]:
         found: dict[bytes, Status] = dict.fromkeys(serials, "unknown")
         for serial, status, at, reason, not_before in self._look_up.read(authority_id, serials):
-            if status in ("suspended", "revoked"):
+            if status in ("abandoned", "suspended", "revoked"):
                 found[serial] = revocation(at or not_before, reason)
             elif status == "valid":
                 found[serial] = authority.revoked or "good"

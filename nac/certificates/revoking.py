@@ -1,25 +1,30 @@
-"""Revoking much at once: all certificates of a device, of a user, of an authority. One transaction, in batches."""
+"""Revoking much at once: all certificates of a device, of a user, of an authority. One transaction, in batches.
+
+Those of a device or user are suspended and reinstated in the same way.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
+from cryptography import x509
 from sqlalchemy import ColumnElement, insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates import repository
+from nac.certificates import intents, repository
 from nac.certificates.errors import CertificateStatusConflict
-from nac.certificates.service import REVOCATION_REASONS, RevocationReason, require_authority
+from nac.certificates.service import HOLD, REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status import status_changed
 from nac.coa_requests import queueing
 from nac.endpoints.service import require_by_mac
 from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.models import AuditEntry, Certificate, CertificateAuthority
+from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
 from nac.users.service import require_by_name
+from pki.serials import serial_bytes
 
 BATCH = 1_000
 # RFC 5280 5.3.1: cACompromise is for authorities alone.
@@ -37,20 +42,48 @@ class Revocation:
     disconnects: int = 0
 
 
-def revoke_all_of_endpoint(
-    session: Session, *, actor: str, tenant_id: TenantId, mac: str, now: datetime, reason: str = "unspecified"
-) -> Revocation:
-    """Certificates that were issued to the endpoint."""
-    endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
-    return _revoke_where(session, actor, tenant_id, Certificate.endpoint_id == endpoint.id, now, _checked(reason))
+class _Change(NamedTuple):
+    """What becomes of certificates of one status or another, and since when (None: of the past)."""
+
+    verb: str
+    before: tuple[str, ...]
+    status: Literal["valid", "suspended", "revoked"]
+    reason: str
+    since: datetime | None
 
 
-def revoke_all_of_user(
-    session: Session, *, actor: str, tenant_id: TenantId, name: str, now: datetime, reason: str = "unspecified"
+def issued_to(
+    session: Session, *, tenant_id: TenantId, mac: str | None = None, user_name: str | None = None
+) -> ColumnElement[bool]:
+    """Which certificates were issued to the endpoint, or else to the user. Raises NotFound."""
+    if mac is not None:
+        return Certificate.endpoint_id == require_by_mac(session, tenant_id=tenant_id, mac=mac).id
+    return Certificate.user_id == require_by_name(session, tenant_id=tenant_id, name=user_name or "").id
+
+
+def revoke_all(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    which: ColumnElement[bool],
+    now: datetime,
+    reason: str = "unspecified",
 ) -> Revocation:
-    """Certificates that were issued to the user."""
-    user = require_by_name(session, tenant_id=tenant_id, name=name)
-    return _revoke_where(session, actor, tenant_id, Certificate.user_id == user.id, now, _checked(reason))
+    """For good; `which` comes from `issued_to`."""
+    return _revoke_where(session, actor, tenant_id, which, now, _checked(reason))
+
+
+def suspend_all(
+    session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime
+) -> Revocation:
+    """Until `reinstate_all`; `which` comes from `issued_to`."""
+    return _change_where(session, actor, tenant_id, which, _Change("suspend", ("valid",), "suspended", HOLD, now))
+
+
+def reinstate_all(session: Session, *, actor: str, tenant_id: TenantId, which: ColumnElement[bool]) -> Revocation:
+    """Whichever are suspended, also those that were suspended one by one; what is revoked stays revoked."""
+    return _change_where(session, actor, tenant_id, which, _Change("reinstate", ("suspended",), "valid", "", None))
 
 
 def revoke_authority(
@@ -75,11 +108,25 @@ def revoke_authority(
         )
     # So that radiusd forgets them, too; they are refused at once.
     tenant.trust_generation += 1
-    status_changed(session, *(row for row in rows if row.kind != "external"))
+    status_changed(session, *(row for row in rows if row.kind != "external"), *_crossed(session, rows, now, checked))
     ids = [row.id for row in rows]
     done = _revoke_where(session, actor, tenant_id, Certificate.authority_id.in_(ids), now, checked)
     done.authorities = len(rows)
     return done
+
+
+def _crossed(
+    session: Session, rows: Sequence[CertificateAuthority], now: datetime, reason: str
+) -> list[AuthorityIntent]:
+    """Their cross-certificates are worth no more either: who trusts the root before would find his way by them."""
+    found = []
+    for row in rows:
+        if row.cross_der is not None:
+            serial = serial_bytes(x509.load_der_x509_certificate(row.cross_der).serial_number)
+            intent = repository.cross_intent(session, row.tenant_id, serial)
+            intent.revoked_at, intent.revocation_reason = now, reason
+            found.append(intent)
+    return found
 
 
 def _checked(reason: str, known: Sequence[str] = REVOCATION_REASONS) -> str:
@@ -100,11 +147,21 @@ def _with_those_below(
 def _revoke_where(
     session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], now: datetime, reason: str
 ) -> Revocation:
+    change = _Change("revoke", ("valid", "suspended"), "revoked", reason, now)
+    return _change_where(session, actor, tenant_id, which, change)
+
+
+def _change_where(
+    session: Session, actor: str, tenant_id: TenantId, which: ColumnElement[bool], change: _Change
+) -> Revocation:
+    if change.since is not None:
+        # Who signs now is waited for; what was not signed yet will not be.
+        intents.abandon(session, actor=actor, tenant_id=tenant_id, which=which, now=change.since)
     done = Revocation()
     authorities: dict[UUID, UUID] = {}
     query = (
         select(Certificate.id, Certificate.serial, Certificate.authority_id, Certificate.common_name)
-        .where(Certificate.tenant_id == tenant_id, which, Certificate.status.in_(("valid", "suspended")))
+        .where(Certificate.tenant_id == tenant_id, which, Certificate.status.in_(change.before))
         .order_by(Certificate.serial)
         .limit(BATCH)
         .with_for_update()
@@ -113,16 +170,16 @@ def _revoke_where(
         session.execute(
             update(Certificate)
             .where(Certificate.id.in_([row.id for row in batch]))
-            .values(status="revoked", revoked_at=now, revocation_reason=reason),
+            .values(status=change.status, revoked_at=change.since, revocation_reason=change.reason),
             execution_options={"synchronize_session": False},
         )
-        after = {"status": "revoked", "reason": reason}
+        after = {"status": change.status, "reason": change.reason}
         session.execute(
             insert(AuditEntry),
             [
                 {
                     "actor": actor,
-                    "action": "certificate.revoke",
+                    "action": f"certificate.{change.verb}",
                     "target": row.serial.hex(),
                     "tenant_id": tenant_id,
                     "after": after | {"common_name": row.common_name},
@@ -131,13 +188,17 @@ def _revoke_where(
             ],
         )
         done.certificates += len(batch)
-        done.disconnects += queueing.queue_disconnects(
-            session,
-            tenant_id=tenant_id,
-            serials=[row.serial for row in batch],
-            reason="certificate-revoked",
-            asked_by=actor,
-        )
+        serials = [row.serial for row in batch]
+        if change.status == "valid":
+            queueing.withdraw(session, tenant_id=tenant_id, serials=serials)
+        else:
+            done.disconnects += queueing.queue_disconnects(
+                session,
+                tenant_id=tenant_id,
+                serials=serials,
+                reason=f"certificate-{change.status}",
+                asked_by=actor,
+            )
         authorities |= {row.authority_id: row.id for row in batch}
     session.expire_all()
     for one_of_each in authorities.values():

@@ -1,10 +1,11 @@
 """Rollover: new authorities take over signing, the old ones retire. What a retired one issued is admitted to its end.
 
-In two steps, so that the edge may commit in between: `plan_rollover` records what will be signed, `carry_out` signs it.
+In two steps: `plan_rollover` records what will be signed, `carry_out` commits that, and signs it.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from cryptography import x509
@@ -12,23 +13,28 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository
-from nac.certificates.errors import CertificateStatusConflict
+from nac.certificates.errors import AuthorityKeyAway, CertificateStatusConflict
 from nac.certificates.hierarchy import (
     AuthorityReservation,
+    CrossReservation,
     OwnKind,
     cross_sign,
     reserve_authority,
+    reserve_cross,
     sign_issuing,
     sign_root,
     unique_number,
 )
 from nac.certificates.issuing import CLIENT_PROFILES, SERVER_PROFILE, issue_server
+from nac.certificates.naming import organisation_for
 from nac.certificates.profiles import require_profile
+from nac.certificates.renewal import server_names
 from nac.certificates.signing import Signing
+from nac.db import commit_intent
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Certificate, CertificateAuthority
-from pki.names import organisation_of, sans_of
+from pki.names import organisation_of
 
 _GAIN_LEAST = timedelta(days=1)
 
@@ -39,8 +45,12 @@ class RolloverPlan:
     issuing: AuthorityReservation
     # None where the root stays.
     root: AuthorityReservation | None
+    # Of the new root by the old one; None where that cannot sign.
+    cross: CrossReservation | None
     # The issuing authority that signed when this was planned, if any.
     succeeds: UUID | None
+    # When the cell shows the server certificate below a new root; None: at once.
+    server_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +62,24 @@ class Rollover:
     server: Certificate | None
 
 
-def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of_root: bool = False) -> RolloverPlan:
-    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key."""
+def plan_rollover(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    signing: Signing,
+    of_root: bool = False,
+    server_from: datetime | None = None,
+) -> RolloverPlan:
+    """Reserve a new issuing authority, with `of_root` below a new root. Raises AuthorityKeyAway for the root's key.
+
+    A new root that the old one cannot certify needs `server_from`, the day by which devices have been given it.
+    """
     tenant = repository.lock_tenant(session, tenant_id)
-    root = _require_root(session, tenant_id, even_revoked=of_root)
-    organisation = organisation_of(x509.load_der_x509_certificate(root.certificate_der).subject)
+    root = _last_root(session, tenant_id) if of_root else _require_root(session, tenant_id)
+    if root is None:
+        organisation = organisation_for(tenant)
+    else:
+        organisation = organisation_of(x509.load_der_x509_certificate(root.certificate_der).subject)
     unique = unique_number(tenant.slug)
 
     def reserve(kind: OwnKind) -> AuthorityReservation:
@@ -64,13 +87,23 @@ def plan_rollover(session: Session, *, tenant_id: TenantId, signing: Signing, of
             session, tenant_id=tenant_id, kind=kind, organisation=organisation, unique=unique, signing=signing
         )
 
-    if not of_root:
+    if root is not None and not of_root:
         # Before a key is made for nothing.
         signing.authority_key(root)
+    elif root is not None and server_from is None and root.status == "active" and root.key_sealed is None:
+        raise AuthorityKeyAway(
+            f"The key of {root.name} is not here, so devices that trust it alone would refuse the cell from now on.",
+            place="authority",
+            remedy="Bring it back: ./admit ca import-root-key. If it is lost, say --present-from, the day by which"
+            " every device has the new root: until then the cell shows the server certificate of now.",
+        )
     present = repository.active_issuing(session, tenant_id)
-    return RolloverPlan(
-        tenant_id, reserve("issuing"), reserve("root") if of_root else None, present.id if present else None
-    )
+    issuing, new_root = reserve("issuing"), reserve("root") if of_root else None
+    cross = None
+    if new_root is not None and root is not None and root.status == "active" and root.key_sealed is not None:
+        cross = reserve_cross(session, tenant_id=tenant_id, new=new_root, old=root)
+    succeeds = present.id if present else None
+    return RolloverPlan(tenant_id, issuing, new_root, cross, succeeds, server_from)
 
 
 def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Signing, now: datetime) -> Rollover:
@@ -80,6 +113,7 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
     the cell then shows a chain that ends at either root. Devices that trust only the old one must be given the new one
     before the old one ends. Raises CertificateStatusConflict where somebody else was quicker.
     """
+    commit_intent(session)
     repository.lock_tenant(session, plan.tenant_id)
     present = repository.active_issuing(session, plan.tenant_id)
     if (present.id if present else None) != plan.succeeds:
@@ -89,26 +123,36 @@ def carry_out(session: Session, plan: RolloverPlan, *, actor: str, signing: Sign
         for authority in repository.own_authorities(session, plan.tenant_id, status="active")
         if plan.root is not None or authority.kind == "issuing"
     ]
-    root = old_root = _require_root(session, plan.tenant_id, even_revoked=plan.root is not None)
-    if plan.root is not None:
+    if plan.root is None:
+        root = _require_root(session, plan.tenant_id)
+    else:
+        old_root = _last_root(session, plan.tenant_id)
         root = sign_root(session, plan.root, actor=actor, now=now)
-        if old_root.status == "active" and old_root.key_sealed is not None and old_root.not_after > now:
-            cross_sign(session, actor=actor, tenant_id=plan.tenant_id, new=root, old=old_root, signing=signing, now=now)
+        if plan.cross is not None and old_root is not None and _can_sign(old_root, now):
+            given: dict[str, Any] = {"tenant_id": plan.tenant_id, "signing": signing, "now": now}
+            cross_sign(session, plan.cross, actor=actor, new=root, old=old_root, **given)
     issuing = sign_issuing(session, plan.issuing, actor=actor, root=root, signing=signing, now=now)
     for authority in retiring:
         _retire(session, actor, authority)
     server = None
     # None is left where the authority before was revoked.
     if plan.root is not None or repository.newest_server(session, plan.tenant_id, SERVER_PROFILE) is None:
-        server = _succeed_server(session, actor, plan.tenant_id, signing, now)
+        server = _succeed_server(session, actor, plan, signing, now)
     return Rollover(root, issuing, tuple(retiring), server)
 
 
-def _require_root(session: Session, tenant_id: TenantId, *, even_revoked: bool) -> CertificateAuthority:
+def _can_sign(root: CertificateAuthority, now: datetime) -> bool:
+    return root.status == "active" and root.key_sealed is not None and root.not_after > now
+
+
+def _last_root(session: Session, tenant_id: TenantId) -> CertificateAuthority | None:
+    """The active one, else the newest of those before; None where a tenant's first one was never finished."""
+    roots = (row for row in repository.list_authorities(session, tenant_id) if row.kind == "root")
+    return repository.newest_root(session, tenant_id) or next(roots, None)
+
+
+def _require_root(session: Session, tenant_id: TenantId) -> CertificateAuthority:
     root = repository.newest_root(session, tenant_id)
-    if root is None and even_revoked:
-        roots = (row for row in repository.list_authorities(session, tenant_id) if row.kind == "root")
-        root = next(roots, None)
     if root is None:
         raise Conflict(
             "The tenant has no active root.", place="authority", remedy="A new one: ./admit ca rollover --root"
@@ -130,15 +174,17 @@ def _retire(session: Session, actor: str, authority: CertificateAuthority) -> No
     )
 
 
-def _succeed_server(
-    session: Session, actor: str, tenant_id: TenantId, signing: Signing, now: datetime
-) -> Certificate | None:
+def _succeed_server(session: Session, actor: str, plan: RolloverPlan, signing: Signing, now: datetime) -> Certificate:
     """Under the names that devices expect."""
-    present = repository.newest_server(session, tenant_id, SERVER_PROFILE, even_revoked=True)
-    if present is None or present.certificate_der is None:
-        return None
-    names = [item.value for item in sans_of(x509.load_der_x509_certificate(present.certificate_der))]
-    return issue_server(session, actor=actor, tenant_id=tenant_id, dns_names=names, signing=signing, now=now)
+    return issue_server(
+        session,
+        actor=actor,
+        tenant_id=plan.tenant_id,
+        dns_names=server_names(session, plan.tenant_id),
+        signing=signing,
+        now=now,
+        present_from=plan.server_from,
+    )
 
 
 def is_due(session: Session, *, tenant_id: TenantId, now: datetime) -> bool:

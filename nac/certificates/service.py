@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.certificates import repository
+from nac.certificates import intents, repository
 from nac.certificates.authorities import create_tenant_authorities, list_authorities, own_authorities, require_authority
 from nac.certificates.errors import CertificateNotFound, CertificateStatusConflict
 from nac.certificates.export import pem_files, pkcs12_file
@@ -49,7 +49,7 @@ RevocationReason = Literal[
     "unspecified", "keyCompromise", "affiliationChanged", "superseded", "cessationOfOperation", "privilegeWithdrawn"
 ]
 REVOCATION_REASONS: tuple[RevocationReason, ...] = get_args(RevocationReason)
-_HOLD = "certificateHold"
+HOLD = "certificateHold"
 _SERIAL_HEX = re.compile(r"[0-9a-f]{1,40}")
 
 
@@ -70,11 +70,14 @@ def revoke(
     if reason not in REVOCATION_REASONS:
         raise InvalidInput(f"{reason!r} is no reason.", place="reason", remedy=f"Use {', '.join(REVOCATION_REASONS)}.")
     found = [_require_signed(session, tenant_id, serial)]
-    # Its row is locked, and so is each that follows: a renewal under way has either ended, or will find it revoked.
+    # Its row is locked, and so is each that follows: a renewal under way has either ended, or will find it revoked, or
+    # its own intent abandoned.
     for row in found:
         if row.status != "revoked":
             _change(session, actor, row, "revoke", "revoked", reason=reason, since=now)
         if reason != "superseded":
+            renewing = Certificate.renews_id == row.id
+            intents.abandon(session, actor=actor, tenant_id=tenant_id, which=renewing, now=now)
             found += repository.list_renewals(session, row, lock=True)
     return found[0]
 
@@ -86,7 +89,7 @@ def suspend(session: Session, *, actor: str, tenant_id: TenantId, serial: str, n
         return row
     if row.status == "revoked":
         raise CertificateStatusConflict(f"Certificate {row.serial.hex()} is revoked for good.", place="serial")
-    return _change(session, actor, row, "suspend", "suspended", reason=_HOLD, since=now)
+    return _change(session, actor, row, "suspend", "suspended", reason=HOLD, since=now)
 
 
 def reinstate(session: Session, *, actor: str, tenant_id: TenantId, serial: str) -> Certificate:
@@ -146,8 +149,8 @@ def _require(session: Session, tenant_id: TenantId, serial: str, *, lock: bool) 
 
 def _require_signed(session: Session, tenant_id: TenantId, serial: str) -> Certificate:
     row = _require(session, tenant_id, serial, lock=True)
-    if row.status == "intended":
-        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never signed.", place="serial")
+    if row.status in ("intended", "abandoned"):
+        raise CertificateStatusConflict(f"Certificate {row.serial.hex()} was never handed out.", place="serial")
     return row
 
 

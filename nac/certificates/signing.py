@@ -4,6 +4,7 @@ A key is in one of two stores: sealed in the authority's row (under the master k
 token, where the row seals its address (RFC 7512) in place of the key.
 """
 
+import stat
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,11 +12,14 @@ from typing import NamedTuple, Self
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 from uuid import UUID
 
+from cryptography import x509
+
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, refusals
 from nac.certificates.profiles import KeyStoreChoice, KeyStoreName
 from nac.models import CertificateAuthority
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import Settings
+from pki.issuing import Issuer
 from pki.keys import KeyKind, PrivateKey, generate_key, key_pem, load_key
 from pki.tokens import Token
 
@@ -66,7 +70,11 @@ class Signing:
     def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
         """Raises AuthorityKeyAway where the key is not kept here, KeyStoreRefused or KeyStoreUnavailable."""
         if authority.key_sealed is None:
-            raise AuthorityKeyAway(f"The key of {authority.name} is not here.", place="authority")
+            raise AuthorityKeyAway(
+                f"The key of {authority.name} is not here.",
+                place="authority",
+                remedy="Bring it back: ./admit ca import-root-key",
+            )
         opened = self.sealer.open(authority.key_sealed, _context(authority.id))
         with refusals():
             return self._require_token().key(_key_id(opened)) if opened.startswith(_URI) else load_key(opened)
@@ -81,18 +89,32 @@ class Signing:
         return self.token
 
 
-@lru_cache
+def issuer_of(authority: CertificateAuthority, signing: Signing) -> Issuer:
+    """Raises as `Signing.authority_key`."""
+    return Issuer(x509.load_der_x509_certificate(authority.certificate_der), signing.authority_key(authority))
+
+
 def _token(module: Path, label: str, pin_file: Path) -> Token:
-    """One for the process: a token counts sessions."""
     try:
+        mode = stat.S_IMODE(pin_file.stat().st_mode)
         lines = pin_file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as exc:
         raise KeyStoreRefused(
             "The file of the token's PIN cannot be read.", place=str(pin_file), remedy="ADMIT_PKCS11_PIN_FILE names it."
         ) from exc
+    if mode & stat.S_IRWXO:
+        raise KeyStoreRefused(
+            f"Anybody may reach the token's PIN (mode {mode:04o}).", place=str(pin_file), remedy=f"chmod 600 {pin_file}"
+        )
     if not lines or not lines[0]:
         raise KeyStoreRefused("The first line must be the token's PIN.", place=str(pin_file))
-    return Token(module, label, lines[0])
+    return _token_with(module, label, lines[0])
+
+
+@lru_cache
+def _token_with(module: Path, label: str, pin: str) -> Token:
+    """One for the process: a token counts sessions, and wrong PINs."""
+    return Token(module, label, pin)
 
 
 def _key_id(address: bytes) -> bytes:

@@ -5,22 +5,23 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from nac.models import Certificate, CertificateAuthority, RevocationWork
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority, RevocationWork
 from pki.revocation import REASONS, Revoked
 
 # PostgreSQL tells it to who keeps answers about status, after the commit; the payload is an authority's id.
 CHANNEL = "certificate_status"
 
 
-def status_changed(session: Session, *rows: Certificate | CertificateAuthority) -> None:
+def status_changed(session: Session, *rows: Certificate | CertificateAuthority | AuthorityIntent) -> None:
     """To be called in the transaction that changed the status of `rows`, in the tenant's scope: of any number at once.
 
-    After the commit nobody is given an older OCSP answer, and the worker makes the authorities' lists anew.
+    An AuthorityIntent stands for a cross-certificate. After the commit nobody is given an older OCSP answer, and the
+    worker makes the authorities' lists anew.
     """
     lists = {
         issuer: row.tenant_id
         for row in rows
-        if (issuer := row.issuer_id if isinstance(row, CertificateAuthority) else row.authority_id) is not None
+        if (issuer := row.authority_id if isinstance(row, Certificate) else row.issuer_id) is not None
     }
     session.add_all(RevocationWork(tenant_id=tenant_id, authority_id=issuer) for issuer, tenant_id in lists.items())
     session.flush()

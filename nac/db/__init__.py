@@ -2,9 +2,9 @@
 
 from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
-from nac.db.schema import require_current_schema, upgrade_schema
+from nac.db.schema import require_current_schema
 from nac.db.scope import AuthorityScope, CellScope, EnrolmentScope, MspScope, PlatformScope, Scope, TenantScope
-from nac.db.session import enter_tenant, session_scope
+from nac.db.session import commit_intent, enter_tenant, session_scope
 
 __all__ = [
     "AuthorityScope",
@@ -14,12 +14,12 @@ __all__ = [
     "PlatformScope",
     "Scope",
     "TenantScope",
+    "commit_intent",
     "driver_connection",
     "enter_tenant",
     "make_engine",
     "process_engine",
     "require_current_schema",
     "session_scope",
-    "upgrade_schema",
     "use_engine",
 ]

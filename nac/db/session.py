@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, column, event, func, select, table
+from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -18,8 +19,19 @@ _SETTINGS = "admit.settings"
 _TENANTS = table("tenants", column("id"))
 
 
+@lru_cache
+def _setting(number: int) -> Select[Any]:
+    """So many settings at once; made once, since every transaction begins with it."""
+    return select(
+        *(func.set_config(bindparam(f"name_{index}"), bindparam(f"value_{index}"), True) for index in range(number))
+    )
+
+
 def _apply(connection: Connection, settings: dict[str, str]) -> None:
-    connection.execute(select(*(func.set_config(name, value, True) for name, value in settings.items())))
+    values = {}
+    for index, (name, value) in enumerate(settings.items()):
+        values[f"name_{index}"], values[f"value_{index}"] = name, value
+    connection.execute(_setting(len(settings)), values)
 
 
 @event.listens_for(Session, "after_begin")
@@ -42,6 +54,18 @@ def session_scope(scope: Scope, *, engine: Engine | None = None) -> Iterator[Ses
             session.commit()
         except DBAPIError as exc:
             raise translate(exc) from exc
+
+
+def commit_intent(session: Session) -> None:
+    """Commit what says that something irreversible is about to be done, so that it stays whatever becomes of the deed.
+
+    All that the session did before stays with it. Its scope goes on in a new transaction, its locks do not: what was
+    looked at before has to be looked at again. For the deed alone, right before it.
+    """
+    try:
+        session.commit()
+    except DBAPIError as exc:
+        raise translate(exc) from exc
 
 
 def enter_tenant(session: Session, tenant_id: TenantId) -> None:

@@ -1,7 +1,10 @@
-"""From a signing request to a certificate: with a secret that was redeemed, or with the certificate that it renews."""
+"""From a signing request to a certificate: with a secret that was redeemed, or with the certificate that it renews.
+
+An answer may be lost on its way. Who then sends the same request again is given the same certificate, for a while.
+"""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, cast
 
 from cryptography import x509
@@ -10,9 +13,10 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository as certificates
-from nac.certificates.issuing import CLIENT_PROFILES, ClientProfile, IssuedCertificate, issue_client
+from nac.certificates.issuing import CLIENT_PROFILES, ClientProfile, IssuedCertificate, issue_client, with_chain
 from nac.certificates.signing import Signing
-from nac.enrolment.errors import NameRefused, RenewalKeepsKey, RenewalRefused
+from nac.enrolment import repository
+from nac.enrolment.errors import AnswerUnderWay, NameRefused, RenewalKeepsKey, RenewalRefused
 from nac.enrolment.service import is_barred
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, Tenant
@@ -20,6 +24,37 @@ from pki.keys import public_key_digest
 from pki.names import San, parse_san, sans_of
 from pki.requests import SigningRequest
 from pki.serials import serial_bytes
+
+# So long after a certificate was issued the same request is answered with it again.
+REPEATED_WITHIN = timedelta(minutes=10)
+
+
+def enrolled_before(
+    session: Session, *, secret: EnrolmentSecret, request: SigningRequest, now: datetime
+) -> IssuedCertificate | None:
+    """What `secret`, which is held, gave out for the request's key lately; for any other key nothing."""
+    digest = public_key_digest(request.public_key)
+    row = repository.issued_with_secret(session, secret, public_key_sha256=digest, since=now - REPEATED_WITHIN)
+    return _again(session, row, request)
+
+
+def renewed_before(
+    session: Session, *, old: Certificate, request: SigningRequest, now: datetime
+) -> IssuedCertificate | None:
+    """What renewed `old`, which comes from `require_renewable`, with the request's key lately."""
+    digest = public_key_digest(request.public_key)
+    row = repository.issued_to_renew(session, old, public_key_sha256=digest, since=now - REPEATED_WITHIN)
+    return _again(session, row, request)
+
+
+def _again(session: Session, row: Certificate | None, request: SigningRequest) -> IssuedCertificate | None:
+    """Nothing where the request asks for other names: that is another request. Raises AnswerUnderWay."""
+    if row is not None and row.status == "intended":
+        raise AnswerUnderWay
+    if row is None or request.common_name not in ("", row.common_name):
+        return None
+    issued = with_chain(session, row, None)
+    return issued if set(request.sans) <= set(sans_of(issued.certificate)) else None
 
 
 def enrol(
@@ -33,6 +68,7 @@ def enrol(
 ) -> IssuedCertificate:
     """What the redeemed `secret` is good for; without a request for a key made here, which is returned and not kept.
 
+    The use of the secret is committed with the intent, before the signature, and comes back where nothing comes of it.
     Raises NameRefused, DuplicateKey, CertificateRefused.
     """
     common_name, sans = agreed_names(secret, request)
@@ -48,6 +84,7 @@ def enrol(
         now=now,
         endpoint_id=secret.endpoint_id,
         user_id=secret.user_id,
+        secret_id=secret.id,
     )
     audit.append(
         session,

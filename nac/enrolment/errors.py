@@ -1,6 +1,6 @@
 from typing import Literal
 
-from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound
+from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, Unavailable
 
 Why = Literal["unknown", "wrong-secret", "wrong-kind", "used", "expired", "revoked", "tenant-inactive", "holder-barred"]
 
@@ -48,6 +48,15 @@ class TooManyGuesses(AdmitError):
     def __init__(self, retry_after_seconds: int) -> None:
         self.retry_after_seconds = retry_after_seconds
         super().__init__("Too many secrets were refused from this address.", remedy="Wait some minutes.")
+
+
+class AnswerUnderWay(Unavailable):
+    """The same request came before and is being answered."""
+
+    retry_after_seconds = 1
+
+    def __init__(self) -> None:
+        super().__init__("The same request came before and is being answered.", remedy="Send it again in a second.")
 
 
 class NameRefused(InvalidInput):

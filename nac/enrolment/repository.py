@@ -1,11 +1,12 @@
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import LargeBinary, Select, Uuid, column, func, or_, select
+from sqlalchemy import ColumnElement, LargeBinary, Select, Uuid, column, func, or_, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import Endpoint, EnrolmentSecret, User
+from nac.models import Certificate, Endpoint, EnrolmentSecret, User
 
 
 def lock_by_name(session: Session, tenant_id: TenantId, name: str) -> EnrolmentSecret | None:
@@ -27,6 +28,37 @@ def list_page(session: Session, tenant_id: TenantId, *, after_public_id: str, li
     secret = EnrolmentSecret
     query = select(secret).where(secret.tenant_id == tenant_id, secret.public_id > after_public_id)
     return session.scalars(query.order_by(secret.public_id).limit(limit)).all()
+
+
+def issued_with_secret(
+    session: Session, secret: EnrolmentSecret, *, public_key_sha256: bytes, since: datetime
+) -> Certificate | None:
+    """What is good still, or is being signed, of what the secret gave out for this key; locked."""
+    which = Certificate.secret_id == secret.id
+    return session.scalar(_issued(secret.tenant_id, public_key_sha256, since, which))
+
+
+def issued_to_renew(
+    session: Session, old: Certificate, *, public_key_sha256: bytes, since: datetime
+) -> Certificate | None:
+    """What is good still, or is being signed, of what renewed `old` with this key; locked."""
+    which = Certificate.renews_id == old.id
+    return session.scalar(_issued(old.tenant_id, public_key_sha256, since, which))
+
+
+def _issued(
+    tenant_id: TenantId, public_key_sha256: bytes, since: datetime, which: ColumnElement[bool]
+) -> Select[Certificate]:
+    row = Certificate
+    query = select(row).where(
+        row.tenant_id == tenant_id,
+        row.public_key_sha256 == public_key_sha256,
+        row.status.in_(("intended", "valid")),
+        row.created_at >= since,
+        which,
+    )
+    # Whoever signs it now is waited for.
+    return query.order_by(row.created_at.desc()).limit(1).with_for_update().execution_options(populate_existing=True)
 
 
 def get_endpoint(session: Session, tenant_id: TenantId, endpoint_id: object) -> Endpoint | None:

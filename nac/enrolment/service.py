@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates import intents
 from nac.certificates import repository as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import find_holder
@@ -26,7 +27,7 @@ from nac.enrolment.errors import (
 from nac.enrolment.tokens import Token, is_secret, secret_digest
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
-from nac.models import EnrolmentSecret, Tenant
+from nac.models import Certificate, EnrolmentSecret, Tenant
 from nac.models.enrolment import EnrolmentKind
 from nac.supplicants.network import require_ssid
 from nac.tenants import repository as tenants
@@ -40,6 +41,7 @@ LONGEST_LIFE = timedelta(days=365)
 MOST_USES = 10_000
 _audit: audit.Recorder[EnrolmentSecret] = audit.Recorder("enrolment-secret", lambda secret: secret.public_id)
 _CLAIM_CHARACTERS = 64
+_SPENT: tuple[Why, ...] = ("used", "expired")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,23 @@ class MadeSecret:
 
     row: EnrolmentSecret
     token: Token = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A secret that somebody has shown rightly, and that nobody else redeems meanwhile."""
+
+    row: EnrolmentSecret
+    # Why nothing new is given out for it; None where something is.
+    spent: Why | None
+
+    def take(self, now: datetime) -> EnrolmentSecret:
+        """Take one use of it. Raises SecretRefused."""
+        if self.spent is not None:
+            raise SecretRefused(self.spent)
+        self.row.uses += 1
+        self.row.last_used_at = now
+        return self.row
 
 
 def create_secret(
@@ -86,9 +105,7 @@ def create_secret(
             "A link needs a name: who opens it proposes none.", place="common_name", remedy="Give one."
         )
     if name is not None:
-        require_slug(name, place="name")
-        if repository.get_by_name(session, tenant_id, name):
-            raise AlreadyExists(f"There is an enrolment secret {name!r} already.", place="name")
+        _require_free(session, tenant_id, name)
     token = Token.make()
     row = EnrolmentSecret(
         tenant_id=tenant_id,
@@ -126,23 +143,42 @@ def _require_limits(kind: str, profile: str, uses: int, life: timedelta) -> None
         )
 
 
+def _require_free(session: Session, tenant_id: TenantId, name: str) -> None:
+    require_slug(name, place="name")
+    if repository.get_by_name(session, tenant_id, name):
+        raise AlreadyExists(f"There is an enrolment secret {name!r} already.", place="name")
+
+
 def redeem(
     session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime
 ) -> EnrolmentSecret:
-    """Take one use of the secret whose public id or name is `name`; the row stays locked until the transaction ends.
+    """Take one use of the secret whose public id or name is `name`; the row stays locked until that use is committed.
 
-    So of two at once one wins, and a signing that fails takes nothing, because it takes the transaction with it. Raises
+    So of two at once one wins. A request that is refused takes nothing, because it takes the transaction with it; what
+    a signature that failed took comes back when the secret is shown again after `intents.STALE_AFTER`. Raises
     SecretRefused, which belongs into the audit log (`note_refusal`) in a transaction of its own.
     """
+    return hold(session, tenant_id=tenant_id, kind=kind, name=name, secret=secret, now=now).take(now)
+
+
+def hold(session: Session, *, tenant_id: TenantId, kind: EnrolmentKind, name: str, secret: str, now: datetime) -> Held:
+    """The first half of `redeem`: locks the row, and yields also a secret that is spent. Raises SecretRefused else."""
     certificates.share_tenant(session, tenant_id)
     row = repository.lock_by_name(session, tenant_id, name) if name.isprintable() and len(name) <= 64 else None
-    if why := _objection(session, row, kind, secret, now):
-        raise SecretRefused(why)
-    assert row is not None
-    row.uses += 1
-    row.last_used_at = now
-    session.flush()
-    return row
+    why = _objection(session, row, kind, secret, now)
+    if row is None or (why is not None and why not in _SPENT):
+        raise SecretRefused(why or "unknown")
+    return Held(row, why)
+
+
+def _take_back(session: Session, row: EnrolmentSecret, now: datetime) -> bool:
+    """Uses that were taken for certificates that nobody finished. Who asks the same again finds what is signed now."""
+    of_it, age = Certificate.secret_id == row.id, intents.STALE_AFTER
+    actor = f"{row.kind}:{row.public_id}"
+    intents.wait(session, tenant_id=row.tenant_id, which=of_it)
+    found = intents.abandon(session, actor=actor, tenant_id=row.tenant_id, which=of_it, now=now, older_than=age)
+    session.refresh(row)
+    return found > 0
 
 
 def look_at(
@@ -168,14 +204,15 @@ def _objection(
         return "wrong-kind"
     if row.revoked_at is not None:
         return "revoked"
-    if row.uses >= row.most_uses:
-        return "used"
-    if row.expires_at <= now:
-        return "expired"
     tenant = session.get(Tenant, row.tenant_id)
     if tenant is None or tenant.status != "active":
         return "tenant-inactive"
-    return "holder-barred" if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id) else None
+    if is_barred(session, row.tenant_id, row.endpoint_id, row.user_id):
+        return "holder-barred"
+    # Last, as what comes before holds for a request that is sent again as well.
+    if row.uses >= row.most_uses and not _take_back(session, row, now):
+        return "used"
+    return "expired" if row.expires_at <= now else None
 
 
 def is_barred(session: Session, tenant_id: TenantId, endpoint_id: UUID | None, user_id: UUID | None) -> bool:
@@ -200,7 +237,7 @@ def note_refusal(session: Session, *, actor: str, tenant_id: TenantId, name: str
 
 def require_tenant(session: Session, *, slug: str) -> TenantId:
     """The active tenant whose address holds `slug`, in PlatformScope. Raises EnrolmentAddressNotFound."""
-    tenant = tenants.get_by_slug(session, slug)
+    tenant = tenants.get_by_slug(session, slug) if slug.isprintable() else None
     if tenant is None or tenant.status != "active":
         raise EnrolmentAddressNotFound("Nobody is enrolled at this address.")
     return tenant.id

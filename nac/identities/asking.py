@@ -10,9 +10,9 @@ from nac.identities.directory import Directory
 from nac.identities.faults import SourceFault
 from nac.identities.names import UserName
 from nac.identities.provider import Provider
-from nac.identities.reach import Reach
 from nac.identities.settings import LdapSettings, read_settings
 from nac.identities.source import Source, Tell, tell_nobody
+from nac.outbound.reach import Reach
 
 # Of nac.reasons: the source is to blame, not the user.
 FAULTS = frozenset({"directory-unavailable", "directory-refused", "directory-slow"})

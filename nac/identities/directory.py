@@ -13,9 +13,10 @@ from nac.identities.ldap.connection import Connection, Server
 from nac.identities.ldap.filters import Filter
 from nac.identities.ldap.messages import Entry, Result
 from nac.identities.names import UserName, fill
-from nac.identities.reach import Reach
-from nac.identities.settings import GROUP_PLACEHOLDERS, USER_PLACEHOLDERS, LdapSettings, tls_context
+from nac.identities.settings import GROUP_PLACEHOLDERS, USER_PLACEHOLDERS, LdapSettings
 from nac.identities.source import MOST_GROUPS, Tell, kept_groups, tell_nobody
+from nac.outbound.reach import Reach
+from nac.outbound.tls import tls_context
 
 # How long a directory counts as one that refuses wrong passwords.
 _TRUSTED_SECONDS = 600.0
@@ -49,7 +50,7 @@ class Directory:
         self.settings = settings
         self._name = name
         self._secret = secret
-        tls = tls_context(settings)
+        tls = tls_context(settings.ca_certificate)
         self._servers = [
             Server(url, tls if url.startswith("ldaps:") or settings.start_tls else None, settings.start_tls, reach)
             for url in settings.urls

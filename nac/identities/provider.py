@@ -15,10 +15,12 @@ import msgspec
 from nac.identities.answer import Answer
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
 from nac.identities.names import UserName, fill
-from nac.identities.reach import Reach
-from nac.identities.settings import OidcSettings, tls_context
+from nac.identities.settings import OidcSettings
 from nac.identities.source import Tell, kept_groups, tell_nobody
-from nac.identities.transport import Transport
+from nac.outbound.reach import AddressRefused, Reach
+from nac.outbound.tls import tls_context
+from nac.outbound.transport import Transport
+from nac.outbound.web import FetchFailed, make_client, read_body
 
 MAX_ANSWER_BYTES = 1 << 20
 # Asymmetric ones alone: a public key must never do as a shared secret (RFC 8725 2.1, 3.1).
@@ -57,14 +59,9 @@ class Provider:
         self.settings = settings
         self._name = name
         self._secret = secret.decode()
-        self._client = httpx.AsyncClient(
-            transport=Transport(reach, tls=tls_context(settings), connections=settings.connections),
-            # No address but those that were looked at, no proxy of the environment's.
-            follow_redirects=False,
-            trust_env=False,
-            # What is compressed has no bound until it is inflated, while other tenants wait.
-            headers={"Accept-Encoding": "identity"},
-            timeout=settings.time_limit_seconds,
+        tls = tls_context(settings.ca_certificate)
+        self._client = make_client(
+            Transport(reach, tls=tls, connections=settings.connections), seconds=settings.time_limit_seconds
         )
         self._endpoints: tuple[str, str] | None = None
         self._keys: dict[str | None, jwt.PyJWK] = {}
@@ -184,13 +181,11 @@ class Provider:
     async def _ask(self, method: str, address: str, **given: Any) -> tuple[int, Mapping[str, Any]]:  # noqa: ANN401 -- httpx's
         try:
             async with self._client.stream(method, address, **given) as response:
-                body = b""
-                async for piece in response.aiter_raw():
-                    body += piece
-                    if len(body) > MAX_ANSWER_BYTES:
-                        raise DirectoryRefused(f"{address} answers with more than a login needs")
+                body = await read_body(response, most_bytes=MAX_ANSWER_BYTES)
         except httpx.TimeoutException as exc:
             raise TimeoutError from exc
+        except (AddressRefused, FetchFailed) as exc:
+            raise DirectoryRefused(str(exc)) from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise DirectoryUnavailable(f"{address}: {exc or type(exc).__name__}") from exc
         except RuntimeError as exc:

@@ -11,8 +11,6 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.identities import repository
-from nac.identities.reach import REMEDY as REACH_REMEDY
-from nac.identities.reach import Reach, is_address
 from nac.identities.settings import (
     KINDS,
     SECRET_GOES_BY,
@@ -24,6 +22,8 @@ from nac.identities.settings import (
 )
 from nac.ids import TenantId
 from nac.models import IdentitySource
+from nac.outbound.reach import REMEDY as REACH_REMEDY
+from nac.outbound.reach import Reach, is_address
 from nac.sealing import Seal
 from nac.validation import require_slug
 

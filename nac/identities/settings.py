@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from nac.identities.ldap.filters import Filter, FilterError
+from nac.outbound.tls import tls_context
 
 # The longest that one login may take, all sources together. radiusd gives up a second later.
 LOGIN_SECONDS = 9.0
@@ -141,7 +142,7 @@ def _common_mistakes(settings: SourceSettings) -> list[tuple[str, str]]:
     for name in ("realms", "only_groups", "attributes"):
         if len(getattr(settings, name)) > _MAX_LISTED:
             found.append((name, f"at most {_MAX_LISTED}"))
-    if settings.ca_certificate and (trouble := _trouble(lambda: tls_context(settings))):
+    if settings.ca_certificate and (trouble := _trouble(lambda: tls_context(settings.ca_certificate))):
         found.append(("ca_certificate", f"no certificates in PEM: {trouble}"))
     for name in settings.attributes:
         if not name.isidentifier():
@@ -202,13 +203,6 @@ def hosts_of(settings: LdapSettings | OidcSettings) -> list[str]:
     else:
         urls = tuple(filter(None, (settings.issuer, settings.token_endpoint, settings.jwks_uri)))
     return [urlsplit(url).hostname or "" for url in urls]
-
-
-def tls_context(settings: SourceSettings) -> ssl.SSLContext:
-    """Verifies certificate and name, always. Raises ssl.SSLError or ValueError where ca_certificate is none."""
-    context = ssl.create_default_context(cadata=settings.ca_certificate or None)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
 
 
 def _split(url: str) -> tuple[str, str] | None:

@@ -59,8 +59,18 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
         ForeignKeyConstraint(
             ["tenant_id", "renews_id"], ["certificates.tenant_id", "certificates.id"], ondelete="SET NULL (renews_id)"
         ),
+        ForeignKeyConstraint(
+            ["tenant_id", "secret_id"],
+            ["enrolment_secrets.tenant_id", "enrolment_secrets.id"],
+            ondelete="SET NULL (secret_id)",
+        ),
         Index("ix_certificates_authority_id_serial", "authority_id", "serial"),
-        Index("ix_certificates_revoked", "authority_id", postgresql_where=text("status IN ('suspended', 'revoked')")),
+        Index(
+            "ix_certificates_revoked",
+            "authority_id",
+            postgresql_where=text("status IN ('abandoned', 'suspended', 'revoked')"),
+        ),
+        Index("ix_certificates_intended", "tenant_id", "created_at", postgresql_where=text("status = 'intended'")),
         Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
         Index(
             "ix_certificates_tenant_id_common_name",
@@ -78,10 +88,10 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     subject: Mapped[str]
     # None until signed: the row is written before the signature.
     certificate_der: Mapped[bytes | None]
-    # Of its SubjectPublicKeyInfo; None until signed.
+    # Of its SubjectPublicKeyInfo; None for what was never signed, unless its key came with a request.
     public_key_sha256: Mapped[bytes | None]
     key_sealed: Mapped[bytes | None]
-    # intended | valid | suspended | revoked
+    # intended | abandoned | valid | suspended | revoked
     status: Mapped[str] = mapped_column(default="intended")
     revoked_at: Mapped[datetime | None]
     revocation_reason: Mapped[str] = mapped_column(default="")
@@ -91,7 +101,9 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     user_id: Mapped[UUID | None] = mapped_column(index=True)
     # The certificate that its holder showed in order to be given this one.
     renews_id: Mapped[UUID | None] = mapped_column(index=True)
-    # A server's certificate is shown from then on; None: from when it was issued.
+    # The enrolment secret that its holder showed.
+    secret_id: Mapped[UUID | None] = mapped_column(index=True)
+    # A server's certificate is shown from then on; None where another was chosen before its day came.
     present_from: Mapped[datetime | None]
 
 
@@ -99,7 +111,15 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     """What an authority's certificate will say, written before it is signed. `id` is the authority's to be."""
 
     __tablename__ = "authority_intents"
-    __table_args__ = (Index("ix_authority_intents_tenant_id", "tenant_id"),)
+    __table_args__ = (
+        Index("ix_authority_intents_tenant_id", "tenant_id"),
+        Index(
+            "ix_authority_intents_open",
+            "tenant_id",
+            "created_at",
+            postgresql_where=text("signed_at IS NULL AND abandoned_at IS NULL"),
+        ),
+    )
 
     # root | issuing | cross
     kind: Mapped[str]
@@ -108,6 +128,11 @@ class AuthorityIntent(UuidKey, TenantOwned, CreatedAt, Base):
     issuer_id: Mapped[UUID | None]
     key_store: Mapped[str]
     signed_at: Mapped[datetime | None]
+    # When it was found that the signature never came, or came and was lost.
+    abandoned_at: Mapped[datetime | None]
+    # Of a cross-certificate alone: an authority's own row says it of the others.
+    revoked_at: Mapped[datetime | None]
+    revocation_reason: Mapped[str] = mapped_column(default="")
 
 
 class CertificateSettings(Base):

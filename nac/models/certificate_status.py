@@ -22,7 +22,9 @@ class RevocationList(TenantOwned, Base):
 
     authority_id: Mapped[UUID] = mapped_column(primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger(), default=0)
-    # None until signed: the number is written before the signature.
+    # The last number that was taken, before its list was signed; beyond `number` where that list was not published.
+    reserved_number: Mapped[int] = mapped_column(BigInteger(), default=0)
+    # None until signed.
     crl_der: Mapped[bytes | None]
     this_update: Mapped[datetime | None]
     next_update: Mapped[datetime | None]

@@ -15,6 +15,7 @@ class EnrolmentSecret(UuidKey, TenantOwned, CreatedAt, Base):
 
     __tablename__ = "enrolment_secrets"
     __table_args__ = (
+        UniqueConstraint("tenant_id", "id"),
         UniqueConstraint("tenant_id", "name"),
         ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["tenant_id", "user_id"], ["users.tenant_id", "users.id"], ondelete="CASCADE"),

@@ -21,6 +21,7 @@ class ScepTransaction(UuidKey, TenantOwned, CreatedAt, Base):
             ["tenant_id", "renews_id"], ["certificates.tenant_id", "certificates.id"], ondelete="CASCADE"
         ),
         Index("ix_scep_transactions_tenant_id_transaction_id", "tenant_id", "transaction_id"),
+        Index("ix_scep_transactions_tenant_id_created_at", "tenant_id", "created_at"),
     )
 
     # As the device made it up.

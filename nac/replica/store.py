@@ -176,11 +176,6 @@ class ReplicaView:
         value = self._get(keys.by_id(tenant, policy_id), db=self._from.policies)
         return None if value is None else _decode_policy(value)
 
-    def policy_raw(self, tenant: int, policy_id: str) -> bytes | None:
-        """The undecoded record, to see cheaply whether a compiled policy is still the one."""
-        value = self._get(keys.by_id(tenant, policy_id), db=self._from.policies)
-        return None if value is None else bytes(value)
-
     def nas_by_identifier(self, tenant: int, identifier: str) -> NasRecord | None:
         value = self._get(keys.by_identifier(tenant, identifier), db=self._from.nases)
         return None if value is None else _decode_nas(value)

@@ -12,8 +12,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy.orm import Session
 
 from nac.certificates import repository as certificates
-from nac.certificates.issuing import reserve, sign, with_chain
+from nac.certificates.issuing import Reservation, reserve, sign, with_chain
 from nac.certificates.signing import Signing
+from nac.db import commit_intent
 from nac.ids import TenantId
 from nac.models import Certificate
 from pki.cms import certificates_only
@@ -34,7 +35,21 @@ def ensure(session: Session, *, tenant_id: TenantId, signing: Signing, now: date
         certificates.lock_tenant(session, tenant_id)
         rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
         if not _is_current(session, tenant_id, rows, now):
-            rows = [_make(session, tenant_id, signing, now), *rows]
+            reservation = reserve(
+                session,
+                actor=_ACTOR,
+                tenant_id=tenant_id,
+                profile=PROFILE,
+                common_name=_COMMON_NAME,
+                signing=signing,
+                now=now,
+            )
+            commit_intent(session)
+            certificates.lock_tenant(session, tenant_id)
+            # Somebody may have been quicker between the two: then the worker tells that this one was given up.
+            rows = certificates.usable_of_profile(session, tenant_id, PROFILE, now)
+            if not _is_current(session, tenant_id, rows, now):
+                rows = [_make(session, reservation, signing, now), *rows]
     return rows
 
 
@@ -49,8 +64,7 @@ def _is_current(session: Session, tenant_id: TenantId, rows: Sequence[Certificat
     return newest.authority_id == issuing.id and lasts
 
 
-def _make(session: Session, tenant_id: TenantId, signing: Signing, now: datetime) -> Certificate:
-    reservation = reserve(session, tenant_id=tenant_id, profile=PROFILE, common_name=_COMMON_NAME, now=now)
+def _make(session: Session, reservation: Reservation, signing: Signing, now: datetime) -> Certificate:
     key = generate_key(reservation.rules.key)
     row = sign(session, reservation, actor=_ACTOR, public_key=key.public_key(), signing=signing, now=now)
     row.key_sealed = signing.sealer.seal(key_pem(key), f"certificate:{row.id}")

@@ -1,14 +1,15 @@
-"""What a tenant's SCEP webhook is told: the document that is stored, checked at once as a whole."""
+"""Where a tenant's SCEP webhook is, and what comes of its word: the document that is stored, checked as a whole."""
 
 import ssl
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 import msgspec
 
 from nac.certificates.issuing import CLIENT_PROFILES
-from nac.identities.reach import Reach
+from nac.outbound.tls import tls_context
+from nac.validation import is_web_address
 
 _SECONDS_LEAST, _SECONDS_MOST = 0.5, 10.0
 _NETWORKS_MOST = 50
@@ -18,9 +19,9 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     url: str
     # Of the certificates that are given out on its word.
     profile: str = "eap-client-device"
-    # For the connection, for the answer's head, and for its body.
+    # For each step: the connection, the request, the next part of the answer.
     timeout_seconds: float = 5.0
-    # Where its host may be, as CIDR; empty: wherever the platform connects to (ADMIT_SOURCE_NETWORKS).
+    # Where its host may be, as CIDR; empty: wherever the platform connects to (ADMIT_OUTBOUND_NETWORKS).
     networks: tuple[str, ...] = ()
     # PEM of the authorities that its server certificate may come from; "" for those of the system.
     ca_certificate: str = ""
@@ -52,7 +53,7 @@ def check(settings: WebhookSettings) -> WebhookSettings:
             mistakes.append(("networks", f"{exc}; write it as 10.1.0.0/16"))
     if settings.ca_certificate:
         try:
-            tls_context(settings)
+            tls_context(settings.ca_certificate)
         except (ssl.SSLError, ValueError) as exc:
             mistakes.append(("ca_certificate", f"no certificates in PEM: {exc}"))
     if mistakes:
@@ -61,27 +62,11 @@ def check(settings: WebhookSettings) -> WebhookSettings:
 
 
 def _is_https(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        alone = parts.hostname and parts.port != 0 and parts.username is None and not parts.fragment
-    except ValueError:
+    if not is_web_address(url):
         return False
-    return bool(alone and parts.scheme == "https" and url.isascii() and url.isprintable() and " " not in url)
-
-
-def tls_context(settings: WebhookSettings) -> ssl.SSLContext:
-    """Verifies certificate and name, always. Raises ssl.SSLError or ValueError where ca_certificate is none."""
-    context = ssl.create_default_context(cadata=settings.ca_certificate or None)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
-
-
-def why_not(settings: WebhookSettings, address: str, reach: Reach) -> str:
-    """ "" where the webhook may be asked at this address: the platform lets it, and the tenant's networks hold it."""
-    if what := reach.why_not(address):
-        return what
-    found = ip_address(address)
-    found = getattr(found, "ipv4_mapped", None) or found
-    if settings.networks and not any(found in ip_network(text) for text in settings.networks):
-        return f"{address} is in none of the webhook's networks"
-    return ""
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" and parts.port != 0 and not parts.fragment
+    except ValueError:
+        # A port beyond 65535.
+        return False

@@ -1,32 +1,32 @@
 """Asking a tenant's own server about a challenge, and telling it how the enrolment ended (contract: docs/scep.md).
 
-Over HTTPS alone, to permitted addresses alone (the one that was checked is the one that is connected to), without
-following redirects. Each body is signed, so that the server knows who asks.
+Over HTTPS and to permitted addresses alone, without following redirects. Each body is signed, so that the server knows
+who asks.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
-import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
-from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from nac.clock import epoch_seconds
 from nac.errors import Unavailable
-from nac.identities.reach import REMEDY, Reach
-from nac.scep.settings import WebhookSettings, tls_context, why_not
+from nac.outbound.reach import Reach
+from nac.outbound.tls import tls_context
+from nac.outbound.transport import Transport
+from nac.outbound.web import FetchFailed, Web
+from nac.scep.settings import WebhookSettings
 from pki.errors import NameNotAllowed
 from pki.names import San, parse_san
 from pki.requests import SigningRequest
@@ -36,6 +36,8 @@ _VERSION = 1
 _ANSWER_BYTES_MOST = 64 * 1024
 _TEXT_MOST = 200
 _WAITING_MOST = 4
+# Connecting, the head of the answer, its body.
+_STEPS = 3
 _PLACE = "SCEP webhook"
 
 
@@ -46,7 +48,7 @@ class WebhookUnavailable(Unavailable):
 @dataclass(frozen=True, slots=True)
 class Webhook:
     settings: WebhookSettings
-    # Where the platform connects to.
+    # Where the platform connects to, within the networks of the settings.
     reach: Reach
     secret: bytes = field(repr=False)
 
@@ -176,50 +178,25 @@ def sign(secret: bytes, body: bytes, *, at: int) -> str:
 
 
 def _post(webhook: Webhook, members: Mapping[str, object]) -> bytes:
-    settings = webhook.settings
     body = msgspec.json.encode(members)
-    parts = urlsplit(settings.url)
-    host = parts.hostname or ""
-    address = _permitted_address(webhook, host, parts.port or 443)
-    url = httpx.URL(settings.url).copy_with(host=address)
+    try:
+        return asyncio.run(_sent(webhook, body))
+    except FetchFailed as exc:
+        # Its address may hold a secret of the tenant's, and this goes to the log.
+        raise WebhookUnavailable(f"It cannot be asked: {exc.why}", place=_PLACE) from exc
+
+
+async def _sent(webhook: Webhook, body: bytes) -> bytes:
+    settings = webhook.settings
     headers = {
-        "Host": parts.netloc,
         "Content-Type": "application/json",
         SIGNATURE_HEADER: sign(webhook.secret, body, at=epoch_seconds()),
     }
-    try:
-        with (
-            httpx.Client(
-                verify=tls_context(settings), timeout=settings.timeout_seconds, trust_env=False, follow_redirects=False
-            ) as client,
-            client.stream("POST", url, content=body, headers=headers, extensions={"sni_hostname": host}) as reply,
-        ):
-            if reply.status_code != httpx.codes.OK:
-                raise WebhookUnavailable(f"It answers with HTTP status {reply.status_code}.", place=_PLACE)
-            return _bounded(reply, settings.timeout_seconds)
-    except (httpx.HTTPError, OSError) as exc:
-        raise WebhookUnavailable(f"It cannot be asked: {exc or type(exc).__name__}", place=_PLACE) from exc
-
-
-def _bounded(reply: httpx.Response, seconds: float) -> bytes:
-    answer = b""
-    end = time.monotonic() + seconds
-    for chunk in reply.iter_bytes():
-        answer += chunk
-        if time.monotonic() > end:
-            raise WebhookUnavailable("Its answer is too slow in coming.", place=_PLACE)
-        if len(answer) > _ANSWER_BYTES_MOST:
-            raise WebhookUnavailable("Its answer is longer than the contract's.", place=_PLACE)
-    return answer
-
-
-def _permitted_address(webhook: Webhook, host: str, port: int) -> str:
-    """All of the host's addresses must be permitted: which one the next look-up gives is not ours to choose."""
-    try:
-        found = {str(address[4][0]) for address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError) as exc:
-        raise WebhookUnavailable(f"The name {host} has no address.", place=_PLACE) from exc
-    whys = [why for address in sorted(found) if (why := why_not(webhook.settings, address, webhook.reach))]
-    if whys:
-        raise WebhookUnavailable(f"{host}: {'; '.join(whys)}.", place=_PLACE, remedy=REMEDY)
-    return min(found)
+    async with Transport(webhook.reach, tls=tls_context(settings.ca_certificate), connections=1) as transport:
+        web = Web(
+            transport,
+            step_seconds=settings.timeout_seconds,
+            total_seconds=_STEPS * settings.timeout_seconds,
+            redirects_most=0,
+        )
+        return await web.fetch(settings.url, most_bytes=_ANSWER_BYTES_MOST, body=body, headers=headers)

@@ -7,9 +7,9 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.identities.reach import Reach
 from nac.ids import TenantId
 from nac.models import ScepWebhook
+from nac.outbound.reach import Reach
 from nac.scep import repository
 from nac.scep.errors import InvalidScepWebhook, ScepWebhookNotFound
 from nac.scep.settings import WebhookRefused, WebhookSettings, check
@@ -17,6 +17,7 @@ from nac.scep.webhook import Webhook
 from nac.secrets import Sealer
 
 _SECRET_BYTES = 32
+_NETWORKS_REMEDY = "Set the webhook with a network that holds it: ./admit scep webhook --url URL --network CIDR"
 
 
 def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) -> Webhook | None:
@@ -24,7 +25,9 @@ def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) 
     row = repository.get_webhook(session, tenant_id)
     if row is None:
         return None
-    return Webhook(settings_of(row), reach, sealer.open(row.secret_sealed, _context(tenant_id)))
+    settings = settings_of(row)
+    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY)
+    return Webhook(settings, within, sealer.open(row.secret_sealed, _context(tenant_id)))
 
 
 def find(session: Session, *, tenant_id: TenantId) -> ScepWebhook | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import resource
 import secrets
 import stat
 from pathlib import Path
@@ -62,6 +63,8 @@ class MasterKeyFile(RawKey):
     """A key in a file of 64 hex digits that nobody but its owner may read."""
 
     def __init__(self, path: Path) -> None:
+        # A core file would hold this key, and what it opened.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         super().__init__(_read(path))
         self.path = path
 

@@ -6,6 +6,7 @@ from typing import Any
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from nac.supplicants.network import Network
+from pki.names import common_name_of
 
 _EAP_TLS = 13
 _PREFIX = "admit"
@@ -60,7 +61,7 @@ def _payload(network: Network, kind: str, part: str, title: str) -> dict[str, An
 def _root(network: Network, number: int) -> dict[str, Any]:
     certificate = network.anchors[number]
     der = certificate.public_bytes(Encoding.DER)
-    title = certificate.subject.rfc4514_string()
+    title = common_name_of(certificate.subject) or certificate.subject.rfc4514_string()
     # By its serial number: it is the same payload still when another root joins it.
     payload = _payload(network, "com.apple.security.root", f"root {certificate.serial_number:x}", title)
     return payload | {"PayloadContent": der, "PayloadCertificateFileName": f"root-{number + 1}.cer"}

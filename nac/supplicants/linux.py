@@ -10,8 +10,11 @@ _PLAIN_SSID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]*(?<! )")
 
 
 def wpa_supplicant(network: Network, *, identity: str, files: Files) -> str:
-    """A whole configuration; for a wired port the driver is `wired` (wpa_supplicant -Dwired)."""
-    lines = ["ctrl_interface=/run/wpa_supplicant", "ap_scan=1" if network.ssid else "ap_scan=0", "", "network={"]
+    """The network, and nothing that is the system's to say, such as where it is controlled.
+
+    For a wired port the driver is `wired` (wpa_supplicant -Dwired), which asks for ap_scan=0.
+    """
+    lines = ["network={"] if network.ssid else ["ap_scan=0", "", "network={"]
     if network.ssid:
         fields = {"ssid": _text(network.ssid), "key_mgmt": "WPA-EAP WPA-EAP-SHA256", "ieee80211w": "1"}
     else:

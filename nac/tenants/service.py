@@ -6,6 +6,8 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.cells import service as cells
+from nac.certificates.repository import list_authorities
+from nac.certificates.status import status_changed
 from nac.db import enter_tenant
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import MspId, TenantId
@@ -179,6 +181,8 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     enter_tenant(session, tenant_id)
     _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
+    # Who keeps answers about its certificates lets them go.
+    status_changed(session, *(row for row in list_authorities(session, tenant_id) if row.kind != "external"))
     session.expunge(tenant)
     repository.delete_rows(session, tenant_id)
 

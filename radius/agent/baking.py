@@ -29,12 +29,18 @@ class Baking:
         # Not tried twice: what an exchange did not load, another will not load either.
         self._tried: frozenset[tuple[int, str]] = frozenset()
 
-    def is_due(self, loaded: Serials, live: Serials) -> bool:
-        """Serials of the server certificates by slot: those that radiusd has loaded, and those of the tenants."""
+    def is_due(self, loaded: Serials, live: Serials, *, is_hidden: bool = False) -> bool:
+        """Serials of the server certificates by slot: those that radiusd has loaded, and those of the tenants.
+
+        `is_hidden`: one of the latter cannot be shown before, so there is nothing to wait for.
+        """
         waiting = frozenset((slot, serial) for slot, serial in live.items() if loaded.get(slot) != serial)
         if waiting <= self._tried:
             self._since = None
             return False
+        if is_hidden:
+            self._tried, self._since = waiting, None
+            return True
         now = self._clock()
         if self._since is None:
             self._since = now

@@ -265,7 +265,7 @@ class CellAgent:
             self._paths,
             self._alarms,
             reject_delay_seconds=settings.reject_delay_seconds,
-            reach=settings.source_reach,
+            reach=settings.outbound_reach,
             is_left=lambda: self._broken,
         )
         keeper = Keeper(

@@ -16,6 +16,7 @@ from nac.ids import CellId, SlotNumber, TenantId
 from nac.methods import DEFAULT_TLS_VERSIONS
 from nac.models import Certificate, CertificateAuthority, Nas, Slot, Tenant
 from nac.secrets import Sealer
+from pki.openssl_names import issuer_line
 from radius.agent.materials import ServerCertificate, TenantMaterial
 from radius.agent.render import NasClient
 
@@ -109,21 +110,28 @@ class Directory:
     def _chain(session: Session, tenant_id: TenantId, authority_id: UUID) -> list[bytes]:
         """Issuing authorities from the certificate's own up to, but without, the root: the device has that one.
 
-        A device that has the root before it only finds its way by the certificate which that one gave to its successor.
+        A device that has a root of before only finds its way by the certificates which each one gave to its successor.
         """
+        authority = CertificateAuthority
+        query = select(
+            authority.id,
+            authority.subject,
+            authority.status,
+            authority.certificate_der,
+            authority.issuer_id,
+            authority.cross_der,
+        ).where(authority.tenant_id == tenant_id, authority.kind != "external")
+        rows = {row.id: row for row in session.execute(query)}
         chain: list[bytes] = []
-        current: UUID | None = authority_id
-        while current is not None:
-            row = session.execute(
-                select(
-                    CertificateAuthority.certificate_der, CertificateAuthority.issuer_id, CertificateAuthority.cross_der
-                ).where(CertificateAuthority.tenant_id == tenant_id, CertificateAuthority.id == current)
-            ).one()
-            if row.issuer_id is not None:
-                chain.append(row.certificate_der)
-            elif row.cross_der is not None:
-                chain.append(row.cross_der)
-            current = row.issuer_id
+        above = rows[authority_id]
+        while above.issuer_id is not None:
+            chain.append(above.certificate_der)
+            above = rows[above.issuer_id]
+        standing = {row.subject: row.cross_der for row in rows.values() if row.status != "revoked"}
+        cross: bytes | None = above.cross_der
+        while cross is not None:
+            chain.append(cross)
+            cross = standing.get(issuer_line(x509.load_der_x509_certificate(cross)))
         return chain
 
     def _nas_clients(self, session: Session) -> dict[TenantId, list[NasClient]]:

@@ -11,6 +11,7 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 from nac.errors import InvalidInput
 from nac.journal.records import AuthRecord
 from nac.validation import require_web_address
+from pki.errors import UNREADABLE
 from pki.serials import serial_bytes
 
 # Of one tenant; the worker makes room where it is all taken (nac/certificates/external_status.py).
@@ -57,7 +58,7 @@ class ExternalCertificates:
             return
         try:
             shown = _read(record)
-        except ValueError:
+        except UNREADABLE:
             # Its authority signed it all the same; nobody can be asked about it.
             return
         self._shown[shown.authority_id, shown.serial] = shown
@@ -69,21 +70,17 @@ class ExternalCertificates:
 
 
 def _read(record: AuthRecord) -> Shown:
-    """Raises ValueError (of `cryptography`, too)."""
+    """Raises one of UNREADABLE."""
     certificate = x509.load_der_x509_certificate(record.external_certificate)
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    try:
-        crl_urls, ocsp_urls = _crl_urls(certificate), _ocsp_urls(certificate)
-    except (x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as exc:
-        raise ValueError(str(exc)) from exc
     return Shown(
         record.tenant_id,
         record.external_authority,
         record.at,
         serial_bytes(certificate.serial_number),
         str(names[0].value).replace("\0", "")[:_NAME_CHARACTERS] if names else "",
-        list(_usable(crl_urls)),
-        list(_usable(ocsp_urls)),
+        list(_usable(_crl_urls(certificate))),
+        list(_usable(_ocsp_urls(certificate))),
         certificate.not_valid_after_utc,
     )
 

@@ -16,6 +16,7 @@ import msgspec
 from nac.settings import Settings
 from radius.agent import memory, process
 from radius.agent.directory import SlotRow
+from radius.agent.materials import key_kind
 from radius.agent.paths import CellPaths
 from radius.agent.render import CellConfig, RenderError, Slot, Verifier, python_path, render
 from radius.agent.sources import running_version
@@ -43,6 +44,8 @@ class Facts(msgspec.Struct, frozen=True):
     ports: tuple[int, ...]
     # Serial (hex) of the server certificate that radiusd has loaded for each slot.
     baked: dict[int, str] = {}
+    # And the kind of its key, or the placeholder's.
+    kinds: dict[int, str] = {}
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Generations:
         placeholder = self._paths.placeholder
         rendered = []
         baked: dict[int, str] = {}
+        kinds: dict[int, str] = {}
         for slot in slots:
             serial = serials.get(slot.number, "")
             path = self._paths.server_certificate(slot.number, serial) if serial else placeholder
@@ -100,6 +104,7 @@ class Generations:
                 serial, path = "", placeholder
             if serial:
                 baked[slot.number] = serial
+            kinds[slot.number] = key_kind(path)
             rendered.append(
                 Slot(
                     slot.number,
@@ -135,6 +140,7 @@ class Generations:
             tuple(Endpoint(slot.auth_port, slot.secret) for slot in slots),
             tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port)),
             baked,
+            kinds,
         )
         return self._write(config, facts)
 
@@ -191,6 +197,26 @@ class Generations:
             if not path.exists():
                 path.unlink(missing_ok=True)
                 path.symlink_to(self._paths.placeholder)
+
+    def hides(self, generation: Generation, serials: Mapping[int, str]) -> bool:
+        """Whether a radiusd with it does not show one of these certificates, by slot, to every device.
+
+        OpenSSL keeps certificates with keys of several kinds side by side, what is named for a session beside what was
+        loaded, and shows the one whose signature the device likes better.
+        """
+        return any(
+            serial and generation.facts.baked.get(slot) != serial and self._is_hidden(generation.facts, slot, serial)
+            for slot, serial in serials.items()
+        )
+
+    def _is_hidden(self, facts: Facts, slot: int, serial: str) -> bool:
+        loaded = facts.kinds.get(slot)
+        try:
+            if slot in facts.baked and self._paths.server_certificate(slot, facts.baked[slot]).is_symlink():
+                loaded = key_kind(self._paths.placeholder)
+            return loaded is not None and loaded != key_kind(self._paths.server_certificate(slot, serial))
+        except (OSError, ValueError):
+            return False
 
     def newest(self) -> Generation | None:
         """The newest generation that is whole; what a cell starts with while PostgreSQL is away."""

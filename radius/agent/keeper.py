@@ -203,7 +203,11 @@ class Keeper:
 
     def _should_bake(self) -> bool:
         generation = self._radiusd.generation
-        return generation is not None and self._baking.is_due(generation.facts.baked, self._serials())
+        if generation is None:
+            return False
+        live = self._serials()
+        is_hidden = self._generations.hides(generation, live)
+        return self._baking.is_due(generation.facts.baked, live, is_hidden=is_hidden)
 
     def _bring_up_to_date(self, *, bake: bool = False) -> None:
         """Exchange radiusd where the configuration in the database is another than the one that runs, or to `bake`."""

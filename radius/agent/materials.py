@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -87,6 +88,12 @@ class Materials:
         if not path.exists():
             _write_secret(path, _self_signed("admit free slot"))
         return path
+
+
+@lru_cache(maxsize=256)
+def key_kind(path: Path) -> str:
+    """Which kind of key a server's file holds (an object identifier). Raises OSError or ValueError."""
+    return x509.load_pem_x509_certificate(path.read_bytes()).public_key_algorithm_oid.dotted_string
 
 
 def _write_secret(path: Path, content: bytes) -> None:

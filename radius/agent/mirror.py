@@ -29,8 +29,9 @@ _SLOTS = """
 SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site_id::text, ''), coalesce((
     SELECT encode(c.serial, 'hex') FROM certificates c
     WHERE c.tenant_id = t.id AND c.profile = %(profile)s AND c.status = 'valid' AND c.not_after > now()
-        AND c.key_sealed IS NOT NULL AND (c.present_from IS NULL OR c.present_from <= now())
-    ORDER BY c.not_before DESC, c.created_at DESC LIMIT 1
+        AND c.key_sealed IS NOT NULL
+    ORDER BY coalesce(c.present_from, c.not_before) <= now() DESC, coalesce(c.present_from, c.not_before) DESC,
+        c.not_before DESC, c.created_at DESC LIMIT 1
 ), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
 NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key), t.nat_session_seconds
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
@@ -91,7 +92,7 @@ FROM identity_sources WHERE tenant_id = %(tenant)s AND enabled
 """
 _CERTIFICATES = """
 SELECT encode(serial, 'hex'), id::text, status, profile, common_name, revocation_reason
-FROM certificates WHERE tenant_id = %(tenant)s AND status <> 'intended'
+FROM certificates WHERE tenant_id = %(tenant)s AND status NOT IN ('intended', 'abandoned')
 """
 _STATUSES = """
 SELECT authority_id::text, encode(serial, 'hex'), listed OR answer = 'revoked',

@@ -21,8 +21,9 @@ STAYS_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
 # `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. What was
 # found is updated by its place (ctid), here and below, not by its key: over a table that was all but empty when it was
 # last vacuumed, the planner would read the whole of it for each line of a batch. Two stays of a batch may be the same
-# session's, each near enough to its start: the second waits for another round. Usage is of the hour in which it was
-# reported: what was reported before the hour of a later report is settled then, and everything once a session is over.
+# session's, each near enough to its start: one of them is merged, the other is returned, for another round. Usage is of
+# the hour in which it was reported: what was reported before the hour of a later report is settled then, and everything
+# once a session is over. A record from before the restart of its NAS does not revive what that ended.
 STAYS_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -33,65 +34,27 @@ WITH stay AS MATERIALIZED (
         to_timestamp(n.started_at::float8 / 1e6) + %(same_start)s::interval AS latest,
         to_timestamp(n.event_at::float8 / 1e6) AS event_at,
         to_timestamp((n.event_at / 3600000000 * 3600)::float8) AS hour,
-        n.start_unknown, n.has_start, n.progress, n.stopped, n.backwards, n.site_id, n.nas_id, n.nas_address,
+        n.has_start, n.progress, n.stopped, n.backwards, n.site_id, n.nas_id, n.nas_address,
         coalesce(n.nas_port, '') AS nas_port, n.mac, coalesce(n.identity, '') AS identity, n.framed_ip, n.framed_ipv6,
         n.framed_prefix, n.delegated_prefix, coalesce(n.class, '') AS class, coalesce(n.cui, '') AS cui,
         n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
     FROM shipped_stays n
 ), found AS MATERIALIZED (
-    SELECT stay.*, known.*, told.seconds, coalesce(
-            told.seconds > known.known_seconds
-                OR (told.seconds = known.known_seconds AND (stay.stopped OR known.known_stop IS NULL)),
-            true
-        ) AS is_later,
-        row_number() OVER (PARTITION BY coalesce(known.row, -1 - stay.number) ORDER BY told.seconds) AS round
+    SELECT stay.*, known.*, coalesce(
+            stay.progress, floor(greatest(0, extract(epoch FROM stay.event_at - known.known_start)))::bigint, 0
+        ) AS seconds
     FROM stay LEFT JOIN LATERAL (
-        SELECT s.ctid AS place, s.id AS row, s.started_at AS known_start, s.stopped_at AS known_stop,
+        SELECT s.ctid AS place, s.started_at AS known_start, s.stopped_at AS known_stop,
             s.session_seconds AS known_seconds, s.input_octets AS known_input, s.output_octets AS known_output,
             s.updated_at AS known_update, s.usage_hour AS known_hour, s.settled_seconds, s.settled_input,
-            s.settled_output, 'nas-restarted' = ANY (s.flags) AS known_restarted,
-            s.site_id AS known_site, s.nas_id AS known_nas, s.mac AS known_mac,
-            s.identity AS known_identity
+            s.settled_output, 'nas-restarted' = ANY (s.flags) AS known_restarted
         FROM sessions s
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
             AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
             AND NOT (stay.has_start AND s.stopped_at <= stay.started_at AND 'nas-restarted' = ANY (s.flags))
         ORDER BY abs(extract(epoch FROM s.started_at - stay.started_at))
         LIMIT 1
-    ) known ON true CROSS JOIN LATERAL (
-        SELECT coalesce(
-            stay.progress, floor(greatest(0, extract(epoch FROM stay.event_at - known.known_start)))::bigint, 0
-        ) AS seconds
-    ) told
-)
-, turned AS MATERIALIZED (
-    SELECT f.*,
-        greatest(f.seconds, f.known_seconds) AS total_seconds, greatest(f.input_octets, f.known_input) AS total_input,
-        greatest(f.output_octets, f.known_output) AS total_output,
-        restart.restarted_at,
-        -- A record from before the restart of its NAS does not revive what that ended.
-        CASE
-            WHEN f.is_later AND f.stopped THEN f.event_at
-            WHEN f.place IS NULL THEN CASE WHEN restart.restarted_at IS NOT NULL
-                THEN greatest(restart.restarted_at, f.event_at) END
-            WHEN f.is_later AND NOT (f.known_restarted AND f.event_at <= f.known_stop) THEN NULL
-            ELSE f.known_stop END AS ends_at,
-        f.is_later AND f.hour > f.known_hour AS hour_is_over,
-        f.backwards OR coalesce(CASE
-            WHEN f.seconds > f.known_seconds THEN f.input_octets < f.known_input OR f.output_octets < f.known_output
-            WHEN f.seconds < f.known_seconds THEN f.input_octets > f.known_input OR f.output_octets > f.known_output
-            END, false) AS ran_backwards
-    FROM found f LEFT JOIN nas_restarts restart ON restart.tenant_id = f.tenant_id
-        -- A key of NULL is not looked for.
-        AND restart.nas_key = CASE WHEN f.place IS NULL THEN f.nas_key END
-        AND f.started_at < restart.restarted_at AND f.event_at <= restart.restarted_at + interval '2 seconds'
-    WHERE f.round = 1
-), settled AS MATERIALIZED (
-    SELECT t.*,
-        CASE WHEN hour_is_over THEN coalesce(known_seconds, 0) ELSE coalesce(settled_seconds, 0) END AS base_seconds,
-        CASE WHEN hour_is_over THEN coalesce(known_input, 0) ELSE coalesce(settled_input, 0) END AS base_input,
-        CASE WHEN hour_is_over THEN coalesce(known_output, 0) ELSE coalesce(settled_output, 0) END AS base_output
-    FROM turned t
+    ) known ON true
 ), merged AS (
     UPDATE sessions s SET
         site_id = CASE WHEN f.is_later THEN coalesce(f.site_id, s.site_id) ELSE s.site_id END,
@@ -126,12 +89,46 @@ WITH stay AS MATERIALIZED (
                 UNION ALL
                 SELECT 'counters-backwards' WHERE f.ran_backwards OR 'counters-backwards' = ANY (s.flags)
             ) END,
-        usage_hour = CASE WHEN f.is_later THEN greatest(f.hour, s.usage_hour) ELSE s.usage_hour END,
+        usage_hour = f.last_hour,
         settled_seconds = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_seconds, 0) ELSE f.base_seconds END,
         settled_input = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_input, 0) ELSE f.base_input END,
         settled_output = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_output, 0) ELSE f.base_output END
-    FROM settled f
+    FROM (
+        SELECT t.*,
+            CASE WHEN t.is_later THEN greatest(t.hour, t.known_hour) ELSE t.known_hour END AS last_hour,
+            CASE WHEN t.hour_is_over THEN coalesce(t.known_seconds, 0) ELSE t.settled_seconds END AS base_seconds,
+            CASE WHEN t.hour_is_over THEN coalesce(t.known_input, 0) ELSE t.settled_input END AS base_input,
+            CASE WHEN t.hour_is_over THEN coalesce(t.known_output, 0) ELSE t.settled_output END AS base_output,
+            CASE
+                WHEN t.is_later AND t.stopped THEN t.event_at
+                WHEN t.is_later AND NOT (t.known_restarted AND t.event_at <= t.known_stop) THEN NULL
+                ELSE t.known_stop END AS ends_at
+        FROM (
+            SELECT f.*, later.is_later, later.is_later AND f.hour > f.known_hour AS hour_is_over,
+                greatest(f.seconds, f.known_seconds) AS total_seconds,
+                greatest(f.input_octets, f.known_input) AS total_input,
+                greatest(f.output_octets, f.known_output) AS total_output,
+                f.backwards OR coalesce(CASE
+                    WHEN f.seconds > f.known_seconds
+                        THEN f.input_octets < f.known_input OR f.output_octets < f.known_output
+                    WHEN f.seconds < f.known_seconds
+                        THEN f.input_octets > f.known_input OR f.output_octets > f.known_output
+                    END, false) AS ran_backwards
+            FROM found f CROSS JOIN LATERAL (
+                SELECT coalesce(
+                    f.seconds > f.known_seconds
+                        OR (f.seconds = f.known_seconds AND (f.stopped OR f.known_stop IS NULL)), true
+                ) AS is_later
+            ) later
+            WHERE f.place IS NOT NULL
+        ) t
+    ) f
     WHERE s.ctid = f.place
+    RETURNING f.number, s.tenant_id, s.id, s.site_id, s.nas_id, s.mac, s.identity,
+        f.known_hour, f.base_seconds - f.settled_seconds AS seconds_before,
+        f.base_input - f.settled_input AS input_before, f.base_output - f.settled_output AS output_before,
+        s.usage_hour, s.settled_seconds - f.base_seconds AS seconds, s.settled_input - f.base_input AS input,
+        s.settled_output - f.base_output AS output
 ), begun AS (
     INSERT INTO sessions (
         tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
@@ -139,48 +136,38 @@ WITH stay AS MATERIALIZED (
         input_octets, output_octets, terminate_cause, flags, usage_hour, settled_seconds, settled_input, settled_output
     )
     SELECT
-        tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
-        framed_ip, framed_ipv6, framed_prefix, delegated_prefix, class, cui, event_at,
-        ends_at, seconds, input_octets, output_octets,
-        CASE WHEN ends_at IS NOT NULL AND NOT stopped THEN 'NAS-Reboot' ELSE terminate_cause END,
-        CASE WHEN has_start THEN '{}'::text[] ELSE '{no-start}' END
-            || CASE WHEN backwards THEN '{counters-backwards}'::text[] ELSE '{}' END
-            || CASE WHEN ends_at IS NOT NULL AND NOT stopped THEN '{nas-restarted}'::text[] ELSE '{}' END,
-        hour, CASE WHEN ends_at IS NOT NULL THEN seconds ELSE 0 END,
-        CASE WHEN ends_at IS NOT NULL THEN coalesce(input_octets, 0) ELSE 0 END,
-        CASE WHEN ends_at IS NOT NULL THEN coalesce(output_octets, 0) ELSE 0 END
-    FROM settled
-    WHERE place IS NULL
+        f.tenant_id, f.nas_key, f.session_id, f.mac_key, f.started_at, f.site_id, f.nas_id, f.nas_address, f.nas_port,
+        f.mac, f.identity, f.framed_ip, f.framed_ipv6, f.framed_prefix, f.delegated_prefix, f.class, f.cui, f.event_at,
+        CASE WHEN f.stopped THEN f.event_at ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds,
+        f.input_octets, f.output_octets,
+        CASE WHEN over.is_over AND NOT f.stopped THEN 'NAS-Reboot' ELSE f.terminate_cause END,
+        CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END
+            || CASE WHEN f.backwards THEN '{counters-backwards}'::text[] ELSE '{}' END
+            || CASE WHEN over.is_over AND NOT f.stopped THEN '{nas-restarted}'::text[] ELSE '{}' END,
+        f.hour, CASE WHEN over.is_over THEN f.seconds ELSE 0 END,
+        CASE WHEN over.is_over THEN coalesce(f.input_octets, 0) ELSE 0 END,
+        CASE WHEN over.is_over THEN coalesce(f.output_octets, 0) ELSE 0 END
+    FROM found f LEFT JOIN LATERAL (
+        SELECT r.restarted_at, f.event_at FROM nas_restarts r
+        WHERE r.tenant_id = f.tenant_id AND r.nas_key = f.nas_key
+            AND r.restarted_at > f.started_at AND r.restarted_at >= f.event_at - interval '2 seconds'
+    ) restart ON true CROSS JOIN LATERAL (SELECT f.stopped OR restart.restarted_at IS NOT NULL AS is_over) over
+    WHERE f.place IS NULL
     ON CONFLICT DO NOTHING
-    RETURNING id, tenant_id, usage_hour, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
+    RETURNING tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
 ), used AS (
     INSERT INTO usage_hours (
         tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input_octets, output_octets
     )
-    SELECT * FROM (
-        SELECT f.tenant_id, part.hour, f.row, coalesce(f.site_id, f.known_site), coalesce(f.nas_id, f.known_nas),
-            coalesce(f.known_mac, f.mac), coalesce(nullif(f.identity, ''), f.known_identity),
-            part.seconds, part.input, part.output
-        FROM settled f CROSS JOIN LATERAL (
-            VALUES (
-                f.known_hour, f.base_seconds - f.settled_seconds, f.base_input - f.settled_input,
-                f.base_output - f.settled_output
-            ), (
-                CASE WHEN f.is_later THEN greatest(f.hour, f.known_hour) ELSE f.known_hour END,
-                CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_seconds, 0) - f.base_seconds ELSE 0 END,
-                CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_input, 0) - f.base_input ELSE 0 END,
-                CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_output, 0) - f.base_output ELSE 0 END
-            )
-        ) AS part (hour, seconds, input, output)
-        WHERE f.place IS NOT NULL
-        UNION ALL
-        SELECT b.tenant_id, b.usage_hour, b.id, b.site_id, b.nas_id, b.mac, b.identity, b.settled_seconds,
-            b.settled_input, b.settled_output
-        FROM begun b
-    ) AS use (tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input, output)
-    WHERE use.seconds > 0 OR use.input > 0 OR use.output > 0
+    SELECT tenant_id, known_hour, id, site_id, nas_id, mac, identity, seconds_before, input_before, output_before
+    FROM merged WHERE seconds_before > 0 OR input_before > 0 OR output_before > 0
+    UNION ALL
+    SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, seconds, input, output
+    FROM merged WHERE seconds > 0 OR input > 0 OR output > 0
+    UNION ALL
+    SELECT * FROM begun WHERE settled_seconds > 0 OR settled_input > 0 OR settled_output > 0
 )
-SELECT number FROM found WHERE round > 1
+SELECT number FROM found WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
 """
 
 RESTARTS_TABLE = """

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from nac.identities.reach import USUAL, Reach
+from nac.outbound.reach import USUAL, Reach
 from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths

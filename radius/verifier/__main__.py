@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from nac.identities.reach import Reach
 from nac.identities.settings import LOGIN_SECONDS
+from nac.outbound.reach import Reach
 from nac.replica.store import ReplicaReader
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier.report import Orders, Report

@@ -13,7 +13,7 @@ class Orders(msgspec.Struct, frozen=True):
     replica_directory: str
     cell_key_file: str
     reject_delay_seconds: float = 0
-    # Where identity sources may be, as nac.identities.reach reads it.
+    # Where servers may be that tenants name, as nac.outbound.reach reads it.
     reach: str = ""
 
 

@@ -10,9 +10,9 @@ import msgspec
 from nac.identities.answer import Answer
 from nac.identities.asking import FAULTS, ask, make_source
 from nac.identities.names import UserName
-from nac.identities.reach import Reach
 from nac.identities.settings import LdapSettings, OidcSettings
 from nac.identities.source import Source
+from nac.outbound.reach import Reach
 from nac.replica.records import IdentitySourceRecord
 from nac.replica.store import ReplicaView
 from nac.secrets import Sealer, SecretsError

@@ -83,10 +83,21 @@ def add_authority(owner, tenant, *, kind="issuing", subject="/O=Alpha/CN=CA"):
     return authority_id
 
 
-def add_certificate(owner, tenant, authority_id, serial, *, profile="eap-client-device", status="valid", has_key=True):
+def add_certificate(
+    owner,
+    tenant,
+    authority_id,
+    serial,
+    *,
+    profile="eap-client-device",
+    status="valid",
+    has_key=True,
+    present_since=None,
+):
     owner.execute(
         "INSERT INTO certificates (tenant_id, authority_id, serial, profile, common_name, subject, certificate_der, "
-        "key_sealed, status, not_before, not_after) "
-        "VALUES (%s, %s, %s, %s, 'cn', '/CN=cn', '', %s, %s, now() - interval '1 day', now() + interval '1 year')",
-        (tenant.id, authority_id, serial, profile, b"sealed" if has_key else None, status),
+        "key_sealed, status, not_before, not_after, present_from) "
+        "VALUES (%s, %s, %s, %s, 'cn', '/CN=cn', '', %s, %s, now() - interval '1 day', now() + interval '1 year', "
+        "now() + %s::interval)",
+        (tenant.id, authority_id, serial, profile, b"sealed" if has_key else None, status, present_since),
     )

@@ -1,14 +1,12 @@
 """A whole cell on the test's database: the agent as a process of its own, its radiusd, and tenants of the product."""
 
 import os
-import random
 import re
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +23,7 @@ from nac.provisioning import provision_tenant
 from nac.secrets import MasterKeyFile, Sealer
 from nac.sites import service as sites
 from tests.factories.tenancy import ACTOR
+from tests.ports import free_row
 from tests.postgres import Database
 
 LOOPBACK = "127.0.0.1"
@@ -85,7 +84,7 @@ def running_cell(database: Database, folder: Path) -> Iterator[RunningCell]:
         "ADMIT_DATABASE_CELL_URL": database.cell_url,
         "ADMIT_MASTER_KEY_FILE": str(key.path),
         "ADMIT_CELL_SLOTS": str(_SLOTS),
-        "ADMIT_CELL_FIRST_PORT": str(_free_row(2 * _SLOTS + 2)),
+        "ADMIT_CELL_FIRST_PORT": str(free_row(udp=2 * _SLOTS + 2)),
         "ADMIT_REJECT_DELAY_SECONDS": "0",
     }
     cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"))
@@ -118,18 +117,3 @@ def running_tenant(cell: RunningCell, engine: Engine, slug: str) -> RunningTenan
     tenant = RunningTenant(tenant_id, server, engine)
     tenant.wait_live()
     return tenant
-
-
-def _free_row(count: int) -> int:
-    """The first of `count` free UDP ports of loopback in a row."""
-    while True:
-        # Others look for theirs at the same time; above are the ports that clients are given.
-        first = random.randrange(20_000, 32_000)
-        with ExitStack() as held:
-            try:
-                for port in range(first, first + count):
-                    held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind((LOOPBACK, port))
-            except OSError:
-                continue
-            else:
-                return first

@@ -58,3 +58,13 @@ def test_tenant_that_comes_after_a_failed_exchange_has_another(cell):
     assert cell.due({}, {1: "a"}, after=WAIT_SECONDS)
     assert not cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
     assert cell.due({}, {1: "a", 2: "b"}, after=WAIT_SECONDS)
+
+
+def test_certificate_that_is_hidden_by_the_one_that_is_loaded_does_not_wait(cell):
+    cell.quiet = False
+    is_due = lambda live: cell.baking.is_due({1: "old"}, live, is_hidden=True)  # noqa: E731
+    assert is_due({1: "new"})
+    # Nor is it tried twice.
+    assert not is_due({1: "new"})
+    assert is_due({1: "newer"})
+    assert not is_due({1: "old"})

@@ -99,6 +99,21 @@ class TestShown:
             journal.ship(auth(alpha, at=at, **told))
         assert shown(owner, "common_name, last_seen_at - first_seen_at = interval '2 seconds'") == [("first", True)]
 
+    def read(self, certificate: bytes) -> ExternalCertificates:
+        class Alpha:
+            slot, id = 0, "00000000-0000-0000-0000-000000000001"
+
+        batch = ExternalCertificates()
+        batch.add(auth(Alpha, external_authority="a", external_certificate=certificate))
+        return batch
+
+    def test_certificate_of_another_version_stops_nobody(self):
+        # X.509 v2 where v3 stood (RFC 5280 4.1.2.1).
+        version = LAPTOP.index(b"\xa0\x03\x02\x01\x02") + 4
+        changed = LAPTOP[:version] + b"\x01" + LAPTOP[version + 1 :]
+        assert self.read(changed)._shown == {}
+        assert public_key_der(changed) == b""
+
     @pytest.mark.filterwarnings("ignore::cryptography.utils.CryptographyDeprecationWarning")
     @settings(max_examples=200, deadline=None)
     @given(data=st.data())
@@ -106,12 +121,7 @@ class TestShown:
         changed = bytearray(LAPTOP)
         for _ in range(data.draw(st.integers(1, 4))):
             changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
-
-        class Alpha:
-            slot, id = 0, "00000000-0000-0000-0000-000000000001"
-
-        batch = ExternalCertificates()
-        batch.add(auth(Alpha, external_authority="a", external_certificate=bytes(changed)))
+        batch = self.read(bytes(changed))
         for row in batch._shown.values():
             assert all(url.startswith("http") for url in (*row.crl_urls, *row.ocsp_urls))
             assert "\0" not in row.common_name

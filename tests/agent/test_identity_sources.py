@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from nac.db import CellScope, TenantScope, session_scope
 from nac.identities import service as sources
-from nac.identities.reach import USUAL
+from nac.outbound.reach import USUAL
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant, seal
 
 SETTINGS = {"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=example,dc=net", "bind_dn": "cn=admit"}

@@ -18,6 +18,8 @@ from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, 
 from tests.replica.reading import ROOT
 from tests.waiting import until
 
+pytestmark = pytest.mark.early
+
 
 def count(owner, table):
     return owner.execute(psycopg.sql.SQL("SELECT count(*) FROM {}").format(psycopg.sql.Identifier(table))).fetchone()[0]

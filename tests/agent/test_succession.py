@@ -12,8 +12,8 @@ from cryptography import x509
 from sqlalchemy import Engine
 
 from cli.demo.tools import network_block, read_eapol_result, tls_supplicant
-from nac.certificates import renewal, rollover
-from nac.certificates.service import issue_client, pem_files, require_authority
+from nac.certificates import profiles, renewal, rollover
+from nac.certificates.service import issue_client, issue_server, pem_files, require_authority
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
 from pki.bundles import certificates_pem
@@ -21,6 +21,8 @@ from radius.agent import sync
 from tests.agent.running import RunningCell, RunningTenant, running_cell, running_tenant
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
+
+pytestmark = pytest.mark.early
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Device:
         )
         (self.folder / "eapol.conf").write_text(network_block(supplicant))
         shown = self.folder / "shown.pem"
-        shown.unlink(missing_ok=True)
+        shown.write_bytes(b"")
         server = tenant.server
         done = subprocess.run(
             [
@@ -52,8 +54,9 @@ class Device:
             check=False,
         )
         # eapol_test writes them as it verifies them, from the root down.
-        seen = reversed(x509.load_pem_x509_certificates(shown.read_bytes()))
-        return read_eapol_result(done.stdout, 0).success, [one.serial_number.to_bytes(16).hex() for one in seen]
+        pem = shown.read_bytes()
+        seen = reversed(x509.load_pem_x509_certificates(pem) if pem else [])
+        return read_eapol_result(done.stdout, 0).success, [f"{one.serial_number:032x}" for one in seen]
 
 
 class Alpha:
@@ -88,10 +91,23 @@ class Alpha:
         self.tenant.wait_live()
         return done
 
+    def issue_server(self, key: str) -> str:
+        """With a key of that kind; returns its serial number."""
+        with session_scope(self.scope, engine=self.engine) as session:
+            choice = {"validity_days": 300, "key": key}
+            profiles.set_profile(session, actor=ACTOR, tenant_id=self.tenant.id, name="eap-server", choice=choice)
+            names = ["radius.alpha.admit.example"]
+            made = {"actor": ACTOR, "tenant_id": self.tenant.id, "signing": self.cell.signing, "now": utc_now()}
+            serial = issue_server(session, dns_names=names, **made).serial.hex()
+        self.tenant.wait_live()
+        return serial
+
     def renew(self) -> str:
         """As the worker does it; returns the new serial number."""
         with session_scope(self.scope, engine=self.engine) as session:
-            plan = renewal.plan_renewal(session, tenant_id=self.tenant.id, now=utc_now())
+            plan = renewal.plan_renewal(
+                session, actor=ACTOR, tenant_id=self.tenant.id, signing=self.cell.signing, now=utc_now()
+            )
             assert plan is not None
         with session_scope(self.scope, engine=self.engine) as session:
             row = renewal.carry_out(session, plan, actor=ACTOR, signing=self.cell.signing, now=utc_now())
@@ -153,18 +169,30 @@ def test_renewed_server_certificate_is_shown_from_its_day_on_without_restart(alp
     assert alpha.cell.radiusds == started
 
 
-def test_new_root_is_reached_from_the_old_one_and_devices_of_both_are_admitted(alpha: Alpha) -> None:
+def test_server_certificate_with_a_key_of_another_kind_is_shown_once_radiusd_was_exchanged(alpha: Alpha) -> None:
+    """Beside an ECDSA certificate OpenSSL shows an RSA one to nobody who takes the former."""
+    device = alpha.device("laptop")
+    assert device.visit(alpha.tenant)[0]
+    radiusds = len(alpha.cell.radiusds)
+    for key in ("rsa-2048", "ecdsa-p256"):
+        serial = alpha.issue_server(key)
+        alpha.cell.wait(lambda serial=serial: device.visit(alpha.tenant)[1][:1] == [serial], 60)
+        assert device.visit(alpha.tenant)[0]
+    assert len(alpha.cell.radiusds) > radiusds
+
+
+def test_new_roots_are_reached_from_all_before_and_devices_of_each_are_admitted(alpha: Alpha) -> None:
     started = alpha.cell.radiusds
-    old_root = alpha.root_file("root")
-    old_device = alpha.device("old")
-    _, before = old_device.visit(alpha.tenant)
-    done = alpha.roll_over(of_root=True)
-    new_device, new_root = alpha.device("new"), alpha.root_file("root")
-    assert new_root != old_root
+    devices, roots = [alpha.device("old")], [alpha.root_file("root")]
+    _, before = devices[0].visit(alpha.tenant)
+    for name in ("new", "newest"):
+        done = alpha.roll_over(of_root=True)
+        devices.append(alpha.device(name))
+        roots.append(alpha.root_file("root"))
+    assert len(set(roots)) == 3
     assert done.server is not None
-    for device in (old_device, new_device):
-        for root in (old_root, new_root):
-            admitted, shown = device.visit(alpha.tenant, trusts=root)
-            assert (admitted, shown[0]) == (True, done.server.serial.hex())
+    for device, root in [*zip(devices, roots, strict=True), (devices[0], roots[2]), (devices[2], roots[0])]:
+        admitted, shown = device.visit(alpha.tenant, trusts=root)
+        assert (admitted, shown[0]) == (True, done.server.serial.hex())
     assert before[0] != done.server.serial.hex()
     assert alpha.cell.radiusds == started

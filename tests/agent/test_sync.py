@@ -71,6 +71,24 @@ def test_empty_replica_loads_everything_of_its_tenants(owner, alpha, replica):
         assert view.meta("complete") == "1"
 
 
+def test_server_certificate_that_was_chosen_last_is_shown_and_one_to_come_only_where_there_is_no_other(
+    owner, alpha, replica
+):
+    ca = add_authority(owner, alpha)
+    for serial, since in ((b"\x01", "-9 days"), (b"\x02", "-9 hours"), (b"\x03", None), (b"\x04", "9 days")):
+        add_certificate(owner, alpha, ca, serial, profile="eap-server", present_since=since)
+
+    def shown() -> str:
+        replica.catch_up()
+        with replica.view as view:
+            return view.slot(alpha.slot).server_certificate
+
+    assert shown() == "02"
+    for serial, then in (("02", "03"), ("03", "01"), ("01", "04")):
+        owner.execute("UPDATE certificates SET status = 'revoked' WHERE serial = decode(%s, 'hex')", (serial,))
+        assert shown() == then
+
+
 def test_what_a_tenant_offers_is_in_its_slot_and_may_need_another_configuration(owner, alpha, replica):
     replica.catch_up()
     told = []

@@ -14,24 +14,16 @@ from nac.certificates import publication
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
-from nac.settings import Settings, load_settings
-from tests.api.served import served
-from tests.factories.certificates import SIGNING, Certified, certify, write_master_key
+from nac.settings import Settings
+from tests.api.served import served, settings_of_public
+from tests.factories.certificates import SIGNING, Certified, certify
 from tests.factories.tenancy import Platform, make_tenant
 from tests.postgres import Database
 
 
 @pytest.fixture
 def public_settings(database: Database, tmp_path: Path) -> Settings:
-    variables = {
-        "ADMIT_VAR_DIR": "/nonexistent",
-        "ADMIT_DATABASE_URL": database.app_url,
-        # Redis is away: nothing public depends on it.
-        "ADMIT_REDIS_URL": "unix:///nonexistent",
-        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
-        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
-    }
-    return load_settings(variables)
+    return settings_of_public(database, tmp_path)
 
 
 @pytest.fixture

@@ -15,11 +15,27 @@ from fastapi import FastAPI
 
 from api.connections import BoundedHttp
 from nac.certificates import feed
+from nac.settings import Settings, load_settings
+from tests.factories.certificates import write_master_key
+from tests.postgres import Database
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
 # So long an application may take to stop.
 feed._POLL_SECONDS = 0.02
+
+
+def settings_of_public(database: Database, folder: Path, **variables: str) -> Settings:
+    """Of the process `public`, with the key that opens what SEALER sealed."""
+    usual = {
+        "ADMIT_VAR_DIR": "/nonexistent",
+        "ADMIT_DATABASE_URL": database.app_url,
+        # Redis is away: nothing public depends on it.
+        "ADMIT_REDIS_URL": "unix:///nonexistent",
+        "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder)),
+        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
+    }
+    return load_settings(usual | variables)
 
 
 @contextmanager
@@ -33,11 +49,11 @@ def served(app: FastAPI) -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def served_on_port(app: FastAPI) -> Iterator[str]:
-    """For clients that speak TCP alone; the URL without a path."""
+def served_on_port(app: FastAPI, **changes: Any) -> Iterator[str]:
+    """For clients that speak TCP alone; the URL without a path. `changes` are of uvicorn's configuration."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED)
+        config = uvicorn.Config(app, fd=listener.fileno(), **_AS_SERVED | changes)
         with running(uvicorn.Server(config)):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 

@@ -3,13 +3,15 @@
 from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from cryptography import x509
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
+from nac.certificates.public import PublishedList, published_list
 from nac.certificates.service import revoke
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
@@ -66,6 +68,23 @@ def test_list_that_is_known_is_not_sent_again_until_it_changes(
     assert len(x509.load_der_x509_crl(reply.content)) == 1
 
 
+def test_list_that_the_next_one_overtakes_is_the_next_one(
+    client: httpx.Client, app_engine: Engine, worker_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
+):
+    def overtaken(session: Session, *, authority_id: UUID) -> PublishedList:
+        found = published_list(session, authority_id=authority_id)
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as other:
+            arguments: Any = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": alpha.now}
+            revoke(other, serial=alpha.issue(other).serial.hex(), **arguments)
+        publish_all(worker_engine, now=utc_now() + timedelta(seconds=5))
+        return found
+
+    monkeypatch.setattr("api.public.crl.published_list", overtaken)
+    reply = client.get(f"/crl/{alpha.authorities.issuing.id}.crl")
+    assert (reply.status_code, reply.headers["etag"]) == (200, '"2"')
+    assert len(x509.load_der_x509_crl(reply.content)) == 1
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -74,6 +93,7 @@ def test_list_that_is_known_is_not_sent_again_until_it_changes(
         ({"If-None-Match": '"11"'}, 200),
         ({"If-None-Match": "nonsense"}, 200),
         ({"If-Modified-Since": "yesterday"}, 200),
+        ({"If-Modified-Since": format_datetime(utc_now() + timedelta(days=1))}, 200),
         ({"If-Modified-Since": f"Mon, 1 Jan {'9' * 20} 00:00:00 GMT"}, 200),
         # The tag goes before the date (RFC 9110 13.2.2).
         ({"If-None-Match": '"7"', "If-Modified-Since": format_datetime(utc_now() + timedelta(days=1))}, 200),

@@ -30,11 +30,12 @@ from sqlalchemy import Engine, delete, text
 
 from api.public.main import create_app
 from nac.certificates.lookup import StatusLookUp
-from nac.certificates.service import reinstate, reserve, revoke, status_changed, suspend
+from nac.certificates.service import reinstate, revoke, status_changed, suspend
 from nac.clock import utc_now
-from nac.db import TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope
 from nac.models import AuthorityIntent, CertificateAuthority, OcspSignerRow
 from nac.settings import Settings
+from nac.tenants import service as tenants
 from pki import der
 from pki.ocsp import CERTIFICATES_MOST, REQUEST_BYTES_MOST
 from tests.api.served import served
@@ -193,8 +194,7 @@ def test_unknown_serial_is_unknown(asking: Asking, alpha: Certified, nonce: byte
 
 def test_certificate_that_is_only_intended_is_unknown(app_engine: Engine, asking: Asking, alpha: Certified):
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        arguments: Any = {"tenant_id": alpha.tenant_id, "profile": "eap-client-device", "common_name": "x"}
-        reserved = reserve(session, now=alpha.now, **arguments)
+        reserved = alpha.reserve(session)
     assert asking(int.from_bytes(reserved.serial)).certificate_status is OCSPCertStatus.UNKNOWN
 
 
@@ -234,6 +234,16 @@ def test_nothing_of_a_revoked_authority_is_good(app_engine: Engine, asking: Aski
         row.status, row.revoked_at, row.revocation_reason = "revoked", alpha.now, "cACompromise"
         status_changed(session, row)
     until(lambda: asking(serial).certificate_status is OCSPCertStatus.REVOKED, "it is revoked too")
+
+
+def test_nothing_is_said_for_a_tenant_that_was_purged(
+    app_engine: Engine, asking: Asking, alpha: Certified, serial: int
+):
+    assert asking(serial).certificate_status is OCSPCertStatus.GOOD
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        for carry_out in (tenants.delete_tenant, tenants.purge_tenant):
+            carry_out(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+    until(lambda: asking(serial).response_status is OCSPResponseStatus.UNAUTHORIZED, "the kept answer is gone")
 
 
 def test_retired_authority_answers_on(app_engine: Engine, asking: Asking, alpha: Certified, serial: int):

@@ -1,8 +1,16 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
 
+from api.enrolment.main import create_app as create_enrolment
+from api.public.main import create_app as create_public
+from nac.settings import Settings
+from tests.api.served import served
 from tests.factories.certificates import Certified
 
 
@@ -18,3 +26,23 @@ def test_authority_is_handed_to_anybody(client: httpx.Client, alpha: Certified):
 def test_what_is_not_public_is_not_there(client: httpx.Client, path: str):
     reply = client.get(path)
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize(
+    ("create", "path"),
+    [
+        (create_public, f"/crl/{UUID(int=1)}.crl"),
+        (create_public, "/scep/alpha?operation=GetCACert"),
+        (create_enrolment, "/.well-known/est/alpha/cacerts"),
+    ],
+)
+def test_strangers_are_not_told_where_the_database_is(
+    public_settings: Settings, tmp_path: Path, create: Callable[..., Any], path: str, caplog: pytest.LogCaptureFixture
+):
+    away = replace(public_settings, database_url=f"postgresql://admit_app@/admit?host={tmp_path}")
+    with served(create(away)) as client:
+        reply = client.get(path)
+    assert reply.status_code == 503
+    assert "The database does not answer." in reply.text
+    assert str(tmp_path) not in reply.text
+    assert str(tmp_path) in caplog.text

@@ -29,7 +29,7 @@ def test_tenant_gets_root_issuing_authority_and_server_certificate(
         listed = list_authorities(session, tenant_id=alpha.tenant_id)
         assert [row.id for row in listed] == [root.id, issuing.id]
         actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()
-    assert actions[-3:] == ["authority.create", "authority.create", "certificate.issue"]
+    assert actions[-4:] == ["authority.create", "authority.create", "certificate.intend", "certificate.issue"]
     assert issuer_line(issued.certificate) == issuing.subject
     assert [str(name) for name in sans_of(issued.certificate)] == ["dns:radius.alpha.admit.example"]
     for kind, content in pem_files(issued).items():

@@ -65,6 +65,14 @@ def test_late_look_warns_of_the_nearest_window_alone(app_engine: Engine, alpha: 
     assert _warn(app_engine, alpha) == [("client", serial, 7)]
 
 
+def test_warning_by_a_clock_that_was_ahead_is_given_again_in_its_time(
+    app_engine: Engine, alpha: Certified, issue: Any
+) -> None:
+    serial = issue(61)
+    given = [(day, [days for _, _, days in _warn(app_engine, alpha, day)]) for day in (40, 1, 31, 32)]
+    assert given == [(40, [30]), (1, [60]), (31, [30]), (32, [])], serial
+
+
 def test_what_was_succeeded_revoked_or_never_lived_long_is_left_out(
     app_engine: Engine, alpha: Certified, issue: Any
 ) -> None:

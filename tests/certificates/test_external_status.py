@@ -1,30 +1,31 @@
 """What external authorities say, fetched from a real server over the real transport, and what becomes of it."""
 
 import asyncio
-import socket
 import ssl
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from sqlalchemy import select
 
-from nac.certificates import external_status, web
+from nac.certificates import external_status
 from nac.certificates.external import import_authorities
-from nac.certificates.web import FetchFailed, Web
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.identities.reach import Reach
-from nac.identities.transport import Transport
 from nac.models import CoaRequest, ExternalCertificate, ExternalStatus, StatusSource
+from nac.outbound.reach import Reach
+from nac.outbound.transport import Transport
+from nac.outbound.web import Web
 from tests.certificates.publisher import publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR
-from tests.pki.test_foreign_status import NOW
-from tests.pki.test_foreign_status import crl as make_crl
+from tests.pki import lists
 
+NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+make_crl = partial(lists.make_crl, begin=NOW - HOUR, end=NOW + DAY)
 LOOPBACK = "127.0.0.0/8"
 
 
@@ -91,8 +92,8 @@ def refresh(worker_engine, alpha):
     def refresh(*, at=None, reach=LOOPBACK):
         async def run():
             async with Transport(Reach.parse(reach), tls=ssl.create_default_context(), connections=4) as transport:
-                web_ = Web(transport)
-                await external_status.refresh(alpha.tenant_id, web_, now=at or utc_now(), engine=worker_engine)
+                web = Web(transport)
+                await external_status.refresh(alpha.tenant_id, web, now=at or utc_now(), engine=worker_engine)
 
         asyncio.run(run())
 
@@ -124,7 +125,7 @@ class TestLists:
         assert (source.crl_number, source.crl_next_update, source.crl_failure) == (7, NOW + DAY, "")
         assert source.crl_checked_at is not None
         # Not before it is due.
-        refresh(at=NOW + timedelta(minutes=1))
+        refresh(at=utc_now() + timedelta(minutes=1))
         assert publisher.asked == ["GET /crl"]
 
     def test_list_that_certificates_name(self, trust, publisher, refresh, state, corporate, shown):
@@ -251,6 +252,17 @@ class TestOcsp:
         assert state()[1] == {serial: (False, "revoked")}
 
 
+def test_clock_that_was_ahead_for_a_while_holds_no_question_up(trust, publisher, refresh, state, shown, corporate):
+    leaf = authority("laptop", NOW, by=corporate, ca=False)
+    publisher.index((leaf.certificate, "R"))
+    serial = shown(trust(crl_url=publisher.url("/crl"), ocsp_url=publisher.url("/ocsp")), leaf)
+    refresh(at=NOW + 20 * DAY)
+    assert state()[1] == {}
+    refresh()
+    assert state()[1] == {serial: (False, "revoked")}
+    assert publisher.asked == ["GET /crl", "POST /ocsp"] * 2
+
+
 def test_newly_revoked_certificate_asks_for_the_end_of_its_sessions(
     trust, publisher, refresh, shown, corporate, scoped, lives
 ):
@@ -276,29 +288,3 @@ def test_certificates_that_nobody_shows_are_forgotten(trust, publisher, refresh,
     refresh(at=NOW + 91 * DAY)
     with scoped() as session:
         assert session.scalars(select(ExternalCertificate)).all() == []
-
-
-class TestWeb:
-    def fetch(self, url, **more):
-        async def run():
-            async with Transport(Reach.parse(LOOPBACK), tls=ssl.create_default_context(), connections=1) as transport:
-                return await Web(transport).fetch(url, **{"most_bytes": 100} | more)
-
-        return asyncio.run(run())
-
-    def test_more_than_was_asked_for_is_not_read(self, publisher):
-        publisher.pages["/"] = (200, b"x" * 100)
-        assert self.fetch(publisher.url("/")) == b"x" * 100
-        publisher.pages["/"] = (200, b"x" * 101)
-        with pytest.raises(FetchFailed, match="more than 100 bytes"):
-            self.fetch(publisher.url("/"))
-
-    def test_server_that_does_not_answer_is_given_up(self, publisher, monkeypatch):
-        monkeypatch.setattr(web, "TIME_LIMIT_SECONDS", 0.2)
-        with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(FetchFailed):
-            self.fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/")
-
-    @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://[", "ldap://x.example/", "http://x.example@y/"])
-    def test_no_other_address_is_asked(self, url):
-        with pytest.raises(FetchFailed, match="no address on the web"):
-            self.fetch(url)

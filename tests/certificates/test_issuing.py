@@ -6,10 +6,11 @@ from uuid import uuid4
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from sqlalchemy import Engine, select
 
 from nac.certificates.errors import CertificateNotFound, CertificateRefused, CertificateStatusConflict
-from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, reserve, sign, with_chain
+from nac.certificates.service import pem_files, pkcs12_file, require_by_serial, sign, with_chain
 from nac.db import TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict, InUse
@@ -20,6 +21,7 @@ from pki.names import San, sans_of
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.pki.openssl import openssl, verify
+from tests.statements import counted
 
 _DAY = timedelta(days=1)
 
@@ -77,14 +79,7 @@ def test_expired_and_future_certificates_can_be_issued(app_engine: Engine, alpha
 def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
-        reserved = reserve(
-            session,
-            tenant_id=alpha.tenant_id,
-            profile="eap-client-device",
-            common_name="printer",
-            sans=[San("uri", "urn:x:1")],
-            now=alpha.now,
-        )
+        reserved = alpha.reserve(session, common_name="printer", sans=[San("uri", "urn:x:1")])
     with session_scope(scope, engine=app_engine) as session:
         row = require_by_serial(session, tenant_id=alpha.tenant_id, serial=reserved.serial.hex())
         assert (row.status, row.certificate_der) == ("intended", None)
@@ -105,8 +100,7 @@ def test_reservation_outlives_its_transaction_and_is_signed_once(app_engine: Eng
 def test_reservation_that_was_rolled_back_cannot_be_signed(app_engine: Engine, alpha: Certified) -> None:
     scope = TenantScope(alpha.tenant_id)
     with session_scope(scope, engine=app_engine) as session:
-        arguments = {"tenant_id": alpha.tenant_id, "profile": "eap-client-device", "common_name": "x"}
-        reserved = reserve(session, now=alpha.now, **arguments)  # type: ignore[arg-type]
+        reserved = alpha.reserve(session)
         session.rollback()
     with session_scope(scope, engine=app_engine) as session, pytest.raises(CertificateNotFound, match="never reserved"):
         sign(session, reserved, actor=ACTOR, public_key=generate_key().public_key(), signing=SIGNING, now=alpha.now)
@@ -119,6 +113,8 @@ def test_what_is_refused_leaves_no_row(app_engine: Engine, alpha: Certified) -> 
         {"sans": [San("email", "eve@alpha.example")]},
         {"not_before": alpha.now, "not_after": alpha.now - _DAY},
         {"not_after": alpha.now + 4000 * _DAY},
+        {"sans": [San("dns", f"host{number}.alpha.example") for number in range(21)]},
+        {"public_key": ec.generate_private_key(ec.SECP192R1()).public_key()},
     ]
     for changes in refused:
         with (
@@ -230,3 +226,10 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tup
     certificate = sides[1].getpeercert()
     assert certificate is not None
     return certificate["subject"]
+
+
+def test_certificate_takes_twelve_statements_in_two_transactions(app_engine: Engine, alpha: Certified) -> None:
+    with counted(app_engine) as statements, session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        alpha.issue(session, public_key=generate_key().public_key())
+    assert len(statements) == 12
+    assert sum("set_config" in statement for statement in statements) == 2

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from nac.certificates import signing
 from nac.certificates.errors import AuthorityKeyAway, KeyStoreRefused, KeyStoreUnavailable
 from nac.certificates.signing import Signing
 from nac.models import CertificateAuthority
@@ -17,8 +18,11 @@ from tests.pki.softhsm import LABEL, MODULE, PIN, make_softhsm
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    # Of the test before.
+    signing._token_with.cache_clear()
     monkeypatch.setenv("SOFTHSM2_CONF", str(make_softhsm(tmp_path).configuration))
     MasterKeyFile.create(tmp_path / "keys" / "master.key")
+    (tmp_path / "pin").touch(mode=0o640)
     (tmp_path / "pin").write_text(f"{PIN}\nnot this line\n")
     return load_settings(
         {
@@ -32,16 +36,16 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> None:
-    signing, authority_id = Signing.from_settings(settings), uuid4()
-    made = signing.new_authority_key("ecdsa-p256", authority_id=authority_id)
+    keys, authority_id = Signing.from_settings(settings), uuid4()
+    made = keys.new_authority_key("ecdsa-p256", authority_id=authority_id)
     row = CertificateAuthority(id=authority_id, name="CA", key_sealed=made.sealed)
     found = Signing.from_settings(settings).authority_key(row)
     assert made.store == "pkcs11"
     assert same_public_key(found.public_key(), made.key.public_key())
-    sealed = signing.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
+    sealed = keys.new_authority_key("ecdsa-p256", authority_id=authority_id, store="sealed")
     assert sealed.store == "sealed"
     row.key_sealed = sealed.sealed
-    assert same_public_key(signing.authority_key(row).public_key(), sealed.key.public_key())
+    assert same_public_key(keys.authority_key(row).public_key(), sealed.key.public_key())
 
 
 @pytest.mark.parametrize(
@@ -55,12 +59,22 @@ def test_key_is_made_in_the_token_and_found_by_its_row(settings: Settings) -> No
 def test_pin_that_does_not_serve_is_named(
     settings: Settings, tmp_path: Path, pin: str | None, error: type[Exception], words: str
 ) -> None:
-    (tmp_path / "pin").unlink()
-    if pin is not None:
+    if pin is None:
+        (tmp_path / "pin").unlink()
+    else:
         (tmp_path / "pin").write_text(pin)
     with pytest.raises(error, match=words) as caught:
         Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4())
     assert "0000" not in str(caught.value)
+    (tmp_path / "pin").touch(mode=0o600)
+    (tmp_path / "pin").write_text(PIN)
+    assert Signing.from_settings(settings).new_authority_key("ecdsa-p256", authority_id=uuid4()).store == "pkcs11"
+
+
+def test_pin_that_anybody_may_read_is_refused(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "pin").chmod(0o644)
+    with pytest.raises(KeyStoreRefused, match=r"mode 0644\)\. chmod 600"):
+        Signing.from_settings(settings)
 
 
 def test_token_that_is_away_is_unavailable_and_a_key_elsewhere_is_away(settings: Settings, tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 from sqlalchemy import Engine, select, update
 
-from nac.certificates import publication
+from nac.certificates import publication, rollover
 from nac.certificates.errors import AuthorityNotFound
 from nac.certificates.profiles import set_profile
+from nac.certificates.revoking import revoke_authority
 from nac.certificates.service import REVOCATION_REASONS, reinstate, revoke, status_changed, suspend
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import AuthorityScope, PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError
 from nac.models import AuditEntry, Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from nac.secrets import RawKey, Sealer
+from pki.revocation import Revoked
+from pki.serials import serial_bytes
 from tests.factories.certificates import SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.pki.openssl import answer, openssl
@@ -260,6 +263,33 @@ def test_revoked_authority_is_on_the_list_of_its_root(
     assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
 
 
+def test_cross_certificate_of_a_revoked_root_is_revoked_by_the_root_that_signed_it(
+    app_engine: Engine, publisher: Publisher, alpha: Certified
+) -> None:
+    scope, tenant_id = TenantScope(alpha.tenant_id), alpha.tenant_id
+    with session_scope(scope, engine=app_engine) as session:
+        plan = rollover.plan_rollover(session, tenant_id=tenant_id, signing=SIGNING, of_root=True)
+        new = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now).root
+    assert new.cross_der is not None
+    cross = x509.load_der_x509_certificate(new.cross_der)
+    with session_scope(AuthorityScope(alpha.authorities.root.id), engine=app_engine) as session:
+        assert (
+            publication.authorities_below(session, alpha.authorities.root.id)[serial_bytes(cross.serial_number)] is None
+        )
+    publisher.turn(alpha.now)
+    with session_scope(scope, engine=app_engine) as session:
+        revoke_authority(
+            session, actor=ACTOR, tenant_id=tenant_id, which=str(new.id), now=alpha.now, reason="cACompromise"
+        )
+    with session_scope(AuthorityScope(alpha.authorities.root.id), engine=app_engine) as session:
+        told = publication.authorities_below(session, alpha.authorities.root.id)[serial_bytes(cross.serial_number)]
+    assert told == Revoked(alpha.now, "cACompromise")
+    publisher.turn(alpha.now + _SECONDS)
+    (entry,) = publisher.crl(alpha.authorities.root)
+    assert entry.serial_number == cross.serial_number
+    assert entry.extensions.get_extension_for_class(x509.CRLReason).value.reason is x509.ReasonFlags.ca_compromise
+
+
 def test_many_changes_at_once_leave_one_thing_to_do(app_engine: Engine, alpha: Certified) -> None:
     serials = [_issue(app_engine, alpha) for _ in range(3)]
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
@@ -374,6 +404,8 @@ def test_clock_that_was_years_ahead_for_a_while_holds_nothing_up(
         publisher.turn(moment)
     _revoke(app_engine, alpha, serial)
     now = alpha.now + timedelta(minutes=1)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        publication.postpone(session, tenant_id=alpha.tenant_id, authority_id=issuing.id, now=alpha.now + 1000 * _DAY)
     publisher.turn(now)
     crl = publisher.crl(issuing)
     assert (_number(crl), _serials(crl)) == (3, {serial})

@@ -1,20 +1,22 @@
 """What the responder keeps, and when it must not: changes that come in between, and a feed that falls silent."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
+from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, OCSPResponseStatus, load_der_ocsp_response
 from sqlalchemy import Engine
 
 from nac.certificates import publication, responder
 from nac.certificates.lookup import StatusLookUp
 from nac.certificates.responder import Answer, Responder
 from nac.certificates.service import reinstate, revoke, suspend
-from nac.db import TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.tenants import service as tenants
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR
 from tests.waiting import until
@@ -78,6 +80,15 @@ def test_change_is_told_and_nothing_older_is_recalled(asked: Asked) -> None:
     assert asked.answer(asked.plain) is OCSPCertStatus.REVOKED
 
 
+def test_nothing_of_a_purged_tenant_is_recalled(asked: Asked) -> None:
+    with session_scope(PlatformScope(), engine=asked.engine) as session:
+        for end in (tenants.delete_tenant, tenants.purge_tenant):
+            end(session, actor=ACTOR, tenant_id=asked.tenant.tenant_id)
+    until(lambda: asked.recall(asked.plain) is None, "the change is told")
+    gone = asked.responder.answer(asked.authority_id, asked.plain, now=asked.tenant.now)
+    assert load_der_ocsp_response(gone.der).response_status is OCSPResponseStatus.UNAUTHORIZED
+
+
 def test_status_that_was_read_before_a_change_and_kept_after_it_is_never_recalled(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +133,16 @@ def test_nothing_is_recalled_while_changes_are_not_told(asked: Asked) -> None:
     assert asked.answer(asked.plain) is OCSPCertStatus.GOOD
     asked.do(revoke, now=asked.tenant.now)
     assert asked.answer(asked.with_nonce) is OCSPCertStatus.REVOKED
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_answer_that_holds_no_more_or_not_yet_is_not_recalled(asked: Asked, hours: int) -> None:
+    now = asked.tenant.now + timedelta(hours=hours)
+    kept = asked.responder.recall(asked.authority_id, asked.plain, now=now)
+    assert kept is not None
+    answer = load_der_ocsp_response(kept.der)
+    assert answer.next_update_utc is not None
+    assert answer.this_update_utc <= now < answer.next_update_utc
 
 
 def test_what_is_kept_is_bounded() -> None:

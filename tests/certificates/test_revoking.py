@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, func, insert, select
+from sqlalchemy import Engine, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from nac.certificates import revoking, service
@@ -91,18 +91,50 @@ def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
     given = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "now": NOW}
     with scoped() as session:
         service.suspend(session, serial=of_endpoint[1].hex(), **given)
-        done = revoking.revoke_all_of_endpoint(session, mac=ENDPOINT, reason="keyCompromise", **given)
+        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, mac=ENDPOINT)
+        done = revoking.revoke_all(session, which=which, reason="keyCompromise", **given)
         assert (done.certificates, done.disconnects, set(queued(session))) == (2, 1, {live})
         assert statuses(session, of_endpoint) == {("revoked", "keyCompromise")}
         assert statuses(session, [*of_user, nobodys]) == {("valid", "")}
     with scoped() as session:
-        assert revoking.revoke_all_of_user(session, name="anna", **given).certificates == 2
-        assert revoking.revoke_all_of_user(session, name="anna", **given).certificates == 0
+        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, user_name="anna")
+        assert revoking.revoke_all(session, which=which, **given).certificates == 2
+        assert revoking.revoke_all(session, which=which, **given).certificates == 0
         assert statuses(session, [nobodys]) == {("valid", "")}
         targets = session.scalars(select(AuditEntry.target).where(AuditEntry.action == "certificate.revoke")).all()
         assert sorted(targets) == sorted(serial.hex() for serial in (*of_endpoint, *of_user))
         with pytest.raises(InvalidInput, match="is no reason"):
-            revoking.revoke_all_of_user(session, name="anna", reason="cACompromise", **given)
+            revoking.revoke_all(session, which=which, reason="cACompromise", **given)
+
+
+def test_all_of_a_user_are_suspended_and_reinstated_but_for_what_is_revoked(scoped, lives, alpha):
+    with scoped() as session:
+        user = User(tenant_id=alpha.tenant_id, name="anna", password_hash="x")
+        session.add(user)
+        session.flush()
+        first, second, revoked = (alpha.issue(session, user_id=user.id).serial for _ in range(3))
+        nobodys = alpha.issue(session).serial
+    live = lives(second.hex())
+    given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
+    with scoped() as session:
+        service.revoke(session, serial=revoked.hex(), now=NOW, **given)
+        session.execute(delete(RevocationWork))
+        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, user_name="anna")
+        assert revoking.suspend_all(session, which=which, now=NOW, **given).certificates == 2
+        assert revoking.suspend_all(session, which=which, now=NOW, **given).certificates == 0
+        assert queued(session) == {live: "certificate-suspended"}
+        assert statuses(session, [first, second]) == {("suspended", "certificateHold")}
+        assert statuses(session, [revoked]) == {("revoked", "unspecified")}
+        assert statuses(session, [nobodys]) == {("valid", "")}
+        assert session.scalars(select(RevocationWork)).all()
+    with scoped() as session:
+        which = revoking.issued_to(session, tenant_id=alpha.tenant_id, user_name="anna")
+        assert revoking.reinstate_all(session, which=which, **given).certificates == 2
+        assert queued(session) == {}
+        assert statuses(session, [first, second]) == {("valid", "")}
+        assert statuses(session, [revoked]) == {("revoked", "unspecified")}
+        actions = select(AuditEntry.action).where(AuditEntry.target == first.hex()).order_by(AuditEntry.id)
+        assert session.scalars(actions).all()[-2:] == ["certificate.suspend", "certificate.reinstate"]
 
 
 def statuses(session: Session, serials: list[bytes]) -> set[tuple[str, str]]:

@@ -96,7 +96,7 @@ def test_every_signature_of_an_authority_was_intended_and_is_in_the_audit_log(
         intents = session.scalars(select(AuthorityIntent).order_by(AuthorityIntent.created_at)).all()
     assert actions == [
         *("authority.create", "authority.cross-sign", "authority.create", "authority.retire", "authority.retire"),
-        "certificate.issue",
+        *("certificate.intend", "certificate.issue"),
     ]
     assert sorted(intent.kind for intent in intents) == ["cross", "issuing", "issuing", "root", "root"]
     assert all(intent.signed_at for intent in intents)
@@ -120,7 +120,7 @@ def test_intent_outlives_a_signature_that_never_came_and_is_signed_once(app_engi
 def test_of_two_workers_one_succeeds(app_engine: Engine, alpha: Certified) -> None:
     now = alpha.authorities.server.not_after - 10 * _DAY
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        first, second = (renewal.plan_renewal(session, tenant_id=alpha.tenant_id, now=now) for _ in range(2))
+        first, second = (_plan_renewal(session, alpha, now) for _ in range(2))
         assert first is not None
         assert second is not None
         renewal.carry_out(session, first, actor=ACTOR, signing=SIGNING, now=now)
@@ -185,8 +185,22 @@ def test_rollover_without_the_roots_key_is_refused_and_leaves_nothing(app_engine
         rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
     with session_scope(scope, engine=app_engine) as session:
         assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
-        # A new root is another way out: it is not certified by the old one then.
-        assert _roll_over(session, alpha, of_root=True).root.cross_der is None
+
+
+def test_new_root_that_the_old_one_cannot_certify_is_shown_from_a_day_that_is_said(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    scope, day = TenantScope(alpha.tenant_id), alpha.now + 90 * _DAY
+    with session_scope(scope, engine=app_engine) as session:
+        session.execute(update(CertificateAuthority).where(CertificateAuthority.kind == "root").values(key_sealed=None))
+    with session_scope(scope, engine=app_engine) as session, pytest.raises(AuthorityKeyAway, match="refuse the cell"):
+        rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING, of_root=True)
+    with session_scope(scope, engine=app_engine) as session:
+        assert session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all() == []
+        done = _roll_over(session, alpha, of_root=True, server_from=day)
+    assert done.root.cross_der is None
+    assert done.server is not None
+    assert done.server.present_from == day
 
 
 def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, platform: Platform) -> None:
@@ -198,8 +212,12 @@ def test_tenant_without_authorities_has_none_to_roll_over(app_engine: Engine, pl
         rollover.plan_rollover(session, tenant_id=bare.id, signing=SIGNING)
 
 
+def _plan_renewal(session: Session, tenant: Certified, now: Any) -> renewal.RenewalPlan | None:
+    return renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant.tenant_id, signing=SIGNING, now=now)
+
+
 def _renew(session: Session, tenant: Certified, now: Any) -> Certificate | None:
-    plan = renewal.plan_renewal(session, tenant_id=tenant.tenant_id, now=now)
+    plan = _plan_renewal(session, tenant, now)
     return plan and renewal.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=now)
 
 
@@ -275,6 +293,29 @@ def test_staged_certificate_can_be_shown_earlier(app_engine: Engine, alpha: Cert
         client = alpha.issue(session)
         with pytest.raises(CertificateStatusConflict, match="no valid server certificate"):
             renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=client.serial, now=alpha.now)
+
+
+def test_earlier_server_certificate_is_shown_again_and_is_the_one_that_is_renewed(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    old, names = alpha.authorities.server, ["radius.elsewhere.example"]
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        made = {"actor": ACTOR, "tenant_id": alpha.tenant_id, "signing": SIGNING, "now": alpha.now}
+        new = issue_server(session, dns_names=names, **made)
+        staged = issue_server(session, dns_names=names, present_from=alpha.now + 9 * _DAY, **made)
+        assert renewal.shown_last(session, tenant_id=alpha.tenant_id) == staged
+        shown = renewal.present_now(
+            session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=alpha.now + _DAY
+        )
+        # Nor does the one come that waits for its day: what was said last holds.
+        session.refresh(staged)
+        assert (staged.present_from, renewal.shown_last(session, tenant_id=alpha.tenant_id)) == (None, shown)
+        assert renewal.names_gone(new, shown) == renewal.NamesGone(tuple(names), new.serial.hex())
+        renewed = _renew(session, alpha, old.not_after - 45 * _DAY)
+        assert renewed is not None
+        assert (renewed.common_name, renewal.names_gone(shown, renewed)) == (old.common_name, None)
+        with pytest.raises(CertificateStatusConflict, match="It ended on"):
+            renewal.present_now(session, actor=ACTOR, tenant_id=alpha.tenant_id, serial=old.serial, now=old.not_after)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from nac.certificates.service import (
     parse_serial,
     reinstate,
     require_by_serial,
-    reserve,
     revoke,
     suspend,
 )
@@ -95,11 +94,9 @@ def test_other_tenants_certificate_is_unknown(
 
 def test_unsigned_certificate_has_no_status_to_change(app_engine: Engine, alpha: Certified) -> None:
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        reserved = reserve(
-            session, tenant_id=alpha.tenant_id, profile="eap-client-device", common_name="x", now=alpha.now
-        )
+        reserved = alpha.reserve(session)
     for verb in ("revoke", "suspend", "reinstate"):
-        with pytest.raises(CertificateStatusConflict, match="never signed"):
+        with pytest.raises(CertificateStatusConflict, match="never handed out"):
             _act(app_engine, alpha, verb, reserved.serial.hex())
 
 

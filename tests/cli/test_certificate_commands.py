@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from sqlalchemy import Engine, select
 
 from nac.db import PlatformScope, session_scope
 from nac.models import AuditEntry
+from pki.keys import load_key
+from pki.names import sans_of
 from tests.cli.conftest import Admit
+from tests.enrolment.conftest import request_der
 from tests.pki.openssl import openssl, verify
 
 
@@ -85,6 +89,11 @@ def test_all_that_was_issued_to_an_endpoint_or_user_is_revoked_at_once(alpha: Ad
         return row["endpoint"], row["user"], row["status"]
 
     assert shown(device) == ("00:11:22:33:44:55", None, "valid")
+    for verb, status in (("suspend", "suspended"), ("reinstate", "valid")):
+        assert alpha.json("cert", verb, "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
+        assert [shown(serial)[-1] for serial in (device, person, nobodys)] == [status, "valid", "valid"]
+        for arguments in ((), (device, "--all-of-user", "anna")):
+            assert "Say which." in alpha.run("cert", verb, *arguments, "-t", "alpha").stderr
     assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-endpoint", "001122334455")["certificates"] == 1
     assert alpha.json("cert", "revoke", "-t", "alpha", "--all-of-user", "anna")["certificates"] == 1
     assert shown(device) == ("00:11:22:33:44:55", None, "revoked")
@@ -118,9 +127,9 @@ def test_server_certificate_waits_for_its_day(alpha: Admit, tmp_path: Path) -> N
 def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_engine: Engine) -> None:
     serial = _issue(alpha, tmp_path)["serial"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
-        entry = session.scalars(select(AuditEntry).where(AuditEntry.target == serial)).one()
-    assert entry.action == "certificate.issue"
-    assert entry.actor.startswith("cli:")
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.target == serial).order_by(AuditEntry.id)).all()
+    assert [entry.action for entry in entries] == ["certificate.intend", "certificate.issue"]
+    assert all(entry.actor.startswith("cli:") for entry in entries)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +145,9 @@ def test_changes_are_audited_with_the_person(alpha: Admit, tmp_path: Path, app_e
         (["--profile", "server", "--name", "not a name"], "not a host name"),
         (["--profile", "server", "--p12-legacy"], "not handed out here"),
         (["--profile", "server", "--user", "anna"], "is the tenant's own"),
+        (["--profile", "radsec-server", "--endpoint", "001122334455"], "is the tenant's own"),
+        (["--profile", "radsec-server", "--name", "not a name"], "not a host name"),
+        (["--profile", "radsec-server", "--present-from", "2999-01-01"], "is shown to devices"),
         (["--profile", "server", "--name", "radius.example", "--present-from", "2999-01-01"], "ends before devices"),
         (["--present-from", "2999-01-01"], "Only a server certificate is shown"),
         (["--user", "anna"], "There is no user 'anna'"),
@@ -147,7 +159,7 @@ def test_bad_request_is_refused_in_one_sentence_and_issues_nothing(
 ) -> None:
     basic = ["-t", "alpha", "--profile", "device", "--name", "laptop", "--out", str(tmp_path / "out")]
     result = alpha.run("cert", "issue", *basic, *arguments)
-    assert result.exit_code in (1, 2)
+    assert result.exit_code == (1 if "--out" in arguments else 2)
     assert complaint in result.stderr
     assert "Traceback" not in result.stderr
     assert len(alpha.json("cert", "list", "-t", "alpha")) == 1
@@ -230,6 +242,27 @@ def test_nas_certificate_is_issued_with_its_key(alpha: Admit, tmp_path: Path) ->
     assert {"key", "cert", "ca"} <= set(issued["files"])
 
 
+def test_radsec_server_gets_its_key_or_keeps_it_and_its_name_is_among_the_alternative_ones(
+    alpha: Admit, tmp_path: Path
+) -> None:
+    issued = _issue(alpha, tmp_path / "out", profile="radsec-server", name="radsec.alpha.example")
+    assert issued["profile"] == "radsec-server"
+    files = {kind: Path(path) for kind, path in issued["files"].items()}
+    assert verify("sslserver", files["ca"], files["chain"], files["cert"]).returncode == 0
+    assert verify("sslclient", files["ca"], files["chain"], files["cert"]).returncode != 0
+    certificate = x509.load_pem_x509_certificate(files["cert"].read_bytes())
+    assert [str(item) for item in sans_of(certificate)] == ["dns:radsec.alpha.example"]
+    assert load_key(files["key"].read_bytes()).public_key() == certificate.public_key()
+    (tmp_path / "own.csr").write_bytes(request_der("radsec.alpha.example"))
+    more = ("--csr", str(tmp_path / "own.csr"), "--san", "dns:radsec.alpha.example", "--san", "dns:r2.alpha.example")
+    theirs = _issue(alpha, tmp_path / "theirs", *more, profile="radsec-server", name="radsec.alpha.example")
+    assert set(theirs["files"]) == {"cert", "chain", "ca"}
+    shown = alpha.json("cert", "show", theirs["serial"], "-t", "alpha")
+    assert shown["names"] == ["dns:radsec.alpha.example", "dns:r2.alpha.example"]
+    expiring = alpha.json("cert", "expiring", "-t", "alpha", "--days", "900", "--kind", "server")
+    assert issued["profile"] in {row["profile"] for row in expiring}
+
+
 def test_profile_of_a_tenant_is_set_within_its_limits(alpha: Admit, tmp_path: Path) -> None:
     chosen = alpha.json("cert-profile", "set", "eap-client-device", "-t", "alpha", "--validity-days", "30")
     assert (chosen["validity_days"], chosen["key"]) == (30, "ecdsa-p256")
@@ -248,6 +281,9 @@ def test_what_ends_soon_is_listed_by_its_end(alpha: Admit, tmp_path: Path) -> No
         issued.append(_issue(alpha, tmp_path / "out", name=f"laptop {days}")["serial"])
     listed = alpha.json("cert", "expiring", "-t", "alpha")
     assert [(row["serial"], row["days_left"]) for row in listed] == [(issued[1], 19), (issued[0], 29)]
+    # Without a tenant, those of all.
+    everywhere = alpha.json("cert", "expiring")
+    assert [(row["tenant"], row["serial"]) for row in everywhere] == [("alpha", issued[1]), ("alpha", issued[0])]
     assert alpha.json("cert", "expiring", "-t", "alpha", "--kind", "server") == []
     authorities = alpha.json("cert", "expiring", "-t", "alpha", "--days", "4000", "--kind", "authority")
     assert [row["profile"] for row in authorities] == ["issuing"]
@@ -272,8 +308,15 @@ def test_key_store_is_named_and_used_for_the_next_authorities(alpha: Admit) -> N
 
 
 def test_server_certificate_is_presented_now(alpha: Admit, tmp_path: Path) -> None:
-    serial = _issue(alpha, tmp_path / "out", profile="server", name="radius.alpha.example")["serial"]
-    assert alpha.json("cert", "present", serial, "-t", "alpha")["present_from"]
+    (before,) = alpha.json("cert", "list", "-t", "alpha", "--profile", "eap-server")
+    more = ("--profile", "server", "--name", "radius.alpha.example", "--out", str(tmp_path))
+    issued = alpha.run("cert", "issue", "-t", "alpha", *more, "--json")
+    told = f"Note: devices that ask for {before['name']} refuse this certificate"
+    assert told in issued.stderr
+    assert f"./admit cert present {before['serial']}" in issued.stderr
+    serial = json.loads(issued.stdout)["serial"]
+    assert told not in alpha.run("cert", "present", serial, "-t", "alpha").stderr
+    assert alpha.json("cert", "present", before["serial"], "-t", "alpha")["present_from"]
 
 
 def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Path) -> None:
@@ -287,9 +330,11 @@ def test_root_key_goes_offline_and_comes_back_to_sign(alpha: Admit, tmp_path: Pa
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     checked = openssl("pkey", "-in", str(out), "-passin", f"file:{passphrase}", "-noout", "-check")
     assert checked.returncode == 0, checked.stderr
-    # Devices are still served; authorities are not signed.
+    # Devices are still served; authorities are not signed, and no root that the old one does not certify.
     assert _issue(alpha, tmp_path / "out")["serial"]
     assert "key of alpha Root CA is not here" in alpha.run("ca", "rollover", "-t", "alpha").output
+    refused = alpha.run("ca", "rollover", "-t", "alpha", "--root")
+    assert (refused.exit_code, "Bring it back: ./admit ca import-root-key" in refused.stderr) == (1, True)
     bring = ("ca", "import-root-key", "-t", "alpha", str(out), "--passphrase-file")
     assert "passphrase is wrong" in alpha.run(*bring, str(short)).output
     stranger = tmp_path / "stranger.key"

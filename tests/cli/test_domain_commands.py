@@ -187,7 +187,7 @@ def test_offer_with_mistakes_is_refused_with_all_of_them_and_stores_nothing(alph
     assert result.exit_code == 2
     assert "There is no 'leap'." in result.stderr
     assert "There is no '1.1'." in result.stderr
-    assert alpha.run("tenant", "set", "alpha").exit_code == 1
+    assert alpha.run("tenant", "set", "alpha").exit_code == 2
     assert alpha.json("tenant", "show", "alpha") == before
 
 

@@ -21,7 +21,7 @@ def slapd():
 @pytest.fixture
 def corp(alpha: Admit, slapd: Slapd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Admit:
     """Alpha with an identity source, on loopback."""
-    monkeypatch.setenv("ADMIT_SOURCE_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
     (tmp_path / "ca.pem").write_text(slapd.ca_certificate)
     settings = {"urls": [slapd.ldaps], "bind_dn": SERVICE_DN, "base_dn": f"ou=people,{BASE}"}
     (tmp_path / "corp.json").write_text(json.dumps(settings))
@@ -58,7 +58,7 @@ def test_secret_is_asked_for_again_where_it_would_go_somewhere_else(corp: Admit,
 def test_source_on_a_refused_address_is_neither_added_nor_asked(
     corp: Admit, monkeypatch: pytest.MonkeyPatch, host: str
 ):
-    monkeypatch.delenv("ADMIT_SOURCE_NETWORKS")
+    monkeypatch.delenv("ADMIT_OUTBOUND_NETWORKS")
     settings = ("--set", f'urls=["ldaps://{host}"]', "--set", "base_dn=dc=corp")
     result = corp.run("identity-source", "add", "inner", *OF_ALPHA, "--kind", "ldap", *settings)
     assert result.exit_code == 2
@@ -67,7 +67,7 @@ def test_source_on_a_refused_address_is_neither_added_nor_asked(
     asked = corp.run("identity-source", "test", "corp", *OF_ALPHA, "--user", "anna", text="anna's password\n")
     assert asked.exit_code == 1
     assert "127.0.0.1 is a loopback address, to which the platform does not connect" in asked.stdout
-    assert "ADMIT_SOURCE_NETWORKS" in asked.stdout
+    assert "ADMIT_OUTBOUND_NETWORKS" in asked.stdout
 
 
 def test_every_mistake_of_the_settings_is_told_at_once_and_nothing_stored(alpha: Admit):

@@ -1,9 +1,13 @@
 import json
+from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from cli.commands._ca_rows import freshness
 from nac.clock import utc_now
+from nac.models import StatusSource
 from tests.certificates.uploads import authority, pem
 from tests.cli.conftest import Admit
 
@@ -66,9 +70,42 @@ def test_all_of_a_user_and_an_authority_are_revoked(alpha: Admit, tmp_path: Path
     assert done["certificates"] >= 2
     assert alpha.json("cert", "show", serial, "-t", "alpha")["revocation_reason"] == "cACompromise"
     refused = alpha.run("cert", "revoke", serial, "-t", "alpha", "--all-of-user", "anna")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Say which" in refused.stderr
     assert "no user" in alpha.run("cert", "revoke", "-t", "alpha", "--all-of-user", "nobody").stderr.lower()
+
+
+@pytest.mark.parametrize(
+    ("hours_old", "hours_left", "failure", "told"),
+    [
+        (None, None, "", "no list"),
+        (None, None, "no answer", "no list, failed"),
+        (5, 2, "", "5 hours old"),
+        (5, 2, "no answer", "5 hours old, failed"),
+        (72, -1, "no answer", "3 days old, overdue, failed"),
+    ],
+)
+def test_list_tells_how_old_the_word_of_an_authority_is_and_whether_fetching_fails(
+    hours_old: int | None, hours_left: int | None, failure: str, told: str
+) -> None:
+    now = utc_now()
+    at = lambda hours: None if hours is None else now + timedelta(hours=hours)  # noqa: E731
+    source = StatusSource(
+        crl_this_update=at(hours_old and -hours_old), crl_next_update=at(hours_left), crl_failure=failure
+    )
+    assert freshness(source) == told
+
+
+@pytest.mark.parametrize(("answer", "complaint"), [("", "nobody answered"), ("n\n", "It was not done")])
+def test_authority_is_not_revoked_unasked_which_programs_are_told_too(
+    alpha: Admit, answer: str, complaint: str
+) -> None:
+    refused = alpha.run("ca", "revoke", "issuing", "-t", "alpha", "--json", text=answer)
+    assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (1, "refused")
+    assert "Revoke alpha Issuing CA (issuing) and all" in refused.stderr
+    assert complaint in refused.stderr
+    assert alpha.json("ca", "show", "issuing", "-t", "alpha")["status"] == "active"
+    assert alpha.run("ca", "revoke", str(UUID(int=0)), "-t", "alpha").exit_code == 2
 
 
 def test_hard_failure_of_status_is_a_setting_of_the_tenant(alpha: Admit) -> None:

@@ -2,10 +2,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 
-from nac.db import make_engine, require_current_schema, upgrade_schema
-from nac.db.schema import alembic_config
+from nac.db import make_engine, require_current_schema
+from nac.db.migrating import alembic_config, upgrade_schema
+from nac.db.schema import revisions
 from nac.errors import SchemaTooNew, SchemaTooOld
 from tests.postgres import Cluster, Database
 
@@ -70,3 +72,8 @@ def test_database_of_newer_version_is_refused_by_processes_and_by_migration(
     finally:
         with owner_engine.begin() as connection:
             connection.execute(text("UPDATE alembic_version SET version_num = :current"), {"current": current})
+
+
+def test_revisions_known_without_alembic_are_those_of_alembic() -> None:
+    scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    assert revisions() == [script.revision for script in scripts][::-1]

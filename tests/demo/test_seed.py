@@ -9,13 +9,13 @@ import pytest
 from cryptography import x509
 from sqlalchemy import func, select
 
+from api.enrolment.certificate import ensure_certificate
 from cli.demo.board import describe, enrolment
 from cli.demo.reset import remove_tenants
 from cli.demo.rows import all_checks
 from cli.demo.scep import scep_of
 from cli.demo.seed import Demo, DemoTenant, seed
 from cli.domain import Domain
-from cli.enrolment_certificate import ensure_certificate
 from cli.fail import Refused
 from nac.certificates import service as certificates
 from nac.clock import utc_now
@@ -26,6 +26,8 @@ from nac.policies import service as policies
 from nac.provisioning import provision_tenant
 from nac.tenants import service as tenants
 from nac.users import service as users
+
+pytestmark = pytest.mark.early
 
 # Issue 2; later ones add to them.
 FIELDS = {

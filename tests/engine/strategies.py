@@ -1,4 +1,9 @@
-"""Random policies and requests that meet: values come from small pools of neighbours, so that near misses abound."""
+"""Random policies and requests that meet: values come from small pools of neighbours, so that near misses abound.
+
+Strategies are made once: to make and check one takes longer than to draw from it.
+"""
+
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -58,20 +63,27 @@ def listed(members):
     return st.lists(members, min_size=1, max_size=3)
 
 
+_DAYS = listed(st.sampled_from(("mon", "tue", "wed", "thu", "fri", "sat", "sun")))
+_STARTS, _ENDS, _DATES = st.sampled_from(TIMES), st.sampled_from((*TIMES, "24:00")), st.sampled_from(DATES)
+_BOUNDS = st.sampled_from((("from", "to"), ("from",), ("to",)))
+
+
 @st.composite
 def windows(draw):
     window = {}
     if draw(st.booleans()):
-        window["days"] = draw(listed(st.sampled_from(("mon", "tue", "wed", "thu", "fri", "sat", "sun"))))
-    start, end = draw(st.sampled_from(TIMES)), draw(st.sampled_from((*TIMES, "24:00")))
+        window["days"] = draw(_DAYS)
+    start, end = draw(_STARTS), draw(_ENDS)
     if start != end and draw(st.booleans()):
         window |= {"from": start, "to": end}
     if not window or draw(st.booleans()):
-        first, last = sorted((draw(st.sampled_from(DATES)), draw(st.sampled_from(DATES))))
-        window["dates"] = draw(st.sampled_from(({"from": first, "to": last}, {"from": first}, {"to": last})))
+        first, last = sorted((draw(_DATES), draw(_DATES)))
+        days = {"from": first, "to": last}
+        window["dates"] = {bound: days[bound] for bound in draw(_BOUNDS)}
     return window
 
 
+@cache
 def values(operator, whole, part):
     match operator:
         case "one_of":
@@ -93,20 +105,25 @@ def values(operator, whole, part):
     return part
 
 
+# Of an attribute of any kind: a list has members of one kind, and no truth values.
+_BOOLEANS = st.booleans()
+_OPEN_LISTED, _OPEN = st.sampled_from((texts, NUMBERS)), st.sampled_from((texts, NUMBERS, _BOOLEANS))
+_PART, _PART_OF_MAC = st.sampled_from(_PARTS), st.sampled_from(_PARTS_OF_MACS)
+_operators = cache(lambda attribute: st.sampled_from(operators_of(attribute)))
+
+
 @st.composite
 def comparisons(draw, names=_names):
     attribute = find_attribute(draw(names))
-    operator = draw(st.sampled_from(operators_of(attribute)))
+    operator = draw(_operators(attribute))
     if operator == "exists":
         return compare(attribute.name, operator)
     whole = _VALUES.get(attribute.kind, texts)
     if attribute.kind == "open":
-        # A list has members of one kind, and no truth values.
-        kinds = (texts, NUMBERS) if operator == "one_of" else (texts, NUMBERS, st.booleans())
-        whole = draw(st.sampled_from(kinds))
-    part = st.sampled_from(_PARTS_OF_MACS if attribute.kind == "mac" else _PARTS)
+        whole = draw(_OPEN_LISTED if operator == "one_of" else _OPEN)
+    part = _PART_OF_MAC if attribute.kind == "mac" else _PART
     condition = compare(attribute.name, operator, draw(values(operator, whole, part)))
-    if takes_ignore_case(attribute, operator) and draw(st.booleans()):
+    if takes_ignore_case(attribute, operator) and draw(_BOOLEANS):
         condition["ignore_case"] = True
     return condition
 
@@ -114,26 +131,42 @@ def comparisons(draw, names=_names):
 def nested(leaves, levels=2):
     """At most so many levels of all, any and not above the leaves."""
     for _ in range(levels):
-        leaves = leaves | st.lists(leaves, min_size=1, max_size=3).flatmap(
-            lambda parts: st.sampled_from(({"all": parts}, {"any": parts}, {"not": parts[0]}))
-        )
+        leaves = leaves | st.tuples(_JOINTS, st.lists(leaves, min_size=1, max_size=3)).map(_joined)
     return leaves
+
+
+_JOINTS = st.sampled_from(("all", "any", "not"))
+
+
+def _joined(drawn):
+    joint, parts = drawn
+    return {joint: parts[0] if joint == "not" else parts}
+
+
+_NAMES = ("one", "two", "three")
+_VERDICTS = st.sampled_from((PERMIT, DENY))
+_NUMBER_OF_NAMES = st.integers(0, len(_NAMES))
 
 
 @st.composite
 def policies(draw):
     """With named conditions, each of which may refer to those before it."""
-    named = {}
-    for name in ("one", "two", "three")[: draw(st.integers(0, 3))]:
-        named[name] = draw(nested(_leaves(named), levels=1))
-    whens = draw(st.lists(nested(_leaves(named)), min_size=1, max_size=5))
-    rules = [rule(f"r{number}", when, draw(st.sampled_from((PERMIT, DENY)))) for number, when in enumerate(whens)]
-    return {"conditions": named, "rules": rules, "fallback": draw(st.sampled_from((PERMIT, DENY)))}
+    count = draw(_NUMBER_OF_NAMES)
+    named = {name: draw(_condition(number, levels=1)) for number, name in enumerate(_NAMES[:count])}
+    rules = [rule(f"r{number}", when, draw(_VERDICTS)) for number, when in enumerate(draw(_whens(count)))]
+    return {"conditions": named, "rules": rules, "fallback": draw(_VERDICTS)}
 
 
-def _leaves(named):
-    references = st.sampled_from([{"condition": name} for name in named]) if named else st.nothing()
-    return comparisons() | references
+@cache
+def _condition(known, levels=2):
+    """That may refer to the first `known` of the names."""
+    references = [{"condition": name} for name in _NAMES[:known]]
+    return nested(comparisons() | st.sampled_from(references) if references else comparisons(), levels)
+
+
+@cache
+def _whens(known):
+    return st.lists(_condition(known), min_size=1, max_size=5)
 
 
 def _some(members, most):

@@ -1,5 +1,6 @@
 """What must hold for every policy and every request."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from tests.engine.strategies import (
     policies,
     requests,
 )
+
+pytestmark = pytest.mark.early
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

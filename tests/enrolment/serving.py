@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from api.enrolment.__main__ import make_server
+from api.enrolment.certificate import Caretaker, authority_file, ensure_certificate
 from api.enrolment.main import create_app
 from api.enrolment.tls import ContextKeeper, ServerFiles, make_context
-from cli.enrolment_certificate import authority_file, ensure_certificate
 from nac.settings import Settings, load_settings
 from tests.api.served import running
 from tests.factories.certificates import write_master_key
@@ -72,7 +72,8 @@ def serving(settings: Settings, folder: Path) -> Iterator[Est]:
     app = create_app(settings)
     files = ServerFiles(settings.enrolment_certificate_file, settings.enrolment_key_file)
     context = make_context(files)
-    keeper = ContextKeeper(context, files, settings.database_url, interval_seconds=0.05)
+    caretaker = Caretaker(settings)
+    keeper = ContextKeeper(context, files, settings.database_url, look_after=caretaker.look, interval_seconds=0.05)
     server = make_server(app, settings, context)
     # Any free port.
     server.config.port = 0

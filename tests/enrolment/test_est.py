@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, func, select
 
 from api.enrolment import est as est_routes
-from cli.enrolment_certificate import ensure_certificate
+from api.enrolment.certificate import ensure_certificate
 from nac.certificates import service as certificates
 from nac.certificates.rollover import carry_out, plan_rollover
 from nac.db import PlatformScope, TenantScope, session_scope

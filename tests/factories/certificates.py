@@ -9,7 +9,8 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.certificates.authorities import TenantAuthorities, create_tenant_authorities
-from nac.certificates.service import IssuedCertificate, issue_client
+from nac.certificates.issuing import Reservation
+from nac.certificates.service import IssuedCertificate, issue_client, reserve
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
@@ -39,7 +40,13 @@ class Certified:
     now: datetime
 
     def issue(self, session: Session, **changes: Any) -> IssuedCertificate:
-        arguments: dict[str, Any] = {
+        return issue_client(session, **self._asked() | changes)
+
+    def reserve(self, session: Session, **changes: Any) -> Reservation:
+        return reserve(session, **self._asked() | changes)
+
+    def _asked(self) -> dict[str, Any]:
+        return {
             "actor": ACTOR,
             "tenant_id": self.tenant_id,
             "profile": "eap-client-device",
@@ -47,7 +54,6 @@ class Certified:
             "signing": SIGNING,
             "now": self.now,
         }
-        return issue_client(session, **arguments | changes)
 
 
 def certify(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> Certified:

@@ -7,15 +7,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from random import SystemRandom
 from typing import Any
 
 import psycopg
@@ -27,13 +25,11 @@ from cli.supervisor import State, Supervisor
 from loadtest.product import Installation
 from nac.settings import Settings, load_settings
 from radius.agent.paths import CellPaths
+from tests.ports import free_row
 from tests.waiting import until
 
 PROCESSES = ("postgres", "redis", "agent", "api", "public", "enrolment", "worker")
 SLOTS = 10
-_LOOPBACK = "127.0.0.1"
-# Below the kernel's ephemeral ports (ip(7)), from which the other tests' free ports come.
-_PORTS = range(20000, 32000)
 
 
 class Instance:
@@ -42,7 +38,7 @@ class Instance:
         self.home = Path(tempfile.mkdtemp(prefix="admit-f-"))
         self.home.chmod(0o755)
         self.var = self.home / "var"
-        self.first_port, self.api_port = _free_ports(2 * SLOTS + 1)
+        self.first_port = self.api_port = free_row(udp=2 * SLOTS + 2, tcp=3)
         self.mounts: list[Path] = []
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
             "ADMIT_VAR_DIR": str(self.var),
@@ -80,9 +76,12 @@ class Instance:
         if mounted.returncode == 0:
             self.mounts.append(cell)
 
-    def up(self) -> None:
+    def try_up(self, *, path: str = "") -> subprocess.CompletedProcess[str]:
         ports = ("--first-port", str(self.first_port), "--api-port", str(self.api_port))
-        done = self.admit("up", "--no-demo", "--no-install", *ports)
+        return self.admit("up", "--no-demo", "--no-install", *ports, path=path)
+
+    def up(self) -> None:
+        done = self.try_up()
         assert done.returncode == 0, f"./admit up: {done.stdout}{done.stderr}\n{self.last_lines()}"
 
     def close(self) -> None:
@@ -110,8 +109,7 @@ class Instance:
 
     @cached_property
     def layout(self) -> Layout:
-        stored = json.loads((self.var / "layout.json").read_text())
-        return Layout(self.var, Path(stored["run"]), Path(stored["postgres"]), None, None)
+        return layout_of(self.var)
 
     @cached_property
     def settings(self) -> Settings:
@@ -129,15 +127,7 @@ class Instance:
         return Supervisor(self.layout).states()
 
     def complaints(self) -> dict[str, str]:
-        """What is wrong with which process, as `./admit status` would say; empty when all is well."""
-        states = self.states()
-        found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
-        for name in PROCESSES:
-            if name not in found:
-                wrong = health.complaint(name, self.layout, self.settings, started_at=states[name].started_at)
-                if wrong:
-                    found[name] = wrong
-        return found
+        return complaints(self.layout, self.settings)
 
     def status(self) -> dict[str, Any]:
         return health.read_cell_status(self.cell.root)
@@ -229,6 +219,23 @@ class Instance:
         self.installation.wait_until_shipped()
 
 
+def layout_of(var: Path) -> Layout:
+    stored = json.loads((var / "layout.json").read_text())
+    return Layout(var, Path(stored["run"]), Path(stored["postgres"]), None, None)
+
+
+def complaints(layout: Layout, settings: Settings) -> dict[str, str]:
+    """What is wrong with which process, as `./admit status` would say; empty when all is well."""
+    states = Supervisor(layout).states()
+    found = {name: "not running" for name in PROCESSES if name not in states or states[name].state != "RUNNING"}
+    for name in PROCESSES:
+        if name not in found:
+            wrong = health.complaint(name, layout, settings, started_at=states[name].started_at)
+            if wrong:
+                found[name] = wrong
+    return found
+
+
 def _bears(pid: int, mark: bytes) -> bool:
     place = procfs.PROC / str(pid)
     try:
@@ -244,26 +251,3 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         return
-
-
-def _free_ports(count: int) -> tuple[int, int]:
-    """The first of `count` UDP ports in a row, and of three TCP ports."""
-    random = SystemRandom()
-    for _ in range(100):
-        first = random.randrange(_PORTS.start, _PORTS.stop - count)
-        wanted = [(socket.SOCK_DGRAM, first + place) for place in range(count)]
-        wanted += [(socket.SOCK_STREAM, first + place) for place in range(3)]
-        if _all_free(wanted):
-            return first, first
-    raise AssertionError("no free ports")
-
-
-def _all_free(wanted: Sequence[tuple[socket.SocketKind, int]]) -> bool:
-    with ExitStack() as held:
-        for kind, port in wanted:
-            trial = held.enter_context(socket.socket(socket.AF_INET, kind))
-            try:
-                trial.bind((_LOOPBACK, port))
-            except OSError:
-                return False
-    return True

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nac.identities.reach import Reach
+from nac.outbound.reach import Reach
 from tests.identities.slapd import BASE, SERVICE_DN, Slapd, dn_of, group, person, tree
 
 # The tests' servers are on loopback, where sources may usually not be.

@@ -219,7 +219,7 @@ def test_token_that_is_not_signed_or_signed_with_a_public_secret_is_refused(ask,
 def test_compressed_answer_is_not_inflated(ask, outside):
     outside.refusal = (200, gzip.compress(b'{"id_token": 5}'))
     answer = ask()
-    assert (answer.reason, "no JSON object" in answer.detail) == ("directory-refused", True)
+    assert (answer.reason, "encoding that was not asked for" in answer.detail) == ("directory-refused", True)
 
 
 def test_claims_beyond_all_bounds_are_refused(ask, outside):

@@ -104,6 +104,8 @@ def test_apple_profile_holds_identity_root_and_network(client: httpx.Client, app
     assert_private(reply)
     payloads = {payload["PayloadType"]: payload for payload in plistlib.loads(reply.content)["PayloadContent"]}
     identity = payloads["com.apple.security.pkcs12"]
+    # Releases of iOS and macOS that know no AES in PKCS#12 say that the password is wrong.
+    assert b"\x2a\x86\x48\x86\xf7\x0d\x01\x0c\x01\x03" in identity["PayloadContent"]
     assert pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode()).key is not None
     assert payloads["com.apple.wifi.managed"]["SSID_STR"] == "Office"
     assert payloads["com.apple.security.root"]["PayloadContent"] == alpha.authorities.root.certificate_der
@@ -130,6 +132,20 @@ def test_request_is_signed_from_file_or_text(client: httpx.Client, app_engine: E
     certificate, issuing = x509.load_pem_x509_certificates(reply.content)
     assert certificate.public_key() == x509.load_pem_x509_csr(asked).public_key()
     certificate.verify_directly_issued_by(issuing)
+
+
+def test_request_that_is_sent_again_is_answered_again_and_no_other(
+    client: httpx.Client, app_engine: Engine, alpha: Certified
+):
+    token = link(app_engine, alpha)
+    asked = CSR | {"text": pem(common_name="").decode()}
+    first, again = (client.post(path(token), data=asked) for _ in range(2))
+    assert first.content == again.content
+    x509.load_pem_x509_certificates(again.content)
+    for other in (CSR | {"text": pem(common_name="").decode()}, CSR | {"text": "hello"}, P12, APPLE):
+        assert client.post(path(token), data=other).status_code == 404
+    assert client.get(path(token)).status_code == 404
+    assert signed(app_engine, alpha) == 2
 
 
 @pytest.mark.parametrize(

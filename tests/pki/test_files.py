@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from pki.bundles import certificates_pem, pkcs12
 from pki.errors import BundleNotAllowed, KeyNotAllowed, RequestNotAllowed
-from pki.keys import PrivateKey, generate_key, key_der, key_pem, load_key, same_public_key
+from pki.keys import PrivateKey, generate_key, key_pem, load_key, same_public_key
 from pki.names import San
 from pki.requests import read_signing_request
 from tests.pki.conftest import Chain
@@ -81,7 +81,8 @@ def test_pkcs12_with_a_short_password_or_a_foreign_key_is_refused(
 @pytest.mark.parametrize("kind", ["ecdsa-p256", "ecdsa-p384", "rsa-2048"])
 def test_key_comes_back_from_der_and_pem(kind: str) -> None:
     key = generate_key(kind)  # type: ignore[arg-type]
-    for written in (key_der(key), key_pem(key)):
+    der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    for written in (der, key_pem(key)):
         assert same_public_key(load_key(written).public_key(), key.public_key())
     assert openssl("pkey", "-check", "-noout", data=key_pem(key)).returncode == 0
 

@@ -1,6 +1,7 @@
 """Lists and answers of other authorities: what holds is believed, what is anybody's, old, partial or damaged is not."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from cryptography import x509
@@ -16,29 +17,19 @@ from pki import foreign_status
 from pki.errors import StatusNotUsable
 from pki.foreign_status import ocsp_request, read_crl, read_ocsp
 from tests.certificates.uploads import authority
+from tests.pki.lists import SERIAL, make_crl
 
 NOW = utc_now().replace(microsecond=0)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CA = authority("Corp CA", NOW)
 TWIN = authority("Corp CA", NOW)
-SERIAL = b"\x0a\x01"
 # No certificate of it is needed: answers name it by hashes.
 LEAF = authority("laptop", NOW, by=CA, ca=False)
 LEAF_SERIAL = LEAF.certificate.serial_number.to_bytes((LEAF.certificate.serial_number.bit_length() + 7) // 8)
 DELEGATE_USAGE = ((x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False),)
 
 
-def crl(*extensions, by=CA, begin=NOW - HOUR, end=NOW + DAY, serials=(SERIAL,), entry=None, encoding=Encoding.DER):
-    builder = x509.CertificateRevocationListBuilder().issuer_name(by.certificate.subject).last_update(begin)
-    builder = builder.next_update(end)
-    for serial in serials:
-        revoked = x509.RevokedCertificateBuilder().serial_number(int.from_bytes(serial)).revocation_date(begin)
-        if entry is not None:
-            revoked = revoked.add_extension(entry, critical=True)
-        builder = builder.add_revoked_certificate(revoked.build())
-    for value, critical in extensions or ((x509.CRLNumber(7), False),):
-        builder = builder.add_extension(value, critical)
-    return builder.sign(by.key, hashes.SHA256()).public_bytes(encoding)
+crl = partial(make_crl, by=CA, begin=NOW - HOUR, end=NOW + DAY)
 
 
 def point(**parts):

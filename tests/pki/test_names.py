@@ -1,9 +1,13 @@
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from pki.errors import NameNotAllowed
-from pki.names import San, clean_text, common_name_of, parse_san, sans_of, subject_name
+from pki.errors import NameNotAllowed, RequestNotAllowed
+from pki.names import UPN_OID, San, clean_text, common_name_of, parse_san, sans_of, subject_name
 from pki.openssl_names import one_line
+from pki.requests import read_signing_request
 from tests.pki.conftest import Chain
 from tests.pki.openssl import answer
 
@@ -14,6 +18,9 @@ from tests.pki.openssl import answer
         ("x" * 64, True),
         ("x" * 65, False),
         ("Müller 東京", True),
+        ("東" * 21, True),
+        # 66 octets in 22 characters.
+        ("東" * 22, False),
         ("", False),
         (" x", False),
         ("x\u00a0", False),
@@ -98,3 +105,12 @@ def test_openssl_reads_the_alternative_names(chain: Chain) -> None:
     assert "email:eve@alpha.example" in shown
     assert "URI:urn:x:1" in shown
     assert "eve@älpha.example" in shown
+
+
+def test_request_for_a_principal_name_that_is_no_text_is_refused() -> None:
+    principal = x509.OtherName(UPN_OID, b"\x0c\x03\xff@b")
+    builder = x509.CertificateSigningRequestBuilder(subject_name("eve"))
+    builder = builder.add_extension(x509.SubjectAlternativeName([principal]), critical=False)
+    request = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    with pytest.raises(RequestNotAllowed, match="not a readable PKCS#10 request"):
+        read_signing_request(request.public_bytes(Encoding.DER))

@@ -15,7 +15,7 @@ from nac.clock import utc_now
 from pki.bundles import certificates_pem
 from pki.errors import TokenRefused, TokenUnavailable
 from pki.issuing import Issuer, issue, issue_root
-from pki.keys import generate_key
+from pki.keys import generate_key, same_public_key
 from pki.names import subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial
@@ -100,6 +100,29 @@ def test_token_that_went_away_and_came_back_signs_again(hsm: SoftHsm, tmp_path: 
     key.public_key().verify(key.sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
 
 
+def test_session_that_lost_sight_of_a_key_is_not_kept(hsm: SoftHsm, tmp_path: Path) -> None:
+    token, away = hsm.token(), tmp_path / "away"
+    public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
+    hsm.store.rename(away)
+    hsm.store.mkdir()
+    with pytest.raises(TokenUnavailable, match="There is no token 'admit test'"):
+        token.key(b"k")
+    hsm.store.rmdir()
+    away.rename(hsm.store)
+    assert same_public_key(token.key(b"k").public_key(), public)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_module_that_is_out_of_order_for_a_while_is_unavailable(hsm: SoftHsm) -> None:
+    token, configuration = hsm.token(), hsm.configuration.read_text()
+    public = token.generate("ecdsa-p256", key_id=b"k", label="k").public_key()
+    hsm.configuration.write_text("directories.tokendir = /nonexistent\n")
+    with pytest.raises(TokenUnavailable, match="The token 'admit test' does not work"):
+        hsm.token().key(b"k")
+    hsm.configuration.write_text(configuration)
+    assert same_public_key(token.key(b"k").public_key(), public)
+
+
 def _sign(token: Token, answers: "multiprocessing.Queue[bytes]") -> None:
     answers.put(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())))
 
@@ -116,6 +139,17 @@ def test_child_of_a_fork_opens_a_session_of_its_own(hsm: SoftHsm) -> None:
     child.join(30)
     assert child.exitcode == 0
     public.verify(token.key(b"k").sign(b"data", ec.ECDSA(hashes.SHA256())), b"data", ec.ECDSA(hashes.SHA256()))
+
+
+def test_wrong_pin_is_not_tried_again(hsm: SoftHsm, tmp_path: Path) -> None:
+    token = hsm.token(pin="0000")
+    with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
+        token.key(b"k")
+    # Who asked the token once more would not find it.
+    for entry in hsm.store.iterdir():
+        entry.rename(tmp_path / entry.name)
+    with pytest.raises(TokenRefused, match="PIN of the token 'admit test' is wrong"):
+        token.key(b"k")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from nac.db import TenantScope, session_scope
 from nac.errors import AlreadyExists, Conflict
 from nac.groups import ENDPOINT_GROUPS
 from nac.identities import service as sources
-from nac.identities.reach import USUAL
 from nac.models import AuditEntry, Policy, PolicyVersion, ReplicaChange, Tenant
+from nac.outbound.reach import USUAL
 from nac.policies import service as policies
 from nac.policies.service import DictionaryMissing, InvalidPolicy, NothingToPublish, PolicyNotFound
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant, seal

@@ -20,6 +20,8 @@ from tests.radius.conftest import module_log
 from tests.radius.standalone import JournalTail
 from tests.radius.tenants import BLOCKED, EXPIRED, STOLEN, Authorities, Tenant
 
+pytestmark = pytest.mark.early
+
 fuzz = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

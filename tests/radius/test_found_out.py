@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+from loadtest.packet import NAS_PORT, USER_NAME, attribute
 from nac.replica.records import EndpointRecord, PolicyRecord
-from tests.radius.nas import radclient
+from tests.radius.nas import Nas
 from tests.radius.tenants import PASSWORD
 from tests.radius.users import put_user
 
@@ -32,7 +33,8 @@ def ask(cell, replica):
                 policy = PolicyRecord(tenant.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
                 batch.put_policy(tenant.number, policy)
             batch.put_endpoint(cell.alpha.number, mac, record)
-        radclient(at or cell.alpha, f'User-Name = "{mac}"', f'User-Password = "{mac}"', "NAS-Port = 1")
+        attributes = attribute(USER_NAME, mac) + attribute(NAS_PORT, 1)
+        Nas(at or cell.alpha).ask(attributes, password=mac.encode())
         return cell.decision(mac=mac)
 
     return ask
@@ -150,6 +152,6 @@ def test_live_sessions_of_the_user_decide(cell, replica, live, permitted):
         policy = PolicyRecord(cell.alpha.policy_id, "p", 1000 + next(_numbers), json.dumps(document).encode())
         batch.put_policy(cell.alpha.number, policy)
     # In whatever case it is written, it is the same user.
-    radclient(cell.alpha, f'User-Name = "{name.upper()}"', f'User-Password = "{PASSWORD}"')
+    Nas(cell.alpha).ask(attribute(USER_NAME, name.upper()), password=PASSWORD.encode())
     decision = cell.decision(identity=name.upper())
     assert (decision.permitted, decision.facts["session.count.user"]) == (permitted, (live,))

@@ -17,10 +17,10 @@ from nac.db import TenantScope, session_scope
 from nac.enrolment import service as enrolment
 from nac.models import Certificate, EnrolmentSecret
 from nac.scep import registration
-from nac.settings import Settings, load_settings
+from nac.settings import Settings
 from pki.keys import generate_key as make_key
-from tests.api.served import served
-from tests.factories.certificates import Certified, write_master_key
+from tests.api.served import served, settings_of_public
+from tests.factories.certificates import Certified
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 from tests.scep.client import KEYS, Device, Reply, read_reply, rsa_key
@@ -34,16 +34,8 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(database: Database, tmp_path: Path) -> Settings:
-    variables = {
-        "ADMIT_MASTER_KEY_FILE": str(write_master_key(tmp_path)),
-        "ADMIT_VAR_DIR": "/nonexistent",
-        "ADMIT_DATABASE_URL": database.app_url,
-        "ADMIT_REDIS_URL": "unix:///nonexistent",
-        "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
-        # Where the tests' webhook is.
-        "ADMIT_SOURCE_NETWORKS": "127.0.0.0/8 ::1",
-    }
-    return load_settings(variables)
+    # Where the tests' webhook is.
+    return settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8 ::1")
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ from tests.postgres import Database
 from tests.scep.client import Device
 from tests.scep.conftest import Server
 
+pytestmark = pytest.mark.early
+
 
 @dataclass(frozen=True)
 class Office:

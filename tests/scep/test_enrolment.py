@@ -55,8 +55,9 @@ def test_registration_authority_is_made_once_and_audited(server: Server, app_eng
     assert server.registration() == server.registration()
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         rows = session.scalars(select(Certificate).where(Certificate.profile == "scep-ra")).all()
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "scep")).all()
-    assert [entry.target for entry in entries] == [row.serial.hex() for row in rows]
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "scep").order_by(AuditEntry.id)).all()
+    assert [entry.action for entry in entries] == ["certificate.intend", "certificate.issue"]
+    assert {entry.target for entry in entries} == {row.serial.hex() for row in rows}
     assert len(rows) == 1
 
 

@@ -1,6 +1,8 @@
 import os
+import resource
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,14 @@ def test_created_key_is_private_and_seals_what_it_opens_after_a_restart(path: Pa
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert len(bytes.fromhex(path.read_text())) == 32
     assert Sealer(MasterKeyFile(path)).open(sealed, "slot:1") == b"secret"
+
+
+def test_process_that_holds_the_key_leaves_no_core_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    # Not for this process: what was taken away nobody gives back.
+    monkeypatch.setattr(resource, "setrlimit", lambda *limit: asked.append(limit))
+    MasterKeyFile.create(path)
+    assert asked == [(resource.RLIMIT_CORE, (0, 0))]
 
 
 def test_existing_key_is_never_overwritten(path: Path) -> None:

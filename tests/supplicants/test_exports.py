@@ -64,6 +64,7 @@ def test_apple_profile_ties_network_roots_and_identity_together(alpha: Certified
     payloads = by_type(profile)
     roots = payloads["com.apple.security.root"]
     assert [payload["PayloadContent"] for payload in roots] == [item.public_bytes(Encoding.DER) for item in ROOTS]
+    assert [payload["PayloadDisplayName"] for payload in roots] == ["Alpha Root CA", "Alpha Root CA 2"]
     (identity,) = payloads["com.apple.security.pkcs12"]
     held = pkcs12.load_pkcs12(identity["PayloadContent"], identity["Password"].encode())
     assert held.cert is not None
@@ -161,6 +162,30 @@ def test_network_manager_refuses_what_is_wrong():
     keyfile = linux.network_manager(network(), identity="laptop", files=FILES).replace("eap=tls;", "eap=smoke;")
     with pytest.raises(AssertionError, match="eap"):
         offline(keyfile)
+
+
+@pytest.mark.parametrize(("ssid", "before"), [("Office", []), ("", ["ap_scan=0", ""])])
+def test_wpa_supplicant_is_told_of_the_network_alone(ssid: str, before: list[str]):
+    """Where the system controls it from, say, stays as the system has it."""
+    lines = linux.wpa_supplicant(network(ssid), identity="laptop", files=FILES).splitlines()
+    block = lines.index("network={")
+    assert (lines[:block], lines[-1]) == (before, "}")
+    assert all(line.startswith("\t") for line in lines[block + 1 : -1])
+
+
+def test_network_manager_opens_the_bundle_of_a_device_with_its_password_alone(
+    alpha: Certified, app_engine: Engine, tmp_path: Path
+):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        issued = alpha.issue(session)
+    add = ["nmcli", "--offline", "connection", "add", "type", "wifi", "con-name", "office", "ssid", "Office"]
+    add += ["wifi-sec.key-mgmt", "wpa-eap", "802-1x.eap", "tls", "802-1x.identity", "laptop", "802-1x.private-key"]
+    for legacy in (False, True):
+        (tmp_path / "device.p12").write_bytes(certificates.pkcs12_file(issued, password="correct-horse", legacy=legacy))
+        for password, opened in (("correct-horse", True), ("wrong-horse", False)):
+            key = f"{tmp_path}/device.p12 {password}"
+            done = subprocess.run([*add, key], capture_output=True, text=True, timeout=30)
+            assert (done.returncode == 0) == opened, done.stderr
 
 
 def test_every_form_names_both_roots_during_a_rollover():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from nac.identities.reach import USUAL
+from nac.outbound.reach import USUAL
 from nac.replica.records import IdentitySourceRecord
 from nac.secrets import MasterKeyFile, Sealer
 from radius.verifier import sources as under_test

@@ -7,6 +7,8 @@ from tests.radius.tenants import Authorities
 from tests.waiting import until
 from tests.wired.office import LAB_VLAN, OFFICE_VLAN, PASSWORD, PERSON, SESSION_SECONDS
 
+pytestmark = pytest.mark.early
+
 both_versions = pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
 # Tagged 1 (RFC 2868 3.1, 3.2): VLAN, IEEE-802.
 _VLAN_TYPE, _ETHERNET = "0100000d", "01000006"

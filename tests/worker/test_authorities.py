@@ -16,7 +16,7 @@ from nac.models import StatusSource
 from tests.certificates.publisher import Publisher, publishing
 from tests.certificates.uploads import authority, pem
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-from tests.pki.test_foreign_status import crl
+from tests.pki.lists import make_crl
 from worker.jobs import authorities
 
 NOW = utc_now().replace(microsecond=0)
@@ -31,7 +31,7 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
 @pytest.fixture(autouse=True)
 def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
-    monkeypatch.setenv("ADMIT_SOURCE_NETWORKS", "127.0.0.0/8")
+    monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
     monkeypatch.setattr(authorities, "_TENANT_SECONDS", 0.5)
     use_engine(worker_engine)
     yield
@@ -41,7 +41,7 @@ def process(worker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def publisher(tmp_path: Path) -> Iterator[Publisher]:
     with publishing(tmp_path, CORPORATE) as publisher:
-        publisher.pages["/corp.crl"] = (200, crl(by=CORPORATE))
+        publisher.pages["/corp.crl"] = (200, make_crl(by=CORPORATE))
         yield publisher
 
 

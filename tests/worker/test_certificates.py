@@ -1,17 +1,20 @@
 """The worker's turn for what authorities publish, as the job itself, on a real database."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select, update
 
+from nac.certificates.intents import SETTLED_AFTER
 from nac.certificates.service import revoke
+from nac.clock import utc_now
 from nac.db import TenantScope, session_scope, use_engine
-from nac.models import CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
+from nac.models import Certificate, CertificateAuthority, OcspSignerRow, RevocationList, RevocationWork
 from tests.factories.certificates import Certified, write_master_key
 from tests.factories.tenancy import ACTOR
-from worker.jobs.certificates import publish
+from worker.jobs.certificates import publish, settle
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +45,27 @@ def test_turn_makes_what_every_tenant_lacks_and_nothing_twice(
             assert _lists(app_engine, tenant) == {"root": (1, True), "issuing": (1, True)}
             with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
                 assert len(session.scalars(select(OcspSignerRow)).all()) == 2
+
+
+def test_what_nobody_finished_is_given_up_and_told_in_the_log(
+    app_engine: Engine, owner_engine: Engine, alpha: Certified, bravo: Certified, caplog: pytest.LogCaptureFixture
+) -> None:
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+            tenant.reserve(session)
+    settle()
+    assert caplog.messages == []
+    long_ago = utc_now() - SETTLED_AFTER - timedelta(minutes=1)
+    with owner_engine.begin() as connection:
+        connection.execute(update(Certificate).where(Certificate.status == "intended").values(created_at=long_ago))
+    settle()
+    assert len(caplog.messages) == 2
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+            statuses = session.scalars(select(Certificate.status).order_by(Certificate.status)).all()
+            # It comes onto the next list of the revoked.
+            assert len(session.scalars(select(RevocationWork)).all()) == 1
+        assert statuses == ["abandoned", "valid"]
 
 
 def test_revocation_is_work_until_a_turn_has_published_it(app_engine: Engine, alpha: Certified) -> None:

@@ -26,6 +26,8 @@ from tests.redis_server import RedisServer
 from worker.jobs.certificates import renew, warn
 from worker.names import HEARTBEAT_KEY
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
@@ -238,9 +240,11 @@ def test_worker_renews_what_ends_soon_and_warns_once(
     issuing = "SELECT count(*) FROM certificate_authorities WHERE tenant_id = %s AND kind = 'issuing'"
     told = "SELECT count(*) FROM audit_log WHERE tenant_id = %s AND action IN ('certificate.renew', 'authority.retire')"
     warned = "SELECT count(*) FROM audit_log WHERE tenant_id = %s AND action = 'certificate.expiring'"
+    logged = "./admit cert expiring -t b --kind client --days 60"
     with worker(database, redis_server, tmp_path):
         wait_for(lambda: str(broken.tenant_id) in (tmp_path / "worker.log").read_text(), tmp_path)
         wait_for(lambda: found(renewed) == 1 and found(warned) == 1, tmp_path)
+        wait_for(lambda: logged in (tmp_path / "worker.log").read_text(), tmp_path)
     # What was done is not done again.
     monkeypatch.setenv("ADMIT_VAR_DIR", str(tmp_path))
     use_engine(worker_engine)

@@ -8,13 +8,13 @@ from random import SystemRandom
 from celery import shared_task
 
 from nac.certificates import external_status
-from nac.certificates.web import Web
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
-from nac.identities.reach import Reach
-from nac.identities.transport import Transport
 from nac.ids import TenantId
+from nac.outbound.reach import Reach
+from nac.outbound.transport import Transport
+from nac.outbound.web import Web
 from nac.settings import load_settings
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def refresh_status() -> None:
             return
         waiting = [TenantId(tenant_id) for tenant_id in external_status.tenants(session)]
         if waiting:
-            asyncio.run(_refresh(waiting, load_settings().source_reach))
+            asyncio.run(_refresh(waiting, load_settings().outbound_reach))
 
 
 async def _refresh(waiting: list[TenantId], reach: Reach) -> None:

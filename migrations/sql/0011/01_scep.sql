@@ -15,6 +15,7 @@ CREATE TABLE scep_transactions (
         REFERENCES certificates (tenant_id, id) ON DELETE CASCADE
 );
 CREATE INDEX ix_scep_transactions_tenant_id_transaction_id ON scep_transactions (tenant_id, transaction_id);
+CREATE INDEX ix_scep_transactions_tenant_id_created_at ON scep_transactions (tenant_id, created_at);
 
 -- Who is asked whether a challenge is good that is none of ours. One for each tenant.
 CREATE TABLE scep_webhooks (
@@ -26,18 +27,4 @@ CREATE TABLE scep_webhooks (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 
-DO $$
-DECLARE
-    owned name;
-BEGIN
-    FOREACH owned IN ARRAY ARRAY['scep_transactions', 'scep_webhooks']::name[] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
-        EXECUTE format(
-            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
-            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
-            owned
-        );
-    END LOOP;
-END
-$$;
 GRANT SELECT, INSERT, UPDATE, DELETE ON scep_transactions, scep_webhooks TO admit_app, admit_worker;

@@ -85,27 +85,10 @@ $$;
 REVOKE EXECUTE ON FUNCTION tenants_with_external_authorities() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION tenants_with_external_authorities() TO admit_worker;
 
-DO $$
-DECLARE
-    owned name;
-BEGIN
-    FOREACH owned IN ARRAY ARRAY['status_sources', 'external_certificates', 'external_statuses']::name[] LOOP
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
-        EXECUTE format(
-            'CREATE POLICY tenant_scope ON %I TO admit_app, admit_worker '
-            'USING (tenant_id = scope_tenant_id()) WITH CHECK (tenant_id = scope_tenant_id())',
-            owned
-        );
-    END LOOP;
-    FOREACH owned IN ARRAY ARRAY['status_sources', 'external_statuses']::name[] LOOP
-        EXECUTE format(
-            'CREATE POLICY cell_scope ON %I FOR SELECT TO admit_cell '
-            'USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))',
-            owned
-        );
-    END LOOP;
-END
-$$;
+CREATE POLICY cell_scope ON status_sources FOR SELECT TO admit_cell
+    USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));
+CREATE POLICY cell_scope ON external_statuses FOR SELECT TO admit_cell
+    USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));
 CREATE POLICY cell_scope ON external_certificates TO admit_cell
     USING (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()))
     WITH CHECK (tenant_id IN (SELECT s.tenant_id FROM slots s WHERE s.cell_id = scope_cell_id()));

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
 from nac.identities.ldap import ber, messages
 from nac.identities.ldap.messages import Entry, Message, Result
-from nac.identities.reach import Place, Reach
+from nac.outbound.reach import AddressRefused, Place, Reach
 
 T = TypeVar("T")
 
@@ -66,6 +66,8 @@ class Connection:
                 raise
         except ssl.SSLCertVerificationError as exc:
             raise DirectoryUnavailable(f"{server.url}: its certificate does not hold: {exc.verify_message}") from exc
+        except AddressRefused as exc:
+            raise DirectoryRefused(str(exc)) from exc
         except (OSError, UnicodeError) as exc:
             raise DirectoryUnavailable(f"{server.url}: {_words(exc)}") from exc
         return cls(*streams)

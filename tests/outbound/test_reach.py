@@ -1,18 +1,16 @@
-"""Which addresses a source may be on, whatever its name meant a moment ago."""
+"""Which addresses the platform connects to, whatever a name meant a moment ago."""
 
 import asyncio
 import ipaddress
 import socket
-import threading
 
 import httpx
 import pytest
 
-from nac.identities.faults import DirectoryRefused
-from nac.identities.reach import USUAL, Reach, is_own
-from nac.identities.transport import Transport
-from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE
-from tests.identities.test_directory import answered, asked_of, make_source
+from nac.outbound.reach import USUAL, AddressRefused, Reach, is_own
+from nac.outbound.tls import tls_context
+from nac.outbound.transport import Transport
+from tests.outbound.listening import came, listening
 
 
 @pytest.mark.parametrize(
@@ -63,6 +61,23 @@ def test_platform_allows_more_and_less():
     assert "link-local" in reach.why_not("169.254.169.254")
 
 
+@pytest.mark.parametrize(
+    ("networks", "address", "permitted"),
+    [
+        ((), "93.184.216.34", True),
+        ((), "127.0.0.1", False),
+        (("10.1.0.0/16",), "10.1.2.3", True),
+        (("10.1.0.0/16",), "::ffff:10.1.2.3", True),
+        (("10.1.0.0/16",), "10.2.0.1", False),
+        (("10.1.0.0/16",), "93.184.216.34", False),
+        # A tenant does not widen what the platform allows.
+        (("127.0.0.0/8",), "127.0.0.1", False),
+    ],
+)
+def test_platform_and_tenant_both_must_permit_an_address(networks, address, permitted):
+    assert (USUAL.within(networks, remedy="").why_not(address) == "") == permitted
+
+
 def test_this_machines_own_address_is_told_from_others():
     assert is_own(ipaddress.ip_address("127.0.0.1"))
     assert not is_own(ipaddress.ip_address("192.0.2.1"))
@@ -84,66 +99,31 @@ def test_name_is_looked_up_once_and_only_addresses_that_are_allowed_remain(monke
     asked = lookups(monkeypatch, ["127.0.0.1", "192.0.2.7"], ["169.254.169.254"])
     places = asyncio.run(USUAL.places("rebound.example", 636))
     assert [place.address for place in places] == [("192.0.2.7", 636)]
-    with pytest.raises(DirectoryRefused, match=r"^rebound\.example: 169\.254\.169\.254 .* ADMIT_SOURCE_NETWORKS"):
+    with pytest.raises(AddressRefused, match=r"^rebound\.example: 169\.254\.169\.254 .* ADMIT_OUTBOUND_NETWORKS"):
         asyncio.run(USUAL.places("rebound.example", 636))
     assert asked == ["rebound.example"] * 2
 
 
+@pytest.mark.parametrize(
+    ("address", "remedy"),
+    [("192.0.2.7", "Choose another network."), ("127.0.0.1", "ADMIT_OUTBOUND_NETWORKS"), ("10.1.0.1", None)],
+)
+def test_who_can_mend_it_is_told(monkeypatch, address, remedy):
+    lookups(monkeypatch, [address])
+    reach = USUAL.within(["10.1.0.0/16", "127.0.0.0/8"], remedy="Choose another network.")
+    if remedy is None:
+        assert asyncio.run(reach.places("hook.example", 443))
+        return
+    with pytest.raises(AddressRefused) as caught:
+        asyncio.run(reach.places("hook.example", 443))
+    known = ("Choose another network.", "ADMIT_OUTBOUND_NETWORKS")
+    assert [each for each in known if each in str(caught.value)] == [remedy]
+
+
 @pytest.fixture
 def listener():
-    """On loopback; `accept` says whether somebody came."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(0.1)
-        yield listening
-
-
-def came(listener):
-    try:
-        listener.accept()[0].close()
-    except TimeoutError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]"])
-def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
-    url = f"ldap://{host}:{listener.getsockname()[1]}"
-    document = {"urls": [url], "allow_unencrypted": True, "base_dn": "dc=corp"}
-    (answer,) = asked_of(lambda: make_source("corp", "ldap", document, b"", USUAL), "anna", "secret")
-    assert answer.reason == "directory-refused"
-    assert "a loopback address, to which the platform does not connect" in answer.detail
-    assert "ADMIT_SOURCE_NETWORKS" in answer.detail
-    assert not came(listener)
-
-
-def test_server_that_speaks_no_tls_is_told_as_such(listener):
-    def answer():
-        connection, _ = listener.accept()
-        with connection:
-            connection.recv(1)
-            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-    listener.settimeout(5)
-    thread = threading.Thread(target=answer)
-    thread.start()
-    told = answered({"urls": [f"ldaps://127.0.0.1:{listener.getsockname()[1]}"], "base_dn": "dc=corp"}, "anna", "x")
-    thread.join()
-    assert told.reason == "directory-unavailable"
-    assert "WRONG_VERSION_NUMBER" in told.detail
-
-
-def test_second_server_answers_where_the_first_is_refused(document, directory):
-    urls = ["ldaps://169.254.169.254", directory.ldaps]
-    assert answered(document | {"urls": urls}, ANNA, ANNAS_PASSWORD).verified
-
-
-def test_provider_on_a_refused_address_is_never_connected_to(listener):
-    here = f"https://localhost:{listener.getsockname()[1]}/"
-    settings = {"issuer": "https://login.example", "client_id": "admit", "token_endpoint": here, "jwks_uri": here}
-    (answer,) = asked_of(lambda: make_source("idp", "oidc", settings, b"x", USUAL), "anna", "secret")
-    assert answer.reason == "directory-refused"
-    assert "a loopback address" in answer.detail
-    assert not came(listener)
+    with listening() as listener:
+        yield listener
 
 
 def test_transport_connects_to_the_address_that_was_looked_at(listener, monkeypatch):
@@ -151,8 +131,8 @@ def test_transport_connects_to_the_address_that_was_looked_at(listener, monkeypa
     asked = lookups(monkeypatch, ["127.0.0.1"], ["192.0.2.7"])
 
     async def run():
-        tls = httpx.create_ssl_context()
-        async with httpx.AsyncClient(transport=Transport(HERE, tls=tls, connections=1), timeout=0.2) as client:
+        transport = Transport(Reach.parse("127.0.0.0/8"), tls=tls_context(), connections=1)
+        async with httpx.AsyncClient(transport=transport, timeout=0.2) as client:
             with pytest.raises(httpx.ReadTimeout):
                 await client.get(f"http://rebound.example:{listener.getsockname()[1]}/")
 

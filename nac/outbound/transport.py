@@ -1,4 +1,4 @@
-"""HTTP that reaches only where identity sources may be."""
+"""HTTP over connections to permitted addresses alone."""
 
 import ssl
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import httpcore
 import httpx
 
-from nac.identities.reach import Reach
+from nac.outbound.reach import Reach
 
 
 class _Network(httpcore.AsyncNetworkBackend):

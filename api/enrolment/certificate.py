@@ -1,20 +1,23 @@
 """What the enrolment port of an embedded Admit shows where nobody gave it a certificate: one of an authority made here.
 
-Devices must trust `enrolment-ca.pem` then. The server's certificate is made anew a month before it ends, or when the
-addresses change; the authority stays.
+Devices must trust `enrolment-ca.pem` then. The server's certificate is made anew a month before it ends, by the process
+that shows it, or when the addresses change, by `./admit up`; the authority stays.
 """
 
 import ipaddress
+import logging
 import os
+import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from cli.account import Account
-from cli.files import write_private
+from nac.certificates.expiry import WINDOWS
 from nac.clock import utc_now
+from nac.files import Owner, write_private
 from nac.settings import Settings
 from pki.bundles import certificates_pem
 from pki.errors import PkiError
@@ -24,7 +27,9 @@ from pki.names import San, san, sans_of, subject_name
 from pki.profiles import PROFILES, parse_profiles
 from pki.serials import random_serial
 
-_RENEW_AHEAD = timedelta(days=30)
+_log = logging.getLogger("admit.enrolment")
+RENEWED_BEFORE = timedelta(days=30)
+_LOOKED_AT_EVERY_SECONDS = 3600.0
 # Apple takes no TLS server certificate that lives longer (support article HT211025).
 _PROFILE = parse_profiles(
     {
@@ -42,9 +47,58 @@ def authority_file(folder: Path) -> Path:
     return folder / "enrolment-ca.pem"
 
 
-def ensure_certificate(folder: Path, settings: Settings, *, owner: Account | None) -> bool:
+class Caretaker:
+    """Looks after the certificate while it is shown: renews the one that was made here, warns of the end of any."""
+
+    def __init__(self, settings: Settings, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._folder = settings.var_dir / "keys"
+        self._clock = clock
+        self._next = clock()
+        # Which end, and how many days before it: each once.
+        self._warned: tuple[datetime, int] | None = None
+
+    def look(self) -> None:
+        """Once an hour, however often it is called. What cannot be done now is logged, and tried an hour later."""
+        if self._clock() < self._next:
+            return
+        self._next = self._clock() + _LOOKED_AT_EVERY_SECONDS
+        try:
+            if ensure_certificate(self._folder, self._settings, owner=None):
+                _log.info("the server's certificate was renewed")
+        except (OSError, ValueError, PkiError) as exc:
+            _log.warning("the server's certificate cannot be renewed: %s", exc)
+        self._warn()
+
+    def _warn(self) -> None:
+        file = self._settings.enrolment_certificate_file
+        try:
+            end = ends_at(file)
+        except (OSError, ValueError) as exc:
+            _log.warning("the server's certificate cannot be read: %s", exc)
+            return
+        left, here = end - utc_now(), is_made_here(self._folder, self._settings)
+        # One that was made here is renewed before anybody needs to know.
+        windows = [days for days in WINDOWS if not here or timedelta(days=days) < RENEWED_BEFORE]
+        days = min((days for days in windows if left <= timedelta(days=days)), default=None)
+        if days is not None and self._warned != (end, days):
+            self._warned = end, days
+            _log.warning("the server's certificate in %s ends on %s UTC: renew it", file, f"{end:%Y-%m-%d %H:%M}")
+
+
+def ends_at(certificate_file: Path) -> datetime:
+    """Raises OSError, or ValueError where it holds no certificate."""
+    return x509.load_pem_x509_certificate(certificate_file.read_bytes()).not_valid_after_utc
+
+
+def is_made_here(folder: Path, settings: Settings) -> bool:
+    """Whether the settings leave the certificate to this module, which keeps it in `folder`."""
+    return settings.enrolment_certificate_file.parent == settings.enrolment_key_file.parent == folder
+
+
+def ensure_certificate(folder: Path, settings: Settings, *, owner: Owner | None) -> bool:
     """Have certificate and key in `folder` unless the settings name files elsewhere; returns whether one was made."""
-    if settings.enrolment_certificate_file.parent != folder or settings.enrolment_key_file.parent != folder:
+    if not is_made_here(folder, settings):
         return False
     now, names = utc_now(), _names(settings)
     if _serves(settings, names, now):
@@ -86,10 +140,10 @@ def _serves(settings: Settings, names: tuple[San, ...], now: datetime) -> bool:
         return False
     if not same_public_key(certificate.public_key(), key.public_key()):
         return False
-    return now + _RENEW_AHEAD < certificate.not_valid_after_utc and set(names) == set(sans_of(certificate))
+    return now + RENEWED_BEFORE < certificate.not_valid_after_utc and set(names) == set(sans_of(certificate))
 
 
-def _ensure_authority(folder: Path, now: datetime, owner: Account | None) -> Issuer:
+def _ensure_authority(folder: Path, now: datetime, owner: Owner | None) -> Issuer:
     certificate_file, key_file = authority_file(folder), folder / "enrolment-ca.key"
     if certificate_file.exists() and key_file.exists():
         certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
@@ -103,5 +157,5 @@ def _ensure_authority(folder: Path, now: datetime, owner: Account | None) -> Iss
     return Issuer(certificate, key)
 
 
-def _write(path: Path, pem: bytes, owner: Account | None, *, mode: int = 0o600) -> None:
+def _write(path: Path, pem: bytes, owner: Owner | None, *, mode: int = 0o600) -> None:
     write_private(path, pem.decode(), owner=owner, mode=mode)

@@ -1,20 +1,18 @@
-"""Where identity sources may be. A tenant's administrator says which host a source is on; the platform connects to it
-from inside its own network, so not every address will do.
+"""Where the platform connects to for a tenant. Its administrator names a host (an identity source, a webhook, who
+publishes a CRL); the connection comes from inside the platform's own network, so not every address will do.
 """
 
 import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
-
-from nac.identities.faults import DirectoryRefused
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-REMEDY = "Whoever runs the platform can allow it with ADMIT_SOURCE_NETWORKS (docs/identities.md)."
+REMEDY = "Whoever runs the platform can allow it with ADMIT_OUTBOUND_NETWORKS (docs/outbound.md)."
 # RFC 6052 2.1: the last 32 bits are an IPv4 address.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # What is not for a server of the customer's; the IPv4 address inside an IPv6 one is looked at as itself.
@@ -36,6 +34,10 @@ _NEVER_USUAL: tuple[tuple[str, tuple[str, ...]], ...] = (
 _USUALLY_REFUSED = [(what, ipaddress.ip_network(text)) for what, texts in _NEVER_USUAL for text in texts]
 
 
+class AddressRefused(Exception):
+    """Nothing is connected to: the message names each address of the host, why it is refused, and the remedy."""
+
+
 class Place(NamedTuple):
     family: int
     # As connect() takes it.
@@ -45,10 +47,13 @@ class Place(NamedTuple):
 @dataclass(frozen=True)
 class Reach:
     """Which addresses may be connected to: never what is `refused`; else what is `allowed`; else public and private
-    unicast addresses, other than this machine's own."""
+    unicast addresses, other than this machine's own. Of those, where `only` names any, no others."""
 
     allowed: tuple[Network, ...] = ()
     refused: tuple[Network, ...] = ()
+    # A tenant's, and what it can do about them; not part of the text.
+    only: tuple[Network, ...] = ()
+    only_remedy: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Reach":
@@ -62,11 +67,22 @@ class Reach:
     def __str__(self) -> str:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
+    def within(self, networks: Iterable[str], *, remedy: str) -> "Reach":
+        """The same, in these networks alone; with none, the same. Raises ValueError where one is none."""
+        return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy)
+
     def why_not(self, text: str) -> str:
-        """ "" for an address where a source may be. Raises ValueError where it is none."""
+        """ "" for an address that may be connected to. Raises ValueError where it is none."""
         address = _inner(ipaddress.ip_address(text))
-        what = self._what(address)
-        return what and f"{text} is {what}, to which the platform does not connect"
+        if what := self._what(address):
+            return f"{text} is {what}, to which the platform does not connect"
+        if self.only and not _is_in(address, self.only):
+            return f"{text} is in none of the networks that are set for it"
+        return ""
+
+    def _remedy(self, text: str) -> str:
+        """For an address that is not connected to: the platform's to say, or else the tenant's."""
+        return REMEDY if self._what(_inner(ipaddress.ip_address(text))) else self.only_remedy
 
     def _what(self, address: Address) -> str:
         if _is_in(address, self.refused):
@@ -79,13 +95,14 @@ class Reach:
     async def places(self, host: str, port: int) -> list[Place]:
         """Where to connect to. The name is looked up here and not again, or it could mean another address by then.
 
-        Raises DirectoryRefused where all of its addresses are refused, OSError where it has none.
+        Raises AddressRefused where all of its addresses are refused, OSError where it has none.
         """
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         whys = [self.why_not(str(address[0])) for *_, address in found]
         places = [Place(family, address) for (family, *_, address), why in zip(found, whys, strict=True) if not why]
         if not places:
-            raise DirectoryRefused(f"{host}: {'; '.join(whys)}. {REMEDY}")
+            remedies = dict.fromkeys(self._remedy(str(address[0])) for *_, address in found)
+            raise AddressRefused(f"{host}: {'; '.join(whys)}. {' '.join(remedies)}")
         return places
 
 

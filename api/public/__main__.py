@@ -1,0 +1,39 @@
+"""Serves the public application: `python -m api.public`."""
+
+import uvicorn
+from fastapi import FastAPI
+
+from api.connections import BoundedHttp
+from api.places import Places
+from api.public.main import REQUIRED, create_app
+from nac.settings import Settings, load_settings
+from nac.sources import Networks
+
+# Who comes when so many are there gets 503.
+_MOST_CONNECTIONS = 1000
+
+
+def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
+    places = Places(settings.connections_per_source, what="connections")
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=settings.listen_address,
+            port=settings.public_port,
+            http=BoundedHttp.sharing(places, proxies=Networks(settings.trusted_proxies)),
+            access_log=False,
+            server_header=False,
+            proxy_headers=True,
+            forwarded_allow_ips=settings.trusted_proxies,
+            limit_concurrency=_MOST_CONNECTIONS,
+        )
+    )
+
+
+def main() -> None:
+    settings = load_settings(required=REQUIRED)
+    make_server(create_app(settings), settings).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""How a certificate is shown."""
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from cli.output import Row
+from nac.certificates import service as certificates
+from nac.certificates.holders import describe_holder
+from nac.models import Certificate
+from pki.issuing import locations_of
+from pki.names import sans_of
+
+
+def certificate_row(certificate: Certificate) -> dict[str, object]:
+    return {
+        "serial": certificate.serial.hex(),
+        "profile": certificate.profile,
+        "name": certificate.common_name,
+        "status": certificate.status,
+        "not_before": certificate.not_before.isoformat(),
+        "not_after": certificate.not_after.isoformat(),
+    }
+
+
+def full_row(session: Session, certificate: Certificate) -> Row:
+    row = certificate_row(certificate) | {
+        **describe_holder(session, certificate),
+        "subject": certificate.subject,
+        "revoked_at": certificate.revoked_at and certificate.revoked_at.isoformat(),
+        "revocation_reason": certificate.revocation_reason,
+        "renewed_by": [each.serial.hex() for each in certificates.renewals_of(session, certificate)],
+        "present_from": certificate.present_from and certificate.present_from.isoformat(),
+        "authority": str(certificate.authority_id),
+    }
+    if certificate.certificate_der is not None:
+        loaded = x509.load_der_x509_certificate(certificate.certificate_der)
+        row["names"] = [str(item) for item in sans_of(loaded)]
+        row |= _locations(loaded)
+    return row
+
+
+def _locations(certificate: x509.Certificate) -> dict[str, object]:
+    """What the certificate itself tells of where its status is found."""
+    told = locations_of(certificate)
+    if told is None:
+        return {}
+    return {"ocsp_url": told.ocsp, "crl_url": told.crl, "issuer_url": told.certificate}

@@ -1,0 +1,86 @@
+"""`./admit cert revoke|suspend|reinstate`: of one certificate, or of all of a device or user."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from cli.commands._cert_rows import full_row
+from cli.domain import Domain
+from cli.output import json_option, show_one, tenant_option
+from nac.certificates import revoking
+from nac.certificates import service as certificates
+from nac.clock import utc_now
+from nac.errors import InvalidInput
+from nac.models import Certificate
+
+
+def _which(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments that all three have."""
+    for decorate in (
+        json_option,
+        click.option("--all-of-user", metavar="NAME", help="Every certificate that was issued to this user."),
+        click.option("--all-of-endpoint", metavar="MAC", help="Every certificate that was issued to this device."),
+        tenant_option,
+        click.argument("serial", required=False),
+    ):
+        command = decorate(command)
+    return command
+
+
+def _change(
+    one: Callable[..., Certificate],
+    many: Callable[..., revoking.Revocation],
+    *,
+    serial: str | None,
+    tenant: str,
+    all_of_endpoint: str | None,
+    all_of_user: str | None,
+    as_json: bool,
+    **more: Any,  # noqa: ANN401 -- whatever else `one` and `many` take
+) -> None:
+    if sum(each is not None for each in (serial, all_of_endpoint, all_of_user)) != 1:
+        raise InvalidInput("Say which.", remedy="Give a serial number, --all-of-endpoint or --all-of-user.")
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        given = more | {"actor": domain.actor, "tenant_id": tenant_id}
+        if serial is not None:
+            row = full_row(session, one(session, serial=serial, **given))
+        else:
+            which = revoking.issued_to(session, tenant_id=tenant_id, mac=all_of_endpoint, user_name=all_of_user)
+            row = asdict(many(session, which=which, **given))
+    show_one(row, as_json=as_json)
+
+
+@click.command()
+@_which
+@click.option("--reason", type=click.Choice(certificates.REVOCATION_REASONS), default="unspecified", show_default=True)
+def revoke(**given: Any) -> None:  # noqa: ANN401 -- click's own values
+    """Revoke the certificate SERIAL, or all of a device or user, for good.
+
+    What renewed it is revoked with it, unless the reason is superseded.
+    Sessions that such a certificate opened are asked to end.
+    """
+    _change(certificates.revoke, revoking.revoke_all, now=utc_now(), **given)
+
+
+@click.command()
+@_which
+def suspend(**given: Any) -> None:  # noqa: ANN401 -- click's own values
+    """Admit nobody with the certificate SERIAL, or with any of a device or user, until it is reinstated.
+
+    With a serial number it is that one certificate: what renewed it stays good.
+    Sessions that such a certificate opened are asked to end.
+    """
+    _change(certificates.suspend, revoking.suspend_all, now=utc_now(), **given)
+
+
+@click.command()
+@_which
+def reinstate(**given: Any) -> None:  # noqa: ANN401 -- click's own values
+    """End the suspension of the certificate SERIAL, or of all of a device or user that are suspended."""
+    _change(certificates.reinstate, revoking.reinstate_all, **given)
+
+
+COMMANDS = (revoke, suspend, reinstate)

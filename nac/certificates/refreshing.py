@@ -1,0 +1,111 @@
+"""Asking external authorities for the status of their certificates before it is due. The worker asks; others wait."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from nac.certificates import repository
+from nac.certificates.external import require_external
+from nac.certificates.external_status import due_lists, due_questions
+from nac.ids import TenantId
+from nac.models import CertificateAuthority, ExternalCertificate, StatusSource
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was made due, and when it had been asked for before."""
+
+    authorities: tuple[CertificateAuthority, ...]
+    # By authority; not those of which no address is known.
+    lists: Mapping[UUID, datetime | None]
+    # By authority and serial number, likewise.
+    certificates: Mapping[tuple[UUID, bytes], datetime | None]
+
+    def about(self, authority_id: UUID) -> list[str]:
+        """crl, ocsp, both or neither."""
+        ocsp = any(authority_id == each for each, _ in self.certificates)
+        return ["crl"] * (authority_id in self.lists) + ["ocsp"] * ocsp
+
+
+@dataclass(frozen=True, slots=True)
+class OcspState:
+    """What is known by OCSP of the certificates that devices have shown of one authority."""
+
+    # That were asked about.
+    certificates: int
+    checked_at: datetime | None
+    # Of the last attempts; with one of the reasons.
+    failures: int
+    failure: str
+
+
+def ask_again(session: Session, *, tenant_id: TenantId, which: str | None, now: datetime) -> Asked:
+    """Make due what is known of the external authority `which`, or of all. Raises AuthorityNotFound, InvalidInput."""
+    if which is not None:
+        found: Sequence[CertificateAuthority] = [require_external(session, tenant_id=tenant_id, which=which)]
+    else:
+        rows = repository.list_authorities(session, tenant_id)
+        found = [row for row in rows if row.kind == "external" and row.status != "revoked"]
+    ids = [row.id for row in found]
+    unsynchronised = {"synchronize_session": False}
+    lists = update(StatusSource).where(StatusSource.authority_id.in_(ids)).values(crl_due_at=now)
+    session.execute(lists, execution_options=unsynchronised)
+    seen = ExternalCertificate
+    questions = update(seen).where(seen.tenant_id == tenant_id, seen.authority_id.in_(ids)).values(ocsp_due_at=now)
+    session.execute(questions, execution_options=unsynchronised)
+    lists_due = {source.authority_id for source in due_lists(session, now)}
+    checked = {source.authority_id: source.crl_checked_at for source in _sources(session, ids)}
+    return Asked(
+        tuple(found),
+        {authority_id: at for authority_id, at in checked.items() if authority_id in lists_due},
+        _checked(session, tenant_id, ids, {(due.authority_id, due.serial) for due in due_questions(session, now)}),
+    )
+
+
+def is_answered(session: Session, asked: Asked, *, tenant_id: TenantId, now: datetime) -> bool:
+    """Whether the worker has asked since, with whatever success. No clocks are compared but within the worker."""
+    sources = _sources(session, [row.id for row in asked.authorities])
+    for source in sources:
+        if source.authority_id in asked.lists and source.crl_checked_at == asked.lists[source.authority_id]:
+            return False
+    # Nobody is asked about single certificates while a list is in force.
+    without = [each.authority_id for each in sources if each.crl_next_update is None or each.crl_next_update <= now]
+    checked = _checked(session, tenant_id, without, asked.certificates.keys())
+    return not any(at == asked.certificates[which] for which, at in checked.items())
+
+
+def _sources(session: Session, authority_ids: Collection[UUID]) -> Sequence[StatusSource]:
+    return session.scalars(select(StatusSource).where(StatusSource.authority_id.in_(authority_ids))).all()
+
+
+def _checked(
+    session: Session, tenant_id: TenantId, authority_ids: Collection[UUID], which: Collection[tuple[UUID, bytes]]
+) -> dict[tuple[UUID, bytes], datetime | None]:
+    """When it was last asked about them."""
+    seen = ExternalCertificate
+    query = select(seen.authority_id, seen.serial, seen.ocsp_checked_at).where(
+        seen.tenant_id == tenant_id,
+        seen.authority_id.in_(authority_ids),
+        seen.serial.in_({serial for _, serial in which}),
+    )
+    return {
+        (authority_id, serial): at
+        for authority_id, serial, at in session.execute(query)
+        if (authority_id, serial) in which
+    }
+
+
+def ocsp_state(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> OcspState:
+    seen = ExternalCertificate
+    failed = seen.ocsp_failure != ""
+    query = select(
+        func.count(),
+        func.max(seen.ocsp_checked_at),
+        func.count().filter(failed),
+        func.coalesce(func.max(seen.ocsp_failure).filter(failed), ""),
+    ).where(seen.tenant_id == tenant_id, seen.authority_id == authority_id, seen.ocsp_checked_at.is_not(None))
+    return OcspState(*session.execute(query).one())

@@ -1,0 +1,92 @@
+"""One answer of a server that a tenant named: bounded in size and time, as it comes over the wire."""
+
+import asyncio
+from collections.abc import Mapping
+from urllib.parse import urljoin
+
+import httpx
+
+from nac.outbound.reach import AddressRefused
+from nac.validation import is_web_address
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class FetchFailed(Exception):
+    """Nothing usable came; the message is for an administrator.
+
+    `why` is the same without the address, for those whose address may hold a secret.
+    """
+
+    def __init__(self, url: str, why: str) -> None:
+        self.why = why
+        super().__init__(f"{url}: {why}")
+
+
+def make_client(transport: httpx.AsyncBaseTransport, *, seconds: float) -> httpx.AsyncClient:
+    """`transport` is the only way out: no proxy of the environment's, no redirect that it did not look at."""
+    return httpx.AsyncClient(
+        transport=transport,
+        timeout=seconds,
+        trust_env=False,
+        follow_redirects=False,
+        # What is compressed has no bound until it is inflated.
+        headers={"Accept-Encoding": "identity"},
+    )
+
+
+async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
+    """Of a response that is streamed. Raises FetchFailed where it is longer or compressed all the same."""
+    url = str(response.url)
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise FetchFailed(url, "It answers in an encoding that was not asked for.")
+    found = bytearray()
+    async for part in response.aiter_raw():
+        found += part
+        if len(found) > most_bytes:
+            raise FetchFailed(url, f"It sends more than {most_bytes} bytes.")
+    return bytes(found)
+
+
+class Web:
+    """`step_seconds` are for the connection, the request, the next part of the answer; `total_seconds` for all."""
+
+    def __init__(
+        self,
+        transport: httpx.AsyncBaseTransport,
+        *,
+        step_seconds: float = 15.0,
+        total_seconds: float = 15.0,
+        redirects_most: int = 3,
+    ) -> None:
+        self._transport = transport
+        self._step_seconds = step_seconds
+        self._total_seconds = total_seconds
+        self._redirects_most = redirects_most
+
+    async def fetch(
+        self, url: str, *, most_bytes: int, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The body of an answer of status 200, by GET, or POST where there is a body. Raises FetchFailed."""
+        try:
+            async with asyncio.timeout(self._total_seconds):
+                return await self._follow(url, most_bytes, body, headers)
+        except TimeoutError as exc:
+            raise FetchFailed(url, f"No answer within {self._total_seconds:g} s.") from exc
+        except (httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
+            raise FetchFailed(url, str(exc) or type(exc).__name__) from exc
+
+    async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
+        # One for each, so that no cookies are carried over; it is not closed, since the transport is the caller's.
+        client = make_client(self._transport, seconds=self._step_seconds)
+        method = "GET" if body is None else "POST"
+        for _ in range(self._redirects_most + 1):
+            if not is_web_address(url):
+                raise FetchFailed(url[:200], "It is no address on the web.")
+            async with client.stream(method, url, content=body, headers=headers) as response:
+                if response.status_code == httpx.codes.OK:
+                    return await read_body(response, most_bytes=most_bytes)
+                if response.status_code not in _REDIRECTS or not self._redirects_most:
+                    raise FetchFailed(url, f"It answers with status {response.status_code}.")
+                url = urljoin(url, response.headers.get("Location", ""))
+        raise FetchFailed(url, f"It takes more than {self._redirects_most} redirects.")

@@ -1,0 +1,32 @@
+"""Transactions of long ago: no device sends one again."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import CursorResult, Engine, delete, func, select
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.ids import TenantId
+from nac.models import ScepTransaction, Tenant
+
+# Devices send again what was not answered for minutes, and poll for days.
+KEPT = timedelta(days=30)
+
+
+def prune_transactions(*, engine: Engine | None = None) -> int:
+    """Delete the transactions that are older than KEPT, of every tenant; returns how many. As admit_worker.
+
+    Their certificates stay. A transaction of the database for each tenant; may be run again, and twice at a time.
+    """
+    with session_scope(PlatformScope(), engine=engine) as session:
+        tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
+    deleted = 0
+    for tenant_id in tenants:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            old = delete(ScepTransaction).where(
+                ScepTransaction.tenant_id == tenant_id, ScepTransaction.created_at < func.now() - KEPT
+            )
+            result = session.execute(old, execution_options={"synchronize_session": False})
+            assert isinstance(result, CursorResult)
+            deleted += result.rowcount
+    return deleted

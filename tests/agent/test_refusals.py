@@ -1,0 +1,109 @@
+"""The agent alone, as a supervisor or a container starts it: what it cannot serve with, it says in one sentence."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cli.layout import CHECKOUT
+from nac.secrets import MasterKeyFile
+from radius.agent.paths import CellPaths
+from tests.ports import free_row
+from tests.refusing import assert_one_sentence, bound
+
+pytestmark = pytest.mark.faults
+
+NEWER = "9999_from_the_future"
+
+# The one place where the agent's radiusd is named.
+_WITH_OTHER_RADIUSD = "import radius.agent.process as p; p.RADIUSD = {path!r}; "
+_MAIN = "from radius.agent.__main__ import main; raise SystemExit(main())"
+
+
+@pytest.fixture
+def run_agent(database, tmp_path):
+    """`python -m radius.agent` on the tests' database, in a cell directory of its own, until it ends by itself."""
+    cell = tmp_path / "cell"
+    key = tmp_path / "master.key"
+    MasterKeyFile.create(key)
+    first_port = free_row(udp=6)
+
+    def run(*, radiusd: Path | None = None, first_port: int = first_port) -> subprocess.CompletedProcess[str]:
+        settings = {
+            "ADMIT_VAR_DIR": str(tmp_path),
+            "ADMIT_CELL_DIR": str(cell),
+            "ADMIT_CELL_SLOTS": "2",
+            "ADMIT_CELL_FIRST_PORT": str(first_port),
+            "ADMIT_DATABASE_CELL_URL": database.cell_url,
+            "ADMIT_MASTER_KEY_FILE": str(key),
+        }
+        code = (_WITH_OTHER_RADIUSD.format(path=str(radiusd)) if radiusd else "") + _MAIN
+        return subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            cwd=CHECKOUT,
+            env={"PATH": os.environ["PATH"], **settings},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    yield run
+    # Outside of the test's own directory: in memory.
+    shutil.rmtree(CellPaths(cell).sessions, ignore_errors=True)
+    assert not (cell / "radiusd.json").exists()
+
+
+def test_agent_refuses_a_taken_port(run_agent):
+    """Another process holds a port of the cell: radiusd is not even started, for it would end for all tenants."""
+    port = free_row(udp=6)
+    with bound(socket.SOCK_DGRAM, port + 1):
+        done = run_agent(first_port=port)
+    assert_one_sentence(done, f"port {port + 1} ", "is taken", "--first-port")
+
+
+@pytest.mark.parametrize("version", ["3.2.1", "3.2.9", "4.0.0"])
+def test_agent_refuses_another_freeradius(run_agent, tmp_path, version):
+    """radiusd itself says another version than dpkg may have."""
+    fake = tmp_path / "freeradius"
+    fake.write_text(f'#!/bin/sh\necho "radiusd: FreeRADIUS Version {version}, for host x86_64-pc-linux-gnu"\n')
+    fake.chmod(0o755)
+    assert_one_sentence(run_agent(radiusd=fake), f"FreeRADIUS {version}", "3.2.7")
+
+
+def test_agent_refuses_a_machine_without_freeradius(run_agent, tmp_path):
+    """No program of that name."""
+    assert_one_sentence(run_agent(radiusd=tmp_path / "none"), "install freeradius 3.2.7")
+
+
+@pytest.mark.parametrize(("revision", "what"), [(NEWER, "newer"), (None, "./admit up")])
+def test_agent_refuses_a_database_that_does_not_fit(run_agent, database, revision, what):
+    """The database was migrated by a version to come, or by none."""
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        ((fitting,),) = connection.execute("DELETE FROM alembic_version RETURNING version_num").fetchall()
+        try:
+            if revision:
+                connection.execute("INSERT INTO alembic_version VALUES (%s)", (revision,))
+            assert_one_sentence(run_agent(), what)
+        finally:
+            connection.execute("DELETE FROM alembic_version")
+            connection.execute("INSERT INTO alembic_version VALUES (%s)", (fitting,))
+
+
+def test_settings_that_are_wrong_are_all_named_at_once():
+    """`python -m radius.agent` without what it needs and with values that cannot be: one line, exit status 1."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "radius.agent"],
+        cwd=CHECKOUT,
+        env={"PATH": os.environ["PATH"], "ADMIT_VAR_DIR": "here", "ADMIT_CELL_SLOTS": "many"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert_one_sentence(done, "ADMIT_VAR_DIR", "ADMIT_CELL_SLOTS", "ADMIT_DATABASE_CELL_URL")

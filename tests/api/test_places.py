@@ -1,0 +1,149 @@
+"""How much one source may hold at a time: connections, or requests under way behind a proxy."""
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.connections import BoundedHttp
+from api.limits import RateLimit
+from api.places import Places
+from nac.sources import Networks
+from tests.api.served import served_on_port
+from tests.waiting import until
+
+
+def test_source_has_so_many_places_and_gets_them_back() -> None:
+    places = Places(2, what="connections")
+    first, second = places.take("192.0.2.1"), places.take("192.0.2.1")
+    assert first is not None
+    assert second is not None
+    assert places.take("192.0.2.1") is None
+    assert places.take("192.0.2.2") is not None
+    first.leave()
+    first.leave()
+    assert places.take("192.0.2.1") is not None
+    assert places.take("192.0.2.1") is None
+
+
+def test_household_shares_its_places_and_all_share_those_that_there_are() -> None:
+    places = Places(1, what="connections", most_in_all=2)
+    assert places.take("2001:db8::1") is not None
+    assert places.take("2001:db8::2") is None
+    assert places.take("2001:db8:0:1::1") is not None
+    assert places.take("192.0.2.1") is None
+
+
+def test_no_limit_where_none_is_wanted() -> None:
+    places = Places(0, what="connections")
+    assert None not in [places.take("192.0.2.1") for _ in range(1000)]
+
+
+def test_refusals_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    now = 100.0
+    places = Places(1, what="connections", clock=lambda: now)
+    with caplog.at_level(logging.WARNING, "admit.api"):
+        for _ in range(5):
+            places.take("192.0.2.1")
+        assert len(caplog.records) == 1
+        now += 61
+        places.take("192.0.2.1")
+    assert [record.getMessage() for record in caplog.records] == [
+        "1 connections of 192.0.2.1 are open: more of it are refused"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("127.0.0.1,10.0.0.0/8", ["127.0.0.1", "10.9.9.9", "::ffff:10.0.0.1"], ["127.0.0.2", "11.0.0.1", "x", ""]),
+        ("2001:db8::/32", ["2001:db8::1"], ["2001:db9::1", "10.0.0.1"]),
+        ("", [], ["127.0.0.1", "::1"]),
+    ],
+)
+def test_networks_hold_their_addresses(text: str, inside: list[str], outside: list[str]) -> None:
+    networks = Networks(text)
+    assert all(address in networks for address in inside)
+    assert not any(address in networks for address in outside)
+
+
+class Held:
+    """An application whose requests wait until they are told to go on."""
+
+    def __init__(self) -> None:
+        self.app = FastAPI()
+        self.go_on = threading.Event()
+
+        @self.app.get("/wait")
+        def wait() -> None:
+            assert self.go_on.wait(20)
+
+        @self.app.get("/")
+        def root() -> str:
+            return "here"
+
+
+def _is_closed(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def _is_served(url: str) -> bool:
+    try:
+        return httpx.get(url, trust_env=False).json() == "here"
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    held = Held()
+    yield held
+    held.go_on.set()
+
+
+def test_one_address_has_so_many_connections_and_others_are_served_meanwhile(held: Held) -> None:
+    http = BoundedHttp.sharing(Places(3, what="connections"), proxies=Networks(""))
+    with served_on_port(held.app, http=http) as url, ExitStack() as stack:
+        address = url.removeprefix("http://").split(":")
+        for _ in range(3):
+            stack.enter_context(socket.create_connection((address[0], int(address[1])), timeout=10))
+        with socket.create_connection((address[0], int(address[1])), timeout=10) as fourth:
+            assert _is_closed(fourth)
+        other = httpx.HTTPTransport(local_address="127.0.0.2")
+        with httpx.Client(transport=other, trust_env=False) as client:
+            assert client.get(url).json() == "here"
+        stack.close()
+        # Whoever lets go of them may come again.
+        until(lambda: _is_served(url), "a connection in the place of one that was closed")
+
+
+def test_requests_under_way_are_counted_by_the_client_that_a_proxy_names(held: Held) -> None:
+    held.app.add_middleware(RateLimit, per_second=0, at_once=2)
+    http = BoundedHttp.sharing(Places(2, what="connections"), proxies=Networks("127.0.0.1"))
+    with (
+        served_on_port(held.app, http=http, proxy_headers=True, forwarded_allow_ips="127.0.0.1") as url,
+        ExitStack() as stack,
+    ):
+        # The proxy has more connections than one source may.
+        host, port = url.removeprefix("http://").split(":")
+        for _ in range(2):
+            waiting = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            waiting.sendall(b"GET /wait HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
+        with httpx.Client(base_url=url, trust_env=False) as client:
+
+            def reply(source: str) -> httpx.Response:
+                return client.get("/", headers={"X-Forwarded-For": source})
+
+            until(lambda: reply("192.0.2.1").status_code == 429, "a refusal, as both requests are under way")
+            assert reply("192.0.2.1").headers["retry-after"] == "1"
+            assert reply("192.0.2.2").status_code == 200
+            held.go_on.set()
+            until(lambda: reply("192.0.2.1").status_code == 200, "an answer, as nothing is under way")

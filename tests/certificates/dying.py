@@ -1,0 +1,122 @@
+"""A process, or PostgreSQL, that dies at a signature: a token that has really signed, and what comes right after it."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+from uuid import UUID
+
+import psycopg
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature
+from sqlalchemy import Engine, make_url
+
+from nac.certificates.profiles import KeyStoreChoice
+from nac.certificates.signing import AuthorityKey, Signing
+from nac.db import make_engine
+from nac.models import CertificateAuthority
+from pki.keys import KeyKind, PrivateKey
+from pki.tokens import Token, TokenEcKey
+from tests.factories.certificates import SIGNING
+from tests.postgres import Database
+from tests.waiting import until
+
+
+def nothing() -> None:
+    pass
+
+
+def die() -> None:
+    """`kill -9` of this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class SigningToken:
+    """Stands in for a token: signs with `key`, then tells."""
+
+    key: ec.EllipticCurvePrivateKey
+    signed: Callable[[], None]
+
+    def sign(self, key_id: bytes, data: bytes, mechanism: str) -> bytes:
+        r, s = decode_dss_signature(self.key.sign(data, ec.ECDSA(Prehashed(hashes.SHA256()))))
+        self.signed()
+        return r.to_bytes(32) + s.to_bytes(32)
+
+
+@dataclass(frozen=True)
+class TellingSigning(Signing):
+    """As SIGNING, but every signature of an authority is followed by a call."""
+
+    signed: Callable[[], None] = field(default=nothing)
+
+    def authority_key(self, authority: CertificateAuthority) -> PrivateKey:
+        return self._telling(super().authority_key(authority))
+
+    def new_authority_key(self, kind: KeyKind, *, authority_id: UUID, store: KeyStoreChoice = "") -> AuthorityKey:
+        made = super().new_authority_key(kind, authority_id=authority_id, store=store)
+        return made._replace(key=self._telling(made.key))
+
+    def _telling(self, key: PrivateKey) -> PrivateKey:
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        return TokenEcKey(cast(Token, SigningToken(key, self.signed)), b"", key.public_key())
+
+
+def telling(signed: Callable[[], None]) -> TellingSigning:
+    return TellingSigning(SIGNING.sealer, SIGNING.public_url, signed=signed)
+
+
+def dies_signing(url: str, work: Callable[[Engine, Signing], Any], *, at: int = 1) -> None:
+    """Do `work` in a process that dies right after its signature number `at`."""
+    child = os.fork()
+    if child == 0:
+        left = iter([nothing] * (at - 1) + [die])
+        try:
+            work(make_engine(url), telling(lambda: next(left)()))
+        finally:
+            # Whatever went wrong, the tests go on in the parent alone.
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"it ended by itself: {status}"
+    assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def lasting(engine: Engine) -> Engine:
+    """As `engine`, but what PostgreSQL committed is there after a crash of it, too, as it is in production."""
+    url = make_url(engine.url).update_query_dict({"options": "-c synchronous_commit=on"})
+    return make_engine(url.set(drivername="postgresql").render_as_string(hide_password=False))
+
+
+def kill_postgres(database: Database) -> None:
+    """`kill -9` of a server process, after which PostgreSQL ends all others and recovers from its log."""
+    with psycopg.connect(database.superuser_url) as connection:
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+        until(lambda: not _answers(connection), "PostgreSQL notices")
+    until(lambda: _connects(database), "PostgreSQL is back")
+
+
+def cut_connections(database: Database) -> None:
+    """Of the application, so that its transaction cannot be committed."""
+    with psycopg.connect(database.superuser_url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE usename = 'admit_app' AND datname = current_database()"
+        )
+
+
+def _answers(connection: psycopg.Connection) -> bool:
+    try:
+        connection.execute("SELECT")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _connects(database: Database) -> bool:
+    try:
+        psycopg.connect(database.superuser_url).close()
+    except psycopg.OperationalError:
+        return False
+    return True

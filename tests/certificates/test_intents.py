@@ -1,0 +1,390 @@
+"""What is left where a process, PostgreSQL or the second commit fails between an intent and its certificate."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.ocsp import OCSPCertStatus, OCSPRequestBuilder, load_der_ocsp_response
+from sqlalchemy import Engine, select, text, update
+
+from nac.certificates import intents, publication, renewal, rollover
+from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.errors import CertificateStatusConflict, DuplicateKey
+from nac.certificates.leftovers import require_none_left
+from nac.certificates.responder import Responder
+from nac.certificates.revoking import issued_to, revoke_all
+from nac.certificates.service import sign
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.enrolment import enrolling
+from nac.enrolment import service as enrolment
+from nac.enrolment.errors import SecretRefused
+from nac.enrolment.service import MadeSecret
+from nac.errors import DatabaseUnavailable, InUse
+from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority, EnrolmentSecret, OcspSignerRow
+from nac.models import RevocationList as ListRow
+from nac.secrets import SealedValueMalformed
+from pki.keys import generate_key, key_bits
+from pki.requests import SigningRequest
+from tests.certificates.dying import cut_connections, dies_signing, kill_postgres, lasting, telling
+from tests.enrolment.conftest import make_secret, request
+from tests.factories.certificates import SEALER, SIGNING, Certified
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.postgres import Database
+from tests.waiting import until
+
+_MAC = "00:11:22:33:44:55"
+
+
+@pytest.fixture
+def lasting_engine(app_engine: Engine) -> Iterator[Engine]:
+    engine = lasting(app_engine)
+    yield engine
+    engine.dispose()
+
+
+def issue(of: Certified, **changes: Any) -> Callable[[Engine, Signing], None]:
+    def work(engine: Engine, signing: Signing) -> None:
+        with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+            of.issue(session, signing=signing, **changes)
+
+    return work
+
+
+def enrol(engine: Engine, of: Certified, secret: MadeSecret, asked: SigningRequest, signing: Signing = SIGNING) -> str:
+    """The serial number of what is handed out."""
+    token, tenant_id = secret.token, of.tenant_id
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        named: dict[str, Any] = {"kind": "est", "name": token.public_id, "secret": token.secret, "now": of.now}
+        redeemed = enrolment.redeem(session, tenant_id=tenant_id, **named)
+        issued = enrolling.enrol(session, actor=ACTOR, secret=redeemed, request=asked, signing=signing, now=of.now)
+    return issued.serial.hex()
+
+
+def statuses(engine: Engine, of: Certified, profile: str = "eap-client-device") -> dict[str, str]:
+    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+        rows = session.scalars(select(Certificate).where(Certificate.profile == profile)).all()
+        assert all((row.certificate_der is not None) == (row.status == "valid") for row in rows)
+        return {row.serial.hex(): row.status for row in rows}
+
+
+def actions(engine: Engine, of: Certified, target: str) -> list[tuple[str, str]]:
+    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+        query = select(AuditEntry.actor, AuditEntry.action).where(AuditEntry.target == target).order_by(AuditEntry.id)
+        return [(row.actor, row.action) for row in session.execute(query)]
+
+
+def uses(engine: Engine, of: Certified) -> int:
+    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+        return session.scalars(select(EnrolmentSecret.uses)).one()
+
+
+def age(owner_engine: Engine, by: timedelta) -> None:
+    """As if so much time had passed."""
+    with owner_engine.begin() as connection:
+        for table in (Certificate, AuthorityIntent):
+            connection.execute(update(table).values(created_at=table.created_at - by))
+
+
+def settle(engine: Engine, of: Certified) -> intents.Settled:
+    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+        return intents.settle(session, actor="worker", tenant_id=of.tenant_id, now=of.now)
+
+
+def publish(engine: Engine, of: Certified, now: Any, signing: Signing = SIGNING) -> publication.Made:
+    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+        where: dict[str, Any] = {"tenant_id": of.tenant_id, "authority_id": of.authorities.issuing.id}
+        return publication.publish(session, actor="worker", signing=signing, now=now, **where)
+
+
+def ocsp(engine: Engine, of: Certified, serial: str) -> OCSPCertStatus:
+    issuer = x509.load_der_x509_certificate(of.authorities.issuing.certificate_der)
+    hashed = (hashlib.sha256(each).digest() for each in (issuer.subject.public_bytes(), key_bits(issuer.public_key())))
+    asked = OCSPRequestBuilder().add_certificate_by_hash(*hashed, int(serial, 16), hashes.SHA256()).build()
+    authority_id, der = of.authorities.issuing.id, asked.public_bytes(Encoding.DER)
+    responder = Responder(engine, SEALER)
+    responder.start()
+    try:
+        return load_der_ocsp_response(responder.answer(authority_id, der, now=of.now).der).certificate_status
+    finally:
+        responder.stop()
+
+
+def listed(engine: Engine, of: Certified) -> tuple[int, list[str]]:
+    """The number of the list that is published, and the serial numbers on it."""
+    with session_scope(TenantScope(of.tenant_id), engine=engine) as session:
+        der = session.scalars(select(ListRow.crl_der).where(ListRow.authority_id == of.authorities.issuing.id)).one()
+    assert der is not None
+    crl = x509.load_der_x509_crl(der)
+    number = crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    return number, [entry.serial_number.to_bytes(16).hex() for entry in crl]
+
+
+def test_what_a_killed_process_signed_is_known_settled_and_never_good(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
+) -> None:
+    publish(worker_engine, alpha, alpha.now)
+    dies_signing(database.app_url, issue(alpha))
+    ((serial, status),) = statuses(app_engine, alpha).items()
+    assert status == "intended"
+    assert actions(app_engine, alpha, serial) == [(ACTOR, "certificate.intend")]
+    assert ocsp(app_engine, alpha, serial) is OCSPCertStatus.UNKNOWN
+    assert settle(worker_engine, alpha) == intents.Settled(0, 0)
+
+    age(owner_engine, intents.SETTLED_AFTER)
+    assert settle(worker_engine, alpha) == intents.Settled(1, 0)
+    assert statuses(app_engine, alpha) == {serial: "abandoned"}
+    assert actions(app_engine, alpha, serial) == [(ACTOR, "certificate.intend"), ("worker", "certificate.abandon")]
+    assert ocsp(app_engine, alpha, serial) is OCSPCertStatus.REVOKED
+    publish(worker_engine, alpha, alpha.now + timedelta(minutes=1))
+    assert listed(app_engine, alpha) == (2, [serial])
+    assert settle(worker_engine, alpha) == intents.Settled(0, 0)
+
+
+@pytest.mark.parametrize("fault", [cut_connections, kill_postgres])
+def test_failed_second_commit_hands_out_nothing_and_the_device_comes_again(
+    lasting_engine: Engine,
+    owner_engine: Engine,
+    database: Database,
+    alpha: Certified,
+    fault: Callable[[Database], None],
+) -> None:
+    secret = make_secret(lasting_engine, alpha)
+    with pytest.raises(DatabaseUnavailable):
+        enrol(lasting_engine, alpha, secret, request("laptop"), telling(lambda: fault(database)))
+    (lost,) = statuses(lasting_engine, alpha)
+    age(owner_engine, intents.STALE_AFTER)
+    found = enrol(lasting_engine, alpha, secret, request("laptop"))
+    assert statuses(lasting_engine, alpha) == {lost: "abandoned", found: "valid"}
+
+
+def test_secret_of_a_killed_process_is_good_again_after_a_while_and_only_once(
+    app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
+) -> None:
+    secret, asked = make_secret(app_engine, alpha), request("laptop")
+    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
+    # Who signed may be alive yet.
+    with pytest.raises(SecretRefused) as refused:
+        enrol(app_engine, alpha, secret, asked)
+    assert (refused.value.why, uses(app_engine, alpha)) == ("used", 1)
+    (lost,) = statuses(app_engine, alpha)
+    age(owner_engine, intents.STALE_AFTER)
+    # With the key that it asked for first.
+    found = enrol(app_engine, alpha, secret, asked)
+    assert statuses(app_engine, alpha) == {lost: "abandoned", found: "valid"}
+    assert uses(app_engine, alpha) == 1
+    with pytest.raises(SecretRefused):
+        enrol(app_engine, alpha, secret, request("laptop"))
+
+
+def test_who_shows_the_secret_while_it_signs_waits_for_the_certificate_and_gets_none(
+    app_engine: Engine, owner_engine: Engine, alpha: Certified
+) -> None:
+    secret, asked = make_secret(app_engine, alpha), request("laptop")
+    with ThreadPoolExecutor(1) as pool, owner_engine.connect() as connection:
+        others: list[Future[str]] = []
+
+        def meanwhile() -> None:
+            others.append(pool.submit(enrol, app_engine, alpha, secret, asked))
+            waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            until(lambda: others[0].done() or connection.scalar(waiting), "the other waits")
+            assert not others[0].done()
+
+        found = enrol(app_engine, alpha, secret, asked, telling(meanwhile))
+        with pytest.raises(SecretRefused):
+            others[0].result(20)
+    assert statuses(app_engine, alpha) == {found: "valid"}
+
+
+def test_worker_gives_the_use_of_a_secret_back(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
+) -> None:
+    secret = make_secret(app_engine, alpha)
+    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, request("x"), signing))
+    assert uses(app_engine, alpha) == 1
+    age(owner_engine, intents.SETTLED_AFTER)
+    settle(worker_engine, alpha)
+    assert uses(app_engine, alpha) == 0
+
+
+def test_key_of_a_lost_request_is_certified_for_who_asks_again_after_a_while(
+    app_engine: Engine, owner_engine: Engine, database: Database, alpha: Certified
+) -> None:
+    secret, asked = make_secret(app_engine, alpha, uses=5), request("laptop")
+    dies_signing(database.app_url, lambda engine, signing: enrol(engine, alpha, secret, asked, signing))
+    with pytest.raises(DuplicateKey):
+        enrol(app_engine, alpha, secret, asked)
+    age(owner_engine, intents.STALE_AFTER)
+    found = enrol(app_engine, alpha, secret, asked)
+    assert sorted(statuses(app_engine, alpha).values()) == ["abandoned", "valid"]
+    assert uses(app_engine, alpha) == 1
+    assert statuses(app_engine, alpha)[found] == "valid"
+
+
+def test_signature_that_comes_late_is_thrown_away(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
+) -> None:
+    scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
+    with session_scope(scope, engine=app_engine) as session:
+        reserved = alpha.reserve(session)
+    age(owner_engine, intents.SETTLED_AFTER)
+    settle(worker_engine, alpha)
+    with (
+        session_scope(scope, engine=app_engine) as session,
+        pytest.raises(CertificateStatusConflict, match="given up meanwhile"),
+    ):
+        sign(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
+    assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
+
+
+def test_what_is_signed_now_is_left_alone_however_long_it_takes(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
+) -> None:
+    settled: list[intents.Settled] = []
+
+    def meanwhile() -> None:
+        settled.append(settle(worker_engine, alpha))
+
+    scope, key = TenantScope(alpha.tenant_id), generate_key().public_key()
+    with session_scope(scope, engine=app_engine) as session:
+        reserved = alpha.reserve(session, signing=telling(meanwhile))
+    age(owner_engine, intents.SETTLED_AFTER)
+    with session_scope(scope, engine=app_engine) as session:
+        sign(session, reserved, actor=ACTOR, public_key=key, signing=SIGNING, now=alpha.now)
+    assert settled == [intents.Settled(0, 0)]
+    assert statuses(app_engine, alpha) == {reserved.serial.hex(): "valid"}
+
+
+def test_refusals_leave_no_intent_and_a_key_that_does_not_open_takes_no_secret(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    secret = make_secret(app_engine, alpha)
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        session.execute(update(CertificateAuthority).values(key_sealed=b"damaged"))
+    with pytest.raises(SealedValueMalformed):
+        enrol(app_engine, alpha, secret, request("laptop"))
+    assert (statuses(app_engine, alpha), uses(app_engine, alpha)) == ({}, 0)
+
+
+def test_revoking_all_of_a_device_ends_what_is_intended_for_it_and_it_is_not_deleted_before(
+    app_engine: Engine, alpha: Certified
+) -> None:
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        endpoint = endpoints.add_endpoint(session, actor=ACTOR, tenant_id=alpha.tenant_id, mac=_MAC)
+        reserved = alpha.reserve(session, endpoint_id=endpoint.id)
+        with pytest.raises(InUse):
+            require_none_left(session, endpoint, remedy="Revoke.")
+        which = issued_to(session, tenant_id=alpha.tenant_id, mac=_MAC)
+        done = revoke_all(session, actor=ACTOR, tenant_id=alpha.tenant_id, which=which, now=alpha.now)
+        assert done.certificates == 0
+        require_none_left(session, endpoint, remedy="Revoke.")
+    assert statuses(app_engine, alpha) == {reserved.serial.hex(): "abandoned"}
+
+
+def test_list_that_was_signed_and_lost_leaves_a_gap_in_the_numbers(
+    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified
+) -> None:
+    # The signer's certificate is the first signature, the list the second.
+    dies_signing(database.worker_url, lambda engine, signing: publish(engine, alpha, alpha.now, signing=signing), at=2)
+    assert publish(worker_engine, alpha, alpha.now) == publication.Made(True, True)
+    assert listed(app_engine, alpha) == (2, [])
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        query = select(AuditEntry).where(AuditEntry.action.in_(("authority.crl", "authority.abandon-ocsp-signer")))
+        abandoned, crl = session.scalars(query.order_by(AuditEntry.id)).all()
+        serials = session.scalars(select(OcspSignerRow.serial)).all()
+    assert crl.after == {"number": 2, "entries": 0, "scheduled": True, "last_published": 0}
+    # Its key was never used.
+    assert abandoned.after is not None
+    assert [serial.hex() for serial in serials] != [abandoned.after["serial"]]
+    assert ocsp(app_engine, alpha, abandoned.after["serial"]) is OCSPCertStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_hierarchy_whose_making_died_is_made_by_a_rollover(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, database: Database, platform: Platform, at: int
+) -> None:
+    """At the signatures of root, issuing authority and server certificate."""
+    tenant_id = make_tenant(app_engine, platform, "late").id
+    now = utc_now()
+
+    def create(engine: Engine, signing: Signing) -> None:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            create_tenant_authorities(session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=now)
+
+    dies_signing(database.app_url, create, at=at)
+    if at < 3:
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            assert session.scalars(select(CertificateAuthority)).all() == []
+            given: dict[str, Any] = {"tenant_id": tenant_id, "signing": SIGNING}
+            plan = rollover.plan_rollover(session, of_root=True, **given)
+            done = rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=now)
+        server = done.server
+    else:
+        with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
+            renewing = renewal.plan_renewal(session, actor=ACTOR, tenant_id=tenant_id, signing=SIGNING, now=now)
+            assert renewing is not None
+            server = renewal.carry_out(session, renewing, actor=ACTOR, signing=SIGNING, now=now)
+    assert server is not None
+    assert (server.common_name, server.present_from in (None, now)) == ("radius.late.admit.example", True)
+    age(owner_engine, intents.SETTLED_AFTER)
+    with session_scope(TenantScope(tenant_id), engine=worker_engine) as session:
+        settled = intents.settle(session, actor="worker", tenant_id=tenant_id, now=now)
+        open_ = session.scalars(select(AuthorityIntent).where(AuthorityIntent.signed_at.is_(None))).all()
+    assert settled == (intents.Settled(0, 2) if at < 3 else intents.Settled(1, 0))
+    assert all(row.abandoned_at is not None for row in open_)
+
+
+def test_authority_that_was_given_up_is_not_signed_any_more(
+    app_engine: Engine, worker_engine: Engine, owner_engine: Engine, alpha: Certified
+) -> None:
+    scope = TenantScope(alpha.tenant_id)
+    with session_scope(scope, engine=app_engine) as session:
+        plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=SIGNING)
+    age(owner_engine, intents.SETTLED_AFTER)
+    assert settle(worker_engine, alpha) == intents.Settled(0, 1)
+    with (
+        session_scope(scope, engine=app_engine) as session,
+        pytest.raises(CertificateStatusConflict, match="given up meanwhile"),
+    ):
+        rollover.carry_out(session, plan, actor=ACTOR, signing=SIGNING, now=alpha.now)
+
+
+@pytest.mark.parametrize("at", [2, 4])
+def test_rollover_of_the_root_that_died_changes_nothing_or_lacks_a_server_certificate_for_an_hour(
+    app_engine: Engine, worker_engine: Engine, database: Database, alpha: Certified, at: int
+) -> None:
+    """At the signatures of the cross-certificate and of the server certificate."""
+    scope = TenantScope(alpha.tenant_id)
+
+    def roll_over(engine: Engine, signing: Signing) -> None:
+        with session_scope(scope, engine=engine) as session:
+            plan = rollover.plan_rollover(session, tenant_id=alpha.tenant_id, signing=signing, of_root=True)
+        with session_scope(scope, engine=engine) as session:
+            rollover.carry_out(session, plan, actor=ACTOR, signing=signing, now=alpha.now)
+
+    def renew() -> Certificate | None:
+        with session_scope(scope, engine=worker_engine) as session:
+            arguments: dict[str, Any] = {"actor": ACTOR, "signing": SIGNING, "now": alpha.now}
+            plan = renewal.plan_renewal(session, tenant_id=alpha.tenant_id, **arguments)
+            return plan and renewal.carry_out(session, plan, **arguments)
+
+    dies_signing(database.app_url, roll_over, at=at)
+    with session_scope(scope, engine=app_engine) as session:
+        authorities = session.scalars(select(CertificateAuthority)).all()
+    if at == 2:
+        assert [row.status for row in authorities] == ["active", "active"]
+        assert renew() is None
+        return
+    (issuing,) = (row.id for row in authorities if row.kind == "issuing" and row.status == "active")
+    server = renew()
+    assert server is not None
+    assert (server.authority_id, server.present_from) == (issuing, alpha.now)
+    assert renew() is None

@@ -1,0 +1,152 @@
+"""Who connects to the enrolment port: so many of one address, which a balancer may tell."""
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+
+from api.enrolment import listening
+from api.enrolment.__main__ import make_server
+from api.enrolment.main import create_app
+from cli import health
+from nac.db import TenantScope, session_scope
+from nac.models import AuditEntry
+from nac.settings import Settings
+from tests.api.test_proxy_protocol import binary
+from tests.enrolment.serving import Est, make_settings, serving
+from tests.factories.certificates import Certified
+from tests.postgres import Database
+
+
+@pytest.fixture
+def limited(database: Database, tmp_path: Path) -> Settings:
+    return replace(make_settings(database, tmp_path), connections_per_source=3)
+
+
+def connect(est: Est, stack: ExitStack, *, source: str = "127.0.0.1", first: bytes = b"") -> socket.socket:
+    sock = stack.enter_context(socket.create_connection(("127.0.0.1", est.port), 10, source_address=(source, 0)))
+    sock.sendall(first)
+    return sock
+
+
+def trusting(est: Est) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=est.ca)
+
+
+def is_served(est: Est, sock: socket.socket, *, slug: str = "alpha") -> bool:
+    """Whether TLS and a request go through; the connection stays open."""
+    try:
+        wrapped = trusting(est).wrap_socket(sock, server_hostname="127.0.0.1")
+        wrapped.sendall(f"GET /.well-known/est/{slug}/cacerts HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        served = wrapped.recv(12) == b"HTTP/1.1 200"
+    except OSError:
+        return False
+    sock.detach()
+    _open.append(wrapped)
+    return served
+
+
+_open: list[ssl.SSLSocket] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    for wrapped in _open:
+        wrapped.close()
+    _open.clear()
+
+
+def test_connections_that_say_nothing_hold_the_port_for_nobody_else(
+    limited: Settings, tmp_path: Path, alpha: Certified
+) -> None:
+    with serving(limited, tmp_path) as est, ExitStack() as stack:
+        for _ in range(3):
+            connect(est, stack)
+        assert not is_served(est, connect(est, stack))
+        assert is_served(est, connect(est, stack, source="127.0.0.2"))
+
+
+def test_connections_that_come_too_fast_cost_no_handshake(limited: Settings, tmp_path: Path, alpha: Certified) -> None:
+    settings = replace(limited, connections_per_source=0, public_requests_per_second=1)
+    with serving(settings, tmp_path) as est, ExitStack() as stack:
+        for _ in range(2):
+            connect(est, stack)
+        assert not is_served(est, connect(est, stack))
+        assert is_served(est, connect(est, stack, source="127.0.0.2"))
+
+
+def test_handshake_that_does_not_come_is_hung_up_on_and_its_place_is_free(
+    limited: Settings, tmp_path: Path, alpha: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.3)
+    with serving(limited, tmp_path) as est, ExitStack() as stack:
+        silent = [connect(est, stack) for _ in range(3)]
+        for sock in silent:
+            assert sock.recv(1) == b""
+        # What is no TLS ends sooner.
+        noisy = connect(est, stack, first=b"GET / HTTP/1.0\r\n\r\n")
+        while noisy.recv(100):
+            pass
+        for _ in range(10):
+            with ExitStack() as one:
+                assert is_served(est, connect(est, one))
+            _open.pop().close()
+
+
+def test_clients_behind_a_balancer_are_told_apart(
+    limited: Settings, tmp_path: Path, alpha: Certified, app_engine: Engine
+) -> None:
+    settings = replace(limited, enrolment_proxies="127.0.0.9")
+    with serving(settings, tmp_path) as est, ExitStack() as stack:
+
+        def by_balancer(header: bytes) -> bool:
+            return is_served(est, connect(est, stack, source="127.0.0.9", first=header))
+
+        assert [by_balancer(binary("192.0.2.7")) for _ in range(4)] == [True] * 3 + [False]
+        assert by_balancer(b"PROXY TCP4 192.0.2.8 198.51.100.1 56324 443\r\n")
+        # Its own health check; a connection without any header is one that it did not make.
+        assert by_balancer(b"PROXY UNKNOWN\r\n")
+        assert not by_balancer(b"")
+        # Who is no balancer claims nothing.
+        assert not is_served(est, connect(est, stack, first=binary("192.0.2.9")))
+        assert is_served(est, connect(est, stack))
+        _refused_enrolment(est, connect(est, stack, source="127.0.0.9", first=binary("192.0.2.10")))
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        actors = session.scalars(select(AuditEntry.actor).where(AuditEntry.action == "enrolment-secret.refuse")).all()
+    assert actors == ["est:192.0.2.10"]
+
+
+def _refused_enrolment(est: Est, sock: socket.socket) -> None:
+    connection = http.client.HTTPSConnection("127.0.0.1", est.port)
+    connection.sock = trusting(est).wrap_socket(sock, server_hostname="127.0.0.1")
+    headers = {"Authorization": "Basic eDp5", "Content-Type": "application/pkcs10"}
+    connection.request("POST", "/.well-known/est/alpha/simpleenroll", body=b"", headers=headers)
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_port_that_is_taken_is_named(limited: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = replace(limited, api_port=port - 2)
+        server = make_server(create_app(settings), settings, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+        with pytest.raises(SystemExit):
+            server.run()
+    assert f"nothing can listen on 127.0.0.1, port {port}: " in caplog.text
+
+
+@pytest.mark.parametrize("proxies", ["", "127.0.0.0/8"])
+def test_health_is_asked_also_where_this_machine_is_the_balancer(
+    limited: Settings, tmp_path: Path, proxies: str
+) -> None:
+    settings = replace(limited, enrolment_proxies=proxies)
+    with serving(settings, tmp_path) as est:
+        # Of three ports it is the third.
+        assert health._enrolment(replace(settings, api_port=est.port - 2)) == ""

@@ -1,0 +1,152 @@
+"""An answer that was lost: the same request brings the same certificate, and a secret is good once for all else."""
+
+import threading
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Engine, select
+
+from nac.certificates import service as certificates
+from nac.db import TenantScope, session_scope
+from nac.enrolment import enrolling
+from nac.enrolment import service as enrolment
+from nac.enrolment.errors import AnswerUnderWay
+from nac.enrolment.tokens import Token
+from nac.models import Certificate, EnrolmentSecret
+from pki.keys import public_key_digest
+from tests.enrolment.conftest import make_secret, request
+from tests.enrolment.serving import Est
+from tests.enrolment.test_est import certificates_in, encoded, enrolled, signed
+from tests.factories.certificates import SIGNING, Certified
+from tests.factories.tenancy import ACTOR
+
+
+def user(token: Token) -> tuple[str, str]:
+    return "-u", f"{token.public_id}:{token.secret}"
+
+
+def uses(of: Certified, app_engine: Engine, token: Token) -> int:
+    with session_scope(TenantScope(of.tenant_id), engine=app_engine) as session:
+        query = select(EnrolmentSecret.uses).where(EnrolmentSecret.public_id == token.public_id)
+        return session.scalars(query).one()
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_same_request_with_the_same_secret_gets_the_same_certificate(
+    est: Est, app_engine: Engine, alpha: Certified, most: int
+) -> None:
+    token = make_secret(app_engine, alpha, uses=most).token
+    body = encoded(common_name="laptop")
+    first, second = (est.ask("alpha", "simpleenroll", *user(token), body=body) for _ in range(2))
+    assert certificates_in(first) == certificates_in(second)
+    assert (signed(alpha, app_engine), uses(alpha, app_engine, token)) == (2, 1)
+
+
+def test_another_key_or_name_gets_nothing_of_a_used_secret(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    token = make_secret(app_engine, alpha).token
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=encoded(common_name="laptop", key=key)))
+    for asked in (encoded(common_name="laptop"), encoded(common_name="other", key=key)):
+        assert est.ask("alpha", "simpleenroll", *user(token), body=asked).status == 401
+    # Another secret does not bring it either, nor does the id alone.
+    other = make_secret(app_engine, alpha).token
+    again = encoded(common_name="laptop", key=key)
+    assert est.ask("alpha", "simpleenroll", *user(other), body=again).status == 409
+    wrong = ("-u", f"{token.public_id}:{other.secret}")
+    assert est.ask("alpha", "simpleenroll", *wrong, body=again).status == 401
+    assert signed(alpha, app_engine) == 2
+
+
+def test_some_minutes_later_it_is_another_request(
+    est: Est, app_engine: Engine, alpha: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = enrolled(est, app_engine, alpha)
+    token, body, renewal = make_secret(app_engine, alpha).token, encoded(common_name="kiosk"), encoded()
+    certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
+    certificates_in(est.ask("alpha", "simplereenroll", *device.shown, body=renewal))
+    monkeypatch.setattr(enrolling, "REPEATED_WITHIN", timedelta())
+    assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
+    assert est.ask("alpha", "simplereenroll", *device.shown, body=renewal).status == 409
+
+
+@pytest.mark.parametrize("what", ["certificate", "secret"])
+def test_what_was_revoked_meanwhile_is_not_given_again(
+    est: Est, app_engine: Engine, alpha: Certified, what: str
+) -> None:
+    token, body = make_secret(app_engine, alpha).token, encoded(common_name="laptop")
+    (issued,) = certificates_in(est.ask("alpha", "simpleenroll", *user(token), body=body))
+    given = {"actor": ACTOR, "tenant_id": alpha.tenant_id}
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        if what == "secret":
+            enrolment.revoke_secret(session, name=token.public_id, **given)
+        else:
+            certificates.revoke(session, serial=f"{issued.serial_number:x}", now=alpha.now, **given)
+    assert est.ask("alpha", "simpleenroll", *user(token), body=body).status == 401
+
+
+def test_renewal_that_is_sent_again_gets_the_same_certificate(est: Est, app_engine: Engine, alpha: Certified) -> None:
+    device = enrolled(est, app_engine, alpha)
+    body = encoded(common_name="laptop")
+    first, second = (est.ask("alpha", "simplereenroll", *device.shown, body=body) for _ in range(2))
+    assert certificates_in(first) == certificates_in(second)
+    assert signed(alpha, app_engine) == 3
+    # The same key to renew another one is no repetition.
+    other = enrolled(est, app_engine, alpha)
+    assert est.ask("alpha", "simplereenroll", *other.shown, body=body).status == 409
+
+
+@pytest.mark.parametrize("renewal", [False, True])
+def test_who_asks_again_while_it_is_signed_is_told_to_come_again(
+    app_engine: Engine, alpha: Certified, renewal: bool
+) -> None:
+    made, asked = make_secret(app_engine, alpha), request("laptop")
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        old = session.scalars(select(Certificate).where(Certificate.serial == alpha.issue(session).serial)).one()
+        reserved = alpha.reserve(session, common_name="laptop")
+        row = session.scalars(select(Certificate).where(Certificate.serial == reserved.serial)).one()
+        row.public_key_sha256 = public_key_digest(asked.public_key)
+        row.secret_id, row.renews_id = (None, old.id) if renewal else (made.row.id, None)
+    before = (
+        partial(enrolling.renewed_before, old=old) if renewal else partial(enrolling.enrolled_before, secret=made.row)
+    )
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session, pytest.raises(AnswerUnderWay):
+        before(session, request=asked, now=alpha.now)
+
+
+def test_of_the_same_request_twice_at_once_both_get_the_same(app_engine: Engine, alpha: Certified) -> None:
+    token, asked = make_secret(app_engine, alpha).token, request("laptop")
+    both, serials = threading.Barrier(2), []
+
+    def ask() -> None:
+        with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+            held = enrolment.hold(
+                session,
+                tenant_id=alpha.tenant_id,
+                kind="est",
+                name=token.public_id,
+                secret=token.secret,
+                now=alpha.now,
+            )
+            issued = enrolling.enrolled_before(session, secret=held.row, request=asked, now=alpha.now)
+            issued = issued or enrolling.enrol(
+                session, actor=ACTOR, secret=held.take(alpha.now), request=asked, signing=SIGNING, now=alpha.now
+            )
+            serials.append(issued.serial)
+
+    def ask_until_answered() -> None:
+        both.wait()
+        while True:
+            try:
+                return ask()
+            except AnswerUnderWay:
+                continue
+
+    threads = [threading.Thread(target=ask_until_answered) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(serials) == 2
+    assert len(set(serials)) == 1

@@ -1,0 +1,147 @@
+import stat
+import subprocess
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from api.enrolment import certificate as server_certificate
+from api.enrolment.certificate import RENEWED_BEFORE, Caretaker, authority_file, ensure_certificate
+from cli import diagnosis
+from nac.settings import Settings, load_settings
+from pki.bundles import certificates_pem
+from pki.names import sans_of
+
+
+def settings_of(folder: Path, **more: str) -> Settings:
+    return load_settings({"ADMIT_VAR_DIR": str(folder), **more})
+
+
+def keys(folder: Path) -> Path:
+    (folder / "keys").mkdir(exist_ok=True)
+    return folder / "keys"
+
+
+def shown(settings: Settings) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(settings.enrolment_certificate_file.read_bytes())
+
+
+def test_certificate_names_what_is_reached_and_convinces_openssl(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, ADMIT_ENROLMENT_URL="https://est.alpha.example")
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
+    names = {str(item) for item in sans_of(shown(settings))}
+    assert names == {"dns:est.alpha.example", "ip:127.0.0.1", "dns:localhost"}
+    command = ["openssl", "verify", "-purpose", "sslserver", "-verify_hostname", "est.alpha.example"]
+    subprocess.run(
+        [*command, "-CAfile", authority_file(keys(tmp_path)), settings.enrolment_certificate_file],
+        check=True,
+        capture_output=True,
+    )
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in keys(tmp_path).iterdir()}
+    assert modes == {
+        "enrolment-ca.key": 0o600,
+        "enrolment-ca.pem": 0o644,
+        "enrolment.key": 0o600,
+        "enrolment.pem": 0o644,
+    }
+
+
+def test_good_certificate_stays_and_another_address_or_a_near_end_brings_a_new_one_of_the_same_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(tmp_path)
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
+    assert not ensure_certificate(keys(tmp_path), settings, owner=None)
+    authority = authority_file(keys(tmp_path)).read_bytes()
+    assert ensure_certificate(keys(tmp_path), settings_of(tmp_path, ADMIT_LISTEN_ADDRESS="::1"), owner=None)
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
+    end = shown(settings).not_valid_after_utc
+    monkeypatch.setattr(server_certificate, "utc_now", lambda: end - server_certificate.RENEWED_BEFORE)
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
+    assert shown(settings).not_valid_after_utc > end
+    assert authority_file(keys(tmp_path)).read_bytes() == authority
+
+
+def test_key_that_does_not_fit_is_replaced(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    ensure_certificate(keys(tmp_path), settings, owner=None)
+    settings.enrolment_key_file.write_bytes((keys(tmp_path) / "enrolment-ca.key").read_bytes())
+    assert ensure_certificate(keys(tmp_path), settings, owner=None)
+
+
+def test_files_of_the_administrator_are_left_alone(tmp_path: Path) -> None:
+    elsewhere = settings_of(tmp_path, ADMIT_ENROLMENT_CERTIFICATE_FILE="/etc/ssl/nac.pem")
+    assert not ensure_certificate(keys(tmp_path), elsewhere, owner=None)
+    assert list(keys(tmp_path).iterdir()) == []
+
+
+def at(monkeypatch: pytest.MonkeyPatch, moment: datetime) -> None:
+    for module in (server_certificate, diagnosis):
+        monkeypatch.setattr(module, "utc_now", lambda: moment)
+
+
+def test_certificate_that_is_shown_is_renewed_in_time_and_looked_at_once_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, seconds = settings_of(tmp_path), 0.0
+    ensure_certificate(keys(tmp_path), settings, owner=None)
+    caretaker = Caretaker(settings, clock=lambda: seconds)
+    first = shown(settings)
+    caretaker.look()
+    at(monkeypatch, first.not_valid_after_utc - RENEWED_BEFORE + timedelta(minutes=1))
+    seconds += 3599
+    caretaker.look()
+    assert shown(settings) == first
+    seconds += 1
+    caretaker.look()
+    assert shown(settings).not_valid_after_utc > first.not_valid_after_utc
+    # In time, so nobody is told.
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+def test_end_of_a_certificate_of_the_administrator_is_told_in_each_window(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ensure_certificate(keys(tmp_path), settings_of(tmp_path), owner=None)
+    theirs = tmp_path / "theirs.pem"
+    theirs.write_bytes(settings_of(tmp_path).enrolment_certificate_file.read_bytes())
+    settings, seconds = settings_of(tmp_path, ADMIT_ENROLMENT_CERTIFICATE_FILE=str(theirs)), 0.0
+    caretaker = Caretaker(settings, clock=lambda: seconds)
+    end, told = shown(settings).not_valid_after_utc, []
+    for hours in range(24 * 70, -24, -12):
+        at(monkeypatch, end - timedelta(hours=hours))
+        caplog.clear()
+        caretaker.look()
+        seconds += 3600
+        told += [hours // 24 for record in caplog.records if "renew it" in record.message]
+    assert told == [60, 30, 14, 7, 1]
+    assert theirs.read_bytes() == certificates_pem([shown(settings)])
+
+
+def test_what_cannot_be_renewed_or_read_is_logged_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings, seconds = settings_of(tmp_path), 0.0
+    caretaker = Caretaker(settings, clock=lambda: seconds)
+    # The folder is missing.
+    caretaker.look()
+    assert "cannot be renewed" in caplog.text
+    assert "cannot be read" in caplog.text
+    keys(tmp_path)
+    seconds += 3600
+    caretaker.look()
+    assert shown(settings)
+
+
+@pytest.mark.parametrize(("days", "verdict"), [(31, "ok"), (28, "warn"), (0, "fail")])
+def test_doctor_tells_of_an_end_that_is_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int, verdict: str
+) -> None:
+    settings = settings_of(tmp_path)
+    assert [found.verdict for found in diagnosis._enrolment_certificate(settings)] == ["fail"]
+    ensure_certificate(keys(tmp_path), settings, owner=None)
+    end = shown(settings).not_valid_after_utc
+    at(monkeypatch, end - timedelta(days=days))
+    (found,) = diagnosis._enrolment_certificate(settings)
+    assert (found.verdict, f"{end:%Y-%m-%d}" in found.what) == (verdict, True)

@@ -1,0 +1,57 @@
+"""Which addresses a source may be on."""
+
+import threading
+
+import pytest
+
+from nac.outbound.reach import USUAL
+from tests.identities.conftest import ANNA, ANNAS_PASSWORD
+from tests.identities.test_directory import answered, asked_of, make_source
+from tests.outbound.listening import came, listening
+
+
+@pytest.fixture
+def listener():
+    with listening() as listener:
+        yield listener
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "[::ffff:127.0.0.1]"])
+def test_directory_on_a_refused_address_is_never_connected_to(listener, host):
+    url = f"ldap://{host}:{listener.getsockname()[1]}"
+    document = {"urls": [url], "allow_unencrypted": True, "base_dn": "dc=corp"}
+    (answer,) = asked_of(lambda: make_source("corp", "ldap", document, b"", USUAL), "anna", "secret")
+    assert answer.reason == "directory-refused"
+    assert "a loopback address, to which the platform does not connect" in answer.detail
+    assert "ADMIT_OUTBOUND_NETWORKS" in answer.detail
+    assert not came(listener)
+
+
+def test_server_that_speaks_no_tls_is_told_as_such(listener):
+    def answer():
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    listener.settimeout(5)
+    thread = threading.Thread(target=answer)
+    thread.start()
+    told = answered({"urls": [f"ldaps://127.0.0.1:{listener.getsockname()[1]}"], "base_dn": "dc=corp"}, "anna", "x")
+    thread.join()
+    assert told.reason == "directory-unavailable"
+    assert "WRONG_VERSION_NUMBER" in told.detail
+
+
+def test_second_server_answers_where_the_first_is_refused(document, directory):
+    urls = ["ldaps://169.254.169.254", directory.ldaps]
+    assert answered(document | {"urls": urls}, ANNA, ANNAS_PASSWORD).verified
+
+
+def test_provider_on_a_refused_address_is_never_connected_to(listener):
+    here = f"https://localhost:{listener.getsockname()[1]}/"
+    settings = {"issuer": "https://login.example", "client_id": "admit", "token_endpoint": here, "jwks_uri": here}
+    (answer,) = asked_of(lambda: make_source("idp", "oidc", settings, b"x", USUAL), "anna", "secret")
+    assert answer.reason == "directory-refused"
+    assert "a loopback address" in answer.detail
+    assert not came(listener)

@@ -1,0 +1,20 @@
+"""Somebody who waits on loopback for a connection that should, or should not, come."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.1)
+        yield listener
+
+
+def came(listener: socket.socket) -> bool:
+    try:
+        listener.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True

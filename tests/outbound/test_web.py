@@ -1,0 +1,62 @@
+"""One answer of a server, bounded in size and time."""
+
+import asyncio
+
+import pytest
+
+from nac.clock import utc_now
+from nac.outbound.reach import Reach
+from nac.outbound.tls import tls_context
+from nac.outbound.transport import Transport
+from nac.outbound.web import FetchFailed, Web
+from tests.certificates.publisher import publishing
+from tests.certificates.uploads import authority
+from tests.outbound.listening import listening
+
+
+@pytest.fixture
+def publisher(tmp_path):
+    with publishing(tmp_path, authority("Corp CA", utc_now())) as publisher:
+        yield publisher
+
+
+def fetch(url, *, most_bytes=100, **limits):
+    async def run():
+        async with Transport(Reach.parse("127.0.0.0/8"), tls=tls_context(), connections=1) as transport:
+            return await Web(transport, **limits).fetch(url, most_bytes=most_bytes)
+
+    return asyncio.run(run())
+
+
+def test_more_than_was_asked_for_is_not_read(publisher):
+    publisher.pages["/"] = (200, b"x" * 100)
+    assert fetch(publisher.url("/")) == b"x" * 100
+    publisher.pages["/"] = (200, b"x" * 101)
+    with pytest.raises(FetchFailed, match="more than 100 bytes"):
+        fetch(publisher.url("/"))
+
+
+@pytest.mark.parametrize("limits", [{"total_seconds": 0.2}, {"step_seconds": 0.2}])
+def test_server_that_does_not_answer_is_given_up(limits):
+    with listening() as silent, pytest.raises(FetchFailed, match=r"No answer within 0\.2 s|ReadTimeout"):
+        fetch(f"http://127.0.0.1:{silent.getsockname()[1]}/", **limits)
+
+
+def test_redirect_is_an_answer_like_others_where_none_is_to_be_followed(publisher):
+    publisher.pages |= {"/": "/there", "/there": (200, b"here")}
+    assert fetch(publisher.url("/")) == b"here"
+    with pytest.raises(FetchFailed, match="status 302"):
+        fetch(publisher.url("/"), redirects_most=0)
+    assert publisher.asked == ["GET /", "GET /there", "GET /"]
+
+
+def test_why_leaves_out_the_address(publisher):
+    with pytest.raises(FetchFailed, match="/hook") as failed:
+        fetch(publisher.url("/hook?key=secret"))
+    assert failed.value.why == "It answers with status 404."
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://[", "ldap://x.example/", "http://x.example@y/"])
+def test_no_other_address_is_asked(url):
+    with pytest.raises(FetchFailed, match="no address on the web"):
+        fetch(url)

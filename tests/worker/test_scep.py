@@ -1,0 +1,47 @@
+"""What SCEP remembers of its transactions does not grow for ever."""
+
+from datetime import timedelta
+
+from sqlalchemy import Engine, select
+
+from nac.certificates import repository as certificates
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope, use_engine
+from nac.models import Certificate, ScepTransaction
+from nac.scep.pruning import KEPT
+from tests.factories.certificates import Certified
+from worker.jobs.scep import prune_transactions
+
+
+def _transact(engine: Engine, tenant: Certified, age: timedelta) -> None:
+    with session_scope(TenantScope(tenant.tenant_id), engine=engine) as session:
+        row = certificates.get_by_serial(session, tenant.tenant_id, tenant.issue(session).serial)
+        assert row is not None
+        session.add(
+            ScepTransaction(
+                tenant_id=tenant.tenant_id,
+                transaction_id=str(age),
+                certificate_id=row.id,
+                created_at=utc_now() - age,
+            )
+        )
+
+
+def test_transactions_of_long_ago_go_and_their_certificates_stay(
+    app_engine: Engine, worker_engine: Engine, alpha: Certified, bravo: Certified
+) -> None:
+    old, young = KEPT + timedelta(hours=1), KEPT - timedelta(hours=1)
+    for tenant in (alpha, bravo):
+        for age in (old, young):
+            _transact(app_engine, tenant, age)
+    use_engine(worker_engine)
+    try:
+        for _ in range(2):
+            prune_transactions()
+    finally:
+        use_engine(None)
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.tenant_id), engine=app_engine) as session:
+            assert session.scalars(select(ScepTransaction.transaction_id)).all() == [str(young)]
+            # Both, and the server's.
+            assert len(session.scalars(select(Certificate.id)).all()) == 3

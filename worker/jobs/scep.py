@@ -1,0 +1,18 @@
+"""Care of what SCEP remembers."""
+
+from celery import shared_task
+
+from nac.errors import Unavailable
+from nac.scep.pruning import prune_transactions as prune
+
+
+@shared_task(
+    name="scep.prune_transactions",
+    autoretry_for=(Unavailable,),
+    retry_backoff=True,
+    retry_backoff_max=600,
+    max_retries=5,
+)
+def prune_transactions() -> None:
+    """Delete the transactions of long ago."""
+    prune()
