@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
@@ -16,6 +17,7 @@ from pki.profiles import EXTENDED_KEY_USAGES, Profile
 
 _SERIAL_OCTETS_MOST = 20
 _SECOND = timedelta(seconds=1)
+_TLS = frozenset(("client-auth", "server-auth"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _builder(
         .not_valid_before(validity.not_before)
         .not_valid_after(validity.not_after)
         .add_extension(x509.BasicConstraints(ca=profile.authority, path_length=profile.path_length), critical=True)
-        .add_extension(_key_usage(profile), critical=True)
+        .add_extension(_key_usage(profile, key), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
     if profile.extended_key_usage:
@@ -208,11 +210,13 @@ def check_sans(profile: Profile, sans: Iterable[San]) -> tuple[San, ...]:
     return checked
 
 
-def _key_usage(profile: Profile) -> x509.KeyUsage:
+def _key_usage(profile: Profile, key: PublicKeyTypes) -> x509.KeyUsage:
+    """RSA keys of TLS may encipher, too: SCEP's answers are for such a key (RFC 8894 3.2), and some supplicants ask."""
+    is_tls = bool(_TLS.intersection(profile.extended_key_usage))
     return x509.KeyUsage(
         digital_signature="digital-signature" in profile.key_usage,
         content_commitment=False,
-        key_encipherment="key-encipherment" in profile.key_usage,
+        key_encipherment="key-encipherment" in profile.key_usage or (is_tls and isinstance(key, rsa.RSAPublicKey)),
         data_encipherment=False,
         key_agreement=False,
         key_cert_sign="key-cert-sign" in profile.key_usage,

@@ -41,8 +41,8 @@ STATUS_SECONDS = 1.0
 REPORT_SECONDS = 5.0
 # What takes longer has met a database that hangs.
 HANGS_SECONDS = 2.0
-# A configuration that could not be brought into force is tried again: a port may be free by then.
-RETRY_SECONDS = 60.0
+# A configuration that could not be brought into force is tried again, ever later: a port may be free by then.
+RETRY_SECONDS, LONGEST_RETRY_SECONDS = 5.0, 60.0
 # A segment of the journal.
 LOW_DISK_BYTES = 64 << 20
 REPLICA_CHECK_SECONDS = 10.0
@@ -101,6 +101,7 @@ class Keeper:
         self._reported = False
         self._asking_since: float | None = None
         self._retry_at = float("inf")
+        self._retry_seconds = RETRY_SECONDS
         self.configuration_changed = threading.Event()
         self.configuration_changed.set()
 
@@ -246,8 +247,10 @@ class Keeper:
         if trouble:
             log.error("the new configuration is not in force: %s", trouble)
             self._alarms.tell("exchange", f"A changed configuration is not in force: {trouble}")
-            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._retry_at = time.monotonic() + self._retry_seconds
+            self._retry_seconds = min(2 * self._retry_seconds, LONGEST_RETRY_SECONDS)
             return
+        self._retry_seconds = RETRY_SECONDS
         self._alarms.clear("exchange")
         with self._asking():
             self._directory.free(renewed)

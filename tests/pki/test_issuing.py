@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from pki.bundles import certificates_pem
 from pki.errors import IssuerNotAllowed, KeyNotAllowed, NameNotAllowed, PkiError, ValidityNotAllowed
 from pki.issuing import Issuer, issue, issue_root, key_identifier
-from pki.keys import generate_key
+from pki.keys import KeyKind, generate_key
 from pki.names import San, sans_of, subject_name
 from pki.profiles import PROFILES
 from pki.serials import random_serial, serial_bytes
@@ -80,6 +80,23 @@ def test_fields_are_those_of_rfc_5280(chain: Chain) -> None:
     now = chain.now.replace(microsecond=0)
     assert certificate.not_valid_before_utc == now - timedelta(hours=1)
     assert certificate.not_valid_after_utc == now + 730 * _DAY - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind", "enciphers"),
+    [
+        ("eap-client-device", "rsa-2048", True),
+        ("eap-server", "rsa-2048", True),
+        ("eap-client-device", "ecdsa-p256", False),
+        ("ocsp-signer", "rsa-2048", False),
+    ],
+)
+def test_rsa_keys_of_tls_may_encipher(chain: Chain, profile: str, kind: KeyKind, enciphers: bool) -> None:
+    """SCEP's answers are enciphered for the device's key (RFC 8894 3.2)."""
+    names = [San("dns", "radius.alpha.example")] if profile == "eap-server" else []
+    certificate = chain.issue(profile, "x", *names, key=generate_key(kind))
+    usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    assert (usage.digital_signature, usage.key_encipherment) == (True, enciphers)
 
 
 def test_authorities_are_constrained(chain: Chain) -> None:
