@@ -25,8 +25,8 @@ from nac.ids import TenantId
 _LIVE, _ENDED = "stopped_at IS NULL", "stopped_at IS NOT NULL"
 
 
-def _index(name: str, *columns: str | TextClause, where: str, using: str = "btree") -> Index:
-    return Index(f"ix_sessions_{name}", *columns, postgresql_using=using, postgresql_where=text(where))
+def _index(name: str, *columns: str | TextClause, where: str) -> Index:
+    return Index(f"ix_sessions_{name}", *columns, postgresql_where=text(where))
 
 
 class RadiusSession(Base):
@@ -39,15 +39,15 @@ class RadiusSession(Base):
     __table_args__ = (
         UniqueConstraint("tenant_id", "nas_key", "session_id", "mac_key", "started_at", name="uq_sessions_identity"),
         _index("live", "tenant_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
-        _index("live_mac", "mac", where=_LIVE, using="hash"),
-        _index("live_identity", "identity_key", where=_LIVE, using="hash"),
-        _index("live_framed_ip", "framed_ip", where=_LIVE, using="hash"),
+        _index("live_mac", "tenant_id", "mac", where=_LIVE),
+        _index("live_identity", "tenant_id", "identity_key", where=_LIVE),
+        _index("live_framed_ip", "tenant_id", "framed_ip", where=_LIVE),
         _index("live_site", "tenant_id", "site_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
         _index("ended", "tenant_id", "stopped_at", where=f"{_ENDED} AND NOT ('stale' = ANY (flags))"),
         _index("stale", "tenant_id", "stopped_at", where=f"{_ENDED} AND 'stale' = ANY (flags)"),
-        _index("ended_mac", "mac", where=_ENDED, using="hash"),
-        _index("ended_identity", "identity_key", where=_ENDED, using="hash"),
-        _index("ended_framed_ip", "framed_ip", where=_ENDED, using="hash"),
+        _index("ended_mac", "tenant_id", "mac", where=_ENDED),
+        _index("ended_identity", "tenant_id", "identity_key", where=_ENDED),
+        _index("ended_framed_ip", "tenant_id", "framed_ip", where=_ENDED),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)

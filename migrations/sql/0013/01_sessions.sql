@@ -17,16 +17,19 @@ ALTER TABLE sessions
 
 -- How names are compared; behind row-level security lower() would not reach an index, because it is not leakproof.
 ALTER TABLE sessions ADD COLUMN identity_key text GENERATED ALWAYS AS (lower(identity)) STORED;
-DROP INDEX ix_sessions_live_identity;
-CREATE INDEX ix_sessions_live_identity ON sessions USING hash (identity_key) WHERE stopped_at IS NULL;
-CREATE INDEX ix_sessions_live_framed_ip ON sessions USING hash (framed_ip) WHERE stopped_at IS NULL;
+-- Not hash indexes: many have the same name ("anonymous") or private address, and a hash index walks through all of those
+-- to add one.
+DROP INDEX ix_sessions_live_mac, ix_sessions_live_identity;
+CREATE INDEX ix_sessions_live_mac ON sessions (tenant_id, mac) WHERE stopped_at IS NULL;
+CREATE INDEX ix_sessions_live_identity ON sessions (tenant_id, identity_key) WHERE stopped_at IS NULL;
+CREATE INDEX ix_sessions_live_framed_ip ON sessions (tenant_id, framed_ip) WHERE stopped_at IS NULL;
 CREATE INDEX ix_sessions_live_site ON sessions (tenant_id, site_id, nas_id, started_at DESC, id DESC) WHERE stopped_at IS NULL;
 -- By the first, sessions that ended are moved away, oldest first; none that were only taken for ended are.
 CREATE INDEX ix_sessions_ended ON sessions (tenant_id, stopped_at) WHERE stopped_at IS NOT NULL AND NOT ('stale' = ANY (flags));
 CREATE INDEX ix_sessions_stale ON sessions (tenant_id, stopped_at) WHERE stopped_at IS NOT NULL AND 'stale' = ANY (flags);
-CREATE INDEX ix_sessions_ended_mac ON sessions USING hash (mac) WHERE stopped_at IS NOT NULL;
-CREATE INDEX ix_sessions_ended_identity ON sessions USING hash (identity_key) WHERE stopped_at IS NOT NULL;
-CREATE INDEX ix_sessions_ended_framed_ip ON sessions USING hash (framed_ip) WHERE stopped_at IS NOT NULL;
+CREATE INDEX ix_sessions_ended_mac ON sessions (tenant_id, mac) WHERE stopped_at IS NOT NULL;
+CREATE INDEX ix_sessions_ended_identity ON sessions (tenant_id, identity_key) WHERE stopped_at IS NOT NULL;
+CREATE INDEX ix_sessions_ended_framed_ip ON sessions (tenant_id, framed_ip) WHERE stopped_at IS NOT NULL;
 
 -- Sessions that ended too long ago for a record of theirs to come. Nothing is ever changed here.
 CREATE TABLE session_history (

@@ -2,7 +2,7 @@
 
 from migrations.pieces import run_pieces
 
-revision = "0014"
+revision = "0013"
 down_revision = "0012"
 
 

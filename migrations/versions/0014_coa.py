@@ -2,8 +2,8 @@
 
 from migrations.pieces import run_pieces
 
-revision = "0015"
-down_revision = "0014"
+revision = "0014"
+down_revision = "0013"
 
 
 def upgrade() -> None:
