@@ -19,6 +19,7 @@ from worker.names import (
 JOBS = (
     "worker.jobs.authorities",
     "worker.jobs.certificates",
+    "worker.jobs.coa",
     "worker.jobs.endpoints",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
@@ -81,6 +82,7 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": PUBLISH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
             },
+            "coa.prune": {"task": "coa.prune", "schedule": crontab(hour="3", minute="57")},
             "endpoints.enrich": {
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,

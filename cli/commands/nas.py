@@ -43,6 +43,12 @@ def command() -> None:
     is_flag=True,
     help="Accept requests of this NAS that carry none: it is then open to forgery (BlastRADIUS).",
 )
+@click.option("--behind-nat", is_flag=True, help="No CoA- or Disconnect-Request reaches it: none is sent.")
+@click.option(
+    "--signs-coa-answers",
+    is_flag=True,
+    help="Its answers to CoA and Disconnect carry a Message-Authenticator: others are left aside.",
+)
 @json_option
 def add(
     name: str,
@@ -53,6 +59,8 @@ def add(
     vendor: str,
     secret: str | None,
     without_message_authenticator: bool,
+    behind_nat: bool,
+    signs_coa_answers: bool,
     as_json: bool,
 ) -> None:
     """Add the NAS NAME, known by identifier or address."""
@@ -71,6 +79,8 @@ def add(
             vendor=vendor,
             secret=secret,
             require_message_authenticator=not without_message_authenticator,
+            behind_nat=behind_nat,
+            signs_coa_answers=signs_coa_answers,
         )
         row = _row(nas, place.slug)
         told = _notes(session, tenant_id, nas, place)

@@ -37,6 +37,7 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "tls_versions": list(tenant.tls_versions),
         "replay_days": tenant.replay_days or 0,
         "status_failure": tenant.status_failure,
+        "nat_session_seconds": tenant.nat_session_seconds,
     }
 
 
@@ -121,6 +122,12 @@ def list_(as_json: bool) -> None:
     help="Certificates of authorities that were imported, while no fresh status of them is known: soft admits them, "
     "hard does not.",
 )
+@click.option(
+    "--nat-session-seconds",
+    type=int,
+    metavar="SECONDS",
+    help="Session-Timeout at NASes behind NAT, where sessions cannot be ended otherwise; 0 for none.",
+)
 @json_option
 def set_(
     slug: str,
@@ -128,6 +135,7 @@ def set_(
     tls_versions: str | None,
     replay_days: int | None,
     status_failure: Literal["soft", "hard"] | None,
+    nat_session_seconds: int | None,
     as_json: bool,
 ) -> None:
     """Change settings of the tenant SLUG; what is not given stays.
@@ -135,10 +143,8 @@ def set_(
     PEAP and MS-CHAP of version 1 are offered only where they are asked for: whoever imitates the network can find out
     passwords by them (docs/methods.md).
     """
-    if methods is None and tls_versions is None and replay_days is None and status_failure is None:
-        raise InvalidInput(
-            "There is nothing to set.", remedy="Give --methods, --tls-versions, --replay-days or --status-failure."
-        )
+    if all(given is None for given in (methods, tls_versions, replay_days, status_failure, nat_session_seconds)):
+        raise InvalidInput("There is nothing to set.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
     with domain.change(slug, of_radiusd=tls_versions is not None) as (session, tenant_id):
@@ -147,6 +153,10 @@ def set_(
             tenant = tenants.set_replay_days(session, actor=domain.actor, tenant_id=tenant_id, days=replay_days or None)
         if status_failure is not None:
             tenant = tenants.set_status_failure(session, actor=domain.actor, tenant_id=tenant_id, to=status_failure)
+        if nat_session_seconds is not None:
+            tenant = tenants.set_nat_session(
+                session, actor=domain.actor, tenant_id=tenant_id, seconds=nat_session_seconds
+            )
         row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
     for risk in risks_of(offer.methods or ()):
         click.echo(f"Note: {risk}", err=True)

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Engine, delete, func, or_, select, text, t
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from nac.coa_requests import service as coa_requests
+from nac.coa_requests import queueing
 from nac.db import TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import CertificateAuthority, ExternalCertificate, ExternalStatus, StatusSource
@@ -188,7 +188,7 @@ def _disconnect(session: Session, tenant_id: TenantId, authority_id: UUID, revok
             )
         ).all()
         if seen:
-            coa_requests.queue_disconnects(session, tenant_id=tenant_id, serials=seen, reason="certificate-revoked")
+            queueing.queue_disconnects(session, tenant_id=tenant_id, serials=seen, reason="certificate-revoked")
 
 
 def due_questions(session: Session, now: datetime) -> list[Question]:
@@ -260,7 +260,7 @@ def _store_answer(
     status.answer, status.until = "revoked" if answer.revoked else "good", answer.until
     session.flush()
     if answer.revoked and was != "revoked":
-        coa_requests.queue_disconnects(
+        queueing.queue_disconnects(
             session, tenant_id=tenant_id, serials=[question.serial], reason="certificate-revoked"
         )
 

@@ -18,7 +18,7 @@ from nac.certificates import intents, repository
 from nac.certificates.errors import CertificateStatusConflict
 from nac.certificates.service import HOLD, REVOCATION_REASONS, RevocationReason, require_authority
 from nac.certificates.status import status_changed
-from nac.coa_requests import service as coa_requests
+from nac.coa_requests import queueing
 from nac.endpoints.service import require_by_mac
 from nac.errors import InvalidInput
 from nac.ids import TenantId
@@ -190,10 +190,14 @@ def _change_where(
         done.certificates += len(batch)
         serials = [row.serial for row in batch]
         if change.status == "valid":
-            coa_requests.withdraw(session, tenant_id=tenant_id, serials=serials)
+            queueing.withdraw(session, tenant_id=tenant_id, serials=serials)
         else:
-            done.disconnects += coa_requests.queue_disconnects(
-                session, tenant_id=tenant_id, serials=serials, reason=f"certificate-{change.status}"
+            done.disconnects += queueing.queue_disconnects(
+                session,
+                tenant_id=tenant_id,
+                serials=serials,
+                reason=f"certificate-{change.status}",
+                asked_by=actor,
             )
         authorities |= {row.authority_id: row.id for row in batch}
     session.expire_all()

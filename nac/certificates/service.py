@@ -14,7 +14,7 @@ from nac.certificates.errors import CertificateNotFound, CertificateStatusConfli
 from nac.certificates.export import pem_files, pkcs12_file
 from nac.certificates.issuing import IssuedCertificate, issue_client, issue_server, reserve, sign, with_chain
 from nac.certificates.status import status_changed
-from nac.coa_requests import service as coa_requests
+from nac.coa_requests import queueing
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
@@ -168,10 +168,14 @@ def _change(
     row.status, row.revocation_reason, row.revoked_at = status, reason, since
     status_changed(session, row)
     if status == "valid":
-        coa_requests.withdraw(session, tenant_id=row.tenant_id, serials=[row.serial])
+        queueing.withdraw(session, tenant_id=row.tenant_id, serials=[row.serial])
     else:
-        coa_requests.queue_disconnects(
-            session, tenant_id=row.tenant_id, serials=[row.serial], reason=f"certificate-{status}"
+        queueing.queue_disconnects(
+            session,
+            tenant_id=row.tenant_id,
+            serials=[row.serial],
+            reason=f"certificate-{status}",
+            asked_by=actor,
         )
     audit.append(
         session,

@@ -1,58 +1,142 @@
-"""Sessions that must end because what admitted them is no longer good: a row for each, before anything is sent."""
+"""Asking a NAS about live sessions (RFC 5176): end one, have its device authenticate again, bounce its port, change it.
 
-from collections.abc import Sequence
+The answer is the NAS's: it comes later, and stands in the request's row.
+"""
 
-from sqlalchemy import CursorResult, bindparam, delete, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from sqlalchemy.orm import Session
-from sqlalchemy.types import Text
 
+from nac.audit import service as audit
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.coa_requests import queueing, repository
+from nac.coa_requests.queueing import WAITING
+from nac.dictionary import from_json
+from nac.errors import Conflict, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import CoaRequest
+from nac.models.coa_request import COA_STATES, CoaKind
+from nac.sessions import service as sessions
 
-# The certificate that admitted a device is the one it showed when it was last let in. No session is older than the
-# oldest that is live, and its authentication came less than a day before its Start.
-_QUEUE = text(
+# Of one call. Who wants more narrows it down, and asks again.
+MOST_SESSIONS = 1_000
+REQUESTED = "requested"
+
+
+class CoaRequestNotFound(NotFound):
+    """There is no such request to a NAS."""
+
+
+class NoLiveSession(NotFound):
+    """No live session fits."""
+
+
+def ask(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    kind: CoaKind,
+    row: int | None = None,
+    mac: str = "",
+    user: str = "",
+    nas: str = "",
+    attributes: Sequence[Mapping[str, Any]] = (),
+) -> Sequence[CoaRequest]:
+    """Ask this about each live session that fits: `row` its id, `mac` in any notation, `nas` as it is registered.
+
+    `attributes` of a change: mappings of attribute, value and perhaps tag. Returns the requests, those that waited
+    already included. Raises InvalidInput where nothing is given or an attribute is none of the cell's dictionaries,
+    NoLiveSession, and Conflict where too much waits or more than MOST_SESSIONS sessions fit.
     """
-    WITH shown AS MATERIALIZED (
-        SELECT DISTINCT a.mac FROM auth_log a
-        WHERE a.tenant_id = :tenant AND a.certificate_serial = ANY (:serials) AND a.permitted AND a.mac IS NOT NULL
-            AND a.at >= (
-                SELECT min(s.started_at) FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL
-            ) - interval '1 day'
+    if row is None and not (mac or user or nas):
+        raise InvalidInput("Nothing says which session.", place="session", remedy="Give its id, a MAC, user or NAS.")
+    if (kind == "change") != bool(attributes):
+        raise InvalidInput("A change has attributes, and nothing else has.", place="attributes")
+    _require_sendable(session, tenant_id, attributes)
+    rows = _rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
+    queueing.queue_for_sessions(
+        session,
+        tenant_id=tenant_id,
+        rows=rows,
+        kind=kind,
+        reason=REQUESTED,
+        asked_by=actor,
+        attributes=attributes,
     )
-    INSERT INTO coa_requests (tenant_id, session_row, session_id, nas_id, nas_address, mac, reason, certificate_serial)
-    SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.mac, :reason, last.certificate_serial
-    FROM shown
-    JOIN sessions s ON s.tenant_id = :tenant AND s.mac = shown.mac AND s.stopped_at IS NULL
-    CROSS JOIN LATERAL (
-        SELECT a.certificate_serial FROM auth_log a
-        WHERE a.tenant_id = :tenant AND a.mac = s.mac AND a.permitted ORDER BY a.at DESC LIMIT 1
-    ) last
-    WHERE last.certificate_serial = ANY (:serials)
-    ON CONFLICT (tenant_id, session_row) WHERE state = 'queued' DO NOTHING
-    """
-).bindparams(bindparam("serials", type_=ARRAY(Text())))
+    asked = repository.list_of_session(session, tenant_id, rows, kind)
+    after = {"kind": kind, "requests": [request.id for request in asked]}
+    given = {"session": row, "mac": mac, "user": user, "nas": nas}
+    target = ", ".join(f"{name} {value}" for name, value in given.items() if value)
+    audit.append(session, actor=actor, action=f"session.{kind}", target=target, tenant_id=tenant_id, after=after)
+    return asked
 
 
-def queue_disconnects(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str) -> int:
-    """Ask for the end of the live sessions that certificates of these serial numbers opened; returns how many.
+def _rows(session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str) -> Sequence[int]:
+    found = sessions.list_sessions(session, tenant_id=tenant_id, mac=mac, user=user, nas=nas, limit=MOST_SESSIONS + 1)
+    if row is not None:
+        one = sessions.get_session(session, tenant_id=tenant_id, row=row)
+        rows = [one.row.id] if one.row.stopped_at is None else []
+        if mac or user or nas:
+            rows = [each for each in rows if each in {shown.row.id for shown in found}]
+    else:
+        rows = [shown.row.id for shown in found]
+    if not rows:
+        raise NoLiveSession("No live session fits.", place="session", remedy="They are listed by: ./admit session list")
+    if len(rows) > MOST_SESSIONS:
+        raise Conflict(f"More than {MOST_SESSIONS} sessions fit.", place="session", remedy="Narrow it down.")
+    return rows
 
-    `reason` is a code of nac.reasons. A device whose accounting has not begun is not found: it is refused when it comes
-    again.
-    """
-    told = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials], "reason": reason}
-    result = session.execute(_QUEUE, told)
-    assert isinstance(result, CursorResult)
-    return result.rowcount
+
+def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequence[Mapping[str, Any]]) -> None:
+    if not attributes:
+        return
+    content = cells.load_dictionary(session, tenant_id=tenant_id)
+    if content is None:
+        raise Conflict("The cell has not told which attributes it knows.", remedy="Ask again when it is up.")
+    dictionary = from_json(content)
+    for index, each in enumerate(attributes):
+        try:
+            dictionary.check(str(each["attribute"]), str(each["value"]), each.get("tag"))
+        except (KeyError, ValueError) as exc:
+            raise InvalidInput(str(exc), place=f"attributes[{index}]") from exc
 
 
-def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
-    """The certificates are good again: what was not sent yet is not sent."""
-    session.execute(
-        delete(CoaRequest).where(
-            CoaRequest.tenant_id == tenant_id,
-            CoaRequest.state == "queued",
-            CoaRequest.certificate_serial.in_([serial.hex() for serial in serials]),
+def list_requests(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    states: Sequence[str] = (),
+    before_id: int | None = None,
+    limit: int = 100,
+) -> Sequence[CoaRequest]:
+    """Newest first; page on with the last one's id. `states` leaves out the others."""
+    if unknown := [state for state in states if state not in COA_STATES]:
+        raise InvalidInput(f"{unknown[0]!r} is no state.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
+    return repository.list_page(session, tenant_id, states=states, before_id=before_id, limit=limit)
+
+
+def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """No further packet of it is sent. Raises CoaRequestNotFound, and Conflict where it has ended."""
+    request = repository.lock(session, tenant_id, request_id)
+    if request is None:
+        raise CoaRequestNotFound(
+            f"There is no request {request_id}.", place="request", remedy="They are listed by: ./admit coa list"
         )
+    if request.state not in WAITING:
+        raise Conflict(f"Request {request_id} is {request.state} already.", place="request")
+    before, request.state = request.state, "withdrawn"
+    request.ended_at, request.detail = utc_now(), f"Withdrawn by {actor}."
+    session.flush()
+    audit.append(
+        session,
+        actor=actor,
+        action="coa.withdraw",
+        target=str(request.id),
+        tenant_id=tenant_id,
+        before={"state": before},
+        after={"state": request.state},
     )
+    return request

@@ -18,6 +18,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.coa_requests import queueing
 from nac.endpoints import repository, work
 from nac.endpoints.service import RandomAddress, require_attributes, require_lasting, require_notes
 from nac.engine import Mistake
@@ -110,6 +111,11 @@ def import_endpoints(
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[endpoint.id for endpoint in known.values()])
     _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
+    blocked = [row.mac for row in rows if row.status == "blocked"]
+    if blocked:
+        queueing.queue_for_devices(
+            session, tenant_id=tenant_id, macs=blocked, reason="endpoint-blocked", asked_by=actor
+        )
     done = Imported(len(fresh), len(rows) - len(fresh), made)
     after = {"added": done.added, "changed": done.changed, "groups_made": list(made)}
     target = f"{len(rows)} endpoints"

@@ -8,6 +8,7 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.coa_requests import queueing
 from nac.endpoints import repository, work
 from nac.endpoints.repository import Filter, Listed
 from nac.endpoints.service import EndpointNotFound, require_lasting
@@ -59,6 +60,8 @@ def classify(
     session.flush()
     macs = [endpoint.mac for endpoint, _ in found]
     work.enqueue(session, tenant_id=tenant_id, macs=macs)
+    if decision.action == "block":
+        queueing.queue_for_devices(session, tenant_id=tenant_id, macs=macs, reason="endpoint-blocked", asked_by=actor)
     audit.append(
         session,
         actor=actor,

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates.leftovers import require_none_left
+from nac.coa_requests import queueing
 from nac.endpoints import repository, work
 from nac.endpoints.repository import Filter, Listed
 from nac.endpoints.rules import compile_rule, why
@@ -163,8 +164,12 @@ def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 
 
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Rejected whatever its rules say, until it is unblocked."""
-    return _change_status(session, actor, tenant_id, mac, "blocked", "block")
+    """Rejected whatever its rules say, until it is unblocked; its live sessions are asked to end (RFC 5176)."""
+    endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
+    queueing.queue_for_devices(
+        session, tenant_id=tenant_id, macs=[endpoint.mac], reason="endpoint-blocked", asked_by=actor
+    )
+    return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:

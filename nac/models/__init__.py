@@ -28,12 +28,13 @@ from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.replica_change import ReplicaChange
 from nac.models.scep import ScepTransaction, ScepWebhook
-from nac.models.session import RadiusSession
+from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
 from nac.models.tenant import PurgedTenant, Tenant
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
+    "USAGE_HOURS",
     "AccountingLog",
     "AuditEntry",
     "AuthLog",
@@ -44,6 +45,7 @@ __all__ = [
     "CertificateSettings",
     "CoaRequest",
     "Dictionary",
+    "EndedSession",
     "Endpoint",
     "EndpointEvidence",
     "EndpointGroup",
@@ -58,6 +60,7 @@ __all__ = [
     "JournalPosition",
     "Msp",
     "Nas",
+    "NasRestart",
     "OcspSignerRow",
     "Policy",
     "PolicyHits",

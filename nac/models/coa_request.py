@@ -1,37 +1,68 @@
+from datetime import datetime
+from typing import Any, Literal, get_args
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Identity, Index, text
+from sqlalchemy import BigInteger, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned
-from nac.db.types import HostAddress, Mac
+from nac.db.types import HostAddress, Mac, Xid8
+
+CoaKind = Literal["disconnect", "reauthenticate", "bounce", "change"]
+CoaState = Literal["queued", "sending", "acknowledged", "refused", "unanswered", "unreachable", "withdrawn", "expired"]
+COA_STATES: tuple[CoaState, ...] = get_args(CoaState)
 
 
 class CoaRequest(TenantOwned, CreatedAt, Base):
-    """A session that must end because what admitted it is no longer good; the row comes before the sending."""
+    """Something asked of a NAS about a live session (RFC 5176); the row comes before the packet."""
 
     __tablename__ = "coa_requests"
     __table_args__ = (
         Index("ix_coa_requests_tenant_id_id", "tenant_id", "id"),
+        Index("ix_coa_requests_waiting", "tenant_id", "id", postgresql_where=text("state IN ('queued', 'sending')")),
+        Index("ix_coa_requests_expires_at", "expires_at", postgresql_where=text("state IN ('queued', 'sending')")),
+        Index("ix_coa_requests_sending", "due_at", postgresql_where=text("state = 'sending'")),
         Index(
             "uq_coa_requests_queued",
             "tenant_id",
             "session_row",
+            "kind",
             unique=True,
             postgresql_where=text("state = 'queued'"),
         ),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # `sessions.id`; the others are what a Disconnect-Request names it by (RFC 5176 3).
+    kind: Mapped[str] = mapped_column(server_default="disconnect")
+    # Of a change: [{"attribute": ..., "value": ..., "tag": ...}], as `nac.dictionary` takes them.
+    attributes: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
+    asked_by: Mapped[str] = mapped_column(server_default="")
+    # `sessions.id`; the others are what the NAS knows it by (RFC 5176 3).
     session_row: Mapped[int] = mapped_column(BigInteger())
     session_id: Mapped[str]
     nas_id: Mapped[UUID | None]
     nas_address: Mapped[str | None] = mapped_column(HostAddress())
+    nas_key: Mapped[str] = mapped_column(server_default="")
+    nas_port: Mapped[str] = mapped_column(server_default="")
     mac: Mapped[str | None] = mapped_column(Mac())
-    # certificate-revoked | certificate-suspended | ca-revoked
+    identity: Mapped[str] = mapped_column(server_default="")
+    framed_ip: Mapped[str | None] = mapped_column(HostAddress())
+    # requested | endpoint-blocked | certificate-revoked | certificate-suspended | ca-revoked
     reason: Mapped[str]
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
-    # queued | done | failed
     state: Mapped[str] = mapped_column(default="queued")
+    # The cell must have followed this transaction before it sends.
+    after_xact: Mapped[str | None] = mapped_column(Xid8())
+    expires_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '15 minutes'"))
+    due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    takings: Mapped[int] = mapped_column(server_default=text("0"))
+    step: Mapped[int] = mapped_column(server_default=text("0"))
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    sent_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    # Code of the packet that came back, and its Error-Cause (RFC 5176 3.5).
+    answer_code: Mapped[int | None]
+    error_cause: Mapped[int | None]
+    # For a person: why it ended so, and what to do.
+    detail: Mapped[str] = mapped_column(server_default="")

@@ -1,6 +1,6 @@
 from uuid import UUID
 
-from sqlalchemy import ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKeyConstraint, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, TenantOwned, UuidKey
@@ -27,3 +27,7 @@ class Nas(UuidKey, TenantOwned, Base):
     vendor: Mapped[str] = mapped_column(default="")
     secret_sealed: Mapped[bytes | None]
     require_message_authenticator: Mapped[bool] = mapped_column(default=True)
+    # Nothing that is sent to it arrives.
+    behind_nat: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # Its answers to requests about sessions (RFC 5176) count with a Message-Authenticator alone.
+    signs_coa_answers: Mapped[bool] = mapped_column(default=False, server_default=text("false"))

@@ -1,13 +1,32 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Identity, Index, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Computed,
+    DateTime,
+    Identity,
+    Index,
+    Table,
+    Text,
+    TextClause,
+    UniqueConstraint,
+    Uuid,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
 from nac.db.types import HostAddress, Mac
 from nac.ids import TenantId
+
+_LIVE, _ENDED = "stopped_at IS NULL", "stopped_at IS NOT NULL"
+
+
+def _index(name: str, *columns: str | TextClause, where: str) -> Index:
+    return Index(f"ix_sessions_{name}", *columns, postgresql_where=text(where))
 
 
 class RadiusSession(Base):
@@ -19,20 +38,16 @@ class RadiusSession(Base):
     __tablename__ = "sessions"
     __table_args__ = (
         UniqueConstraint("tenant_id", "nas_key", "session_id", "mac_key", "started_at", name="uq_sessions_identity"),
-        Index(
-            "ix_sessions_live",
-            "tenant_id",
-            text("started_at DESC"),
-            text("id DESC"),
-            postgresql_where=text("stopped_at IS NULL"),
-        ),
-        Index("ix_sessions_live_mac", "mac", postgresql_using="hash", postgresql_where=text("stopped_at IS NULL")),
-        Index(
-            "ix_sessions_live_identity",
-            text("lower(identity)"),
-            postgresql_using="hash",
-            postgresql_where=text("stopped_at IS NULL"),
-        ),
+        _index("live", "tenant_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        _index("live_mac", "tenant_id", "mac", where=_LIVE),
+        _index("live_identity", "tenant_id", "identity_key", where=_LIVE),
+        _index("live_framed_ip", "tenant_id", "framed_ip", where=_LIVE),
+        _index("live_site", "tenant_id", "site_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        _index("ended", "tenant_id", "stopped_at", where=f"{_ENDED} AND NOT ('stale' = ANY (flags))"),
+        _index("stale", "tenant_id", "stopped_at", where=f"{_ENDED} AND 'stale' = ANY (flags)"),
+        _index("ended_mac", "tenant_id", "mac", where=_ENDED),
+        _index("ended_identity", "tenant_id", "identity_key", where=_ENDED),
+        _index("ended_framed_ip", "tenant_id", "framed_ip", where=_ENDED),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -46,6 +61,8 @@ class RadiusSession(Base):
     nas_address: Mapped[str | None] = mapped_column(HostAddress())
     mac: Mapped[str | None] = mapped_column(Mac())
     identity: Mapped[str] = mapped_column(default="")
+    # How names are compared.
+    identity_key: Mapped[str | None] = mapped_column(Computed("lower(identity)", persisted=True))
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
     updated_at: Mapped[datetime]
     stopped_at: Mapped[datetime | None]
@@ -54,3 +71,84 @@ class RadiusSession(Base):
     output_octets: Mapped[int | None] = mapped_column(BigInteger())
     terminate_cause: Mapped[str] = mapped_column(default="")
     flags: Mapped[list[str]] = mapped_column(ARRAY(Text()), default=list)
+    nas_port: Mapped[str] = mapped_column(server_default="")
+    framed_ipv6: Mapped[str | None] = mapped_column(HostAddress())
+    # As 2001:db8::/64.
+    framed_prefix: Mapped[str | None] = mapped_column(HostAddress())
+    delegated_prefix: Mapped[str | None] = mapped_column(HostAddress())
+    class_: Mapped[str] = mapped_column("class", server_default="")
+    cui: Mapped[str] = mapped_column(server_default="")
+    interim_seconds: Mapped[int | None]
+    usage_hour: Mapped[datetime] = mapped_column(server_default=text("date_trunc('hour', now(), 'UTC')"))
+    settled_seconds: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    settled_input: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    settled_output: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+
+
+class EndedSession(Base):
+    """A session that ended too long ago for a record of it to come still."""
+
+    __tablename__ = "session_history"
+    __table_args__ = (
+        Index("ix_session_history_tenant_id_mac", "tenant_id", "mac", text("stopped_at DESC")),
+        Index("ix_session_history_tenant_id_identity", "tenant_id", "identity_key", text("stopped_at DESC")),
+        Index("ix_session_history_tenant_id_framed_ip", "tenant_id", "framed_ip", text("stopped_at DESC")),
+        {"postgresql_partition_by": "RANGE (stopped_at)"},
+    )
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    stopped_at: Mapped[datetime] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
+    nas_key: Mapped[str]
+    session_id: Mapped[str]
+    mac_key: Mapped[str]
+    started_at: Mapped[datetime]
+    site_id: Mapped[UUID | None]
+    nas_id: Mapped[UUID | None]
+    nas_address: Mapped[str | None] = mapped_column(HostAddress())
+    nas_port: Mapped[str]
+    mac: Mapped[str | None] = mapped_column(Mac())
+    identity: Mapped[str]
+    identity_key: Mapped[str]
+    framed_ip: Mapped[str | None] = mapped_column(HostAddress())
+    framed_ipv6: Mapped[str | None] = mapped_column(HostAddress())
+    framed_prefix: Mapped[str | None] = mapped_column(HostAddress())
+    delegated_prefix: Mapped[str | None] = mapped_column(HostAddress())
+    class_: Mapped[str] = mapped_column("class")
+    cui: Mapped[str]
+    updated_at: Mapped[datetime]
+    session_seconds: Mapped[int | None] = mapped_column(BigInteger())
+    input_octets: Mapped[int | None] = mapped_column(BigInteger())
+    output_octets: Mapped[int | None] = mapped_column(BigInteger())
+    terminate_cause: Mapped[str]
+    flags: Mapped[list[str]] = mapped_column(ARRAY(Text()))
+
+
+class NasRestart(Base):
+    """When a NAS last started or stopped accounting; `nas_key` is what it says of itself."""
+
+    __tablename__ = "nas_restarts"
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    nas_key: Mapped[str] = mapped_column(primary_key=True)
+    restarted_at: Mapped[datetime]
+
+
+# What a session used in an hour in which its NAS reported, told once the hour or the session is over. A session that
+# went on after its end may have several rows of an hour.
+USAGE_HOURS = Table(
+    "usage_hours",
+    Base.metadata,
+    Column("tenant_id", Uuid(), nullable=False),
+    Column("hour", DateTime(timezone=True), nullable=False),
+    Column("session_row", BigInteger(), nullable=False),
+    Column("site_id", Uuid()),
+    Column("nas_id", Uuid()),
+    Column("mac", Mac()),
+    Column("identity", Text(), nullable=False),
+    Column("seconds", BigInteger(), nullable=False),
+    Column("input_octets", BigInteger(), nullable=False),
+    Column("output_octets", BigInteger(), nullable=False),
+    Index("ix_usage_hours_tenant_id_mac_hour", "tenant_id", "mac", "hour"),
+    postgresql_partition_by="RANGE (hour)",
+)

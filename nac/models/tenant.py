@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Text, func
+from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Text, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UpdatedAt
@@ -48,6 +48,10 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     trust_generation: Mapped[int] = mapped_column(default=0)
     # Certificates of external authorities of which no fresh status is known: soft admits them, hard does not.
     status_failure: Mapped[str] = mapped_column(default="soft")
+    # Session-Timeout at NASes behind NAT, to which no request about a session can be sent; 0 for none.
+    nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    # Makes Chargeable-User-Identities, which are to be the same in each cell.
+    cui_key: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
 
 
 class PurgedTenant(Base):

@@ -37,8 +37,14 @@ def add_nas(
     vendor: str = "",
     secret: str | None = None,
     require_message_authenticator: bool = True,
+    behind_nat: bool = False,
+    signs_coa_answers: bool = False,
 ) -> Nas:
-    """`secret` is the NAS's own in place of the tenant's; it and the Message-Authenticator exception need `address`."""
+    """`secret` is the NAS's own in place of the tenant's; it and the Message-Authenticator exception need `address`.
+
+    `behind_nat`: requests about sessions (RFC 5176) do not reach it. `signs_coa_answers`: its answers to them count
+    with a Message-Authenticator alone.
+    """
     address = None if address is None else _require_host(address)
     identifier = None if identifier is None else require_radius_text(identifier, place="identifier")
     _require_consistent(identifier, address, secret, require_message_authenticator)
@@ -54,6 +60,8 @@ def add_nas(
         vendor=vendor_name(require_name(vendor, place="vendor")) if vendor else "",
         secret_sealed=None if secret is None else seal(_require_secret(secret).encode(), f"nas:{nas_id}"),
         require_message_authenticator=require_message_authenticator,
+        behind_nat=behind_nat,
+        signs_coa_answers=signs_coa_answers,
     )
     session.add(nas)
     session.flush()
@@ -98,6 +106,8 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
         "vendor": nas.vendor,
         "own_secret": nas.secret_sealed is not None,
         "require_message_authenticator": nas.require_message_authenticator,
+        "behind_nat": nas.behind_nat,
+        "signs_coa_answers": nas.signs_coa_answers,
     }
 
 

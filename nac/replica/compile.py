@@ -32,10 +32,10 @@ _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
 def slot_record(
-    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool],
+    row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes, int],
 ) -> SlotRecord:
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
-    methods, tls_versions, own_authorities_only, status_required = row[8:]
+    methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:]
     # A tenant that is being deleted is no longer served.
     served = status if status == "active" else "suspended"
     return SlotRecord(
@@ -51,6 +51,8 @@ def slot_record(
         tuple(tls_versions),
         own_authorities_only,
         status_required,
+        bytes(cui_key),
+        nat_session_seconds,
     )
 
 
@@ -70,7 +72,7 @@ def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | Non
     return PolicyRecord(policy_id, name, version, document.encode())
 
 
-def nas_record(row: tuple[str, str, str, str]) -> NasRecord:
+def nas_record(row: tuple[str, str, str, str, bool]) -> NasRecord:
     return NasRecord(*row)
 
 

@@ -79,6 +79,10 @@ class SlotRecord(Record, frozen=True, array_like=True):
     own_authorities_only: bool = False
     # Certificates of external authorities are refused while no fresh status of them is known.
     status_required: bool = False
+    # Makes the tenant's Chargeable-User-Identities; b"" where none are given out.
+    cui_key: bytes = b""
+    # Session-Timeout at NASes behind NAT; 0 for none.
+    nat_session_seconds: int = 0
 
 
 class SiteRecord(Record, frozen=True, array_like=True):
@@ -107,6 +111,7 @@ class NasRecord(Record, frozen=True, array_like=True):
     name: str
     site_id: str
     vendor: str
+    behind_nat: bool = False
 
 
 class EndpointRecord(Record, frozen=True, array_like=True):

@@ -20,6 +20,8 @@ from nac.validation import require_name, require_slug
 
 # Whoever publishes waits for the replay.
 MAX_REPLAY_DAYS = 90
+# Shorter, and devices do little but authenticate; longer, and it is none.
+NAT_SESSION_SECONDS = (60, 86_400)
 
 
 class TenantNotFound(NotFound):
@@ -151,6 +153,23 @@ def set_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to:
     before, tenant.status_failure = tenant.status_failure, to
     session.flush()
     _audit(session, actor, tenant, "set", before={"status_failure": before}, after={"status_failure": to})
+    return tenant
+
+
+def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
+    """The Session-Timeout that ends sessions at NASes behind NAT, which no Disconnect-Request reaches; 0 for none."""
+    least, most = NAT_SESSION_SECONDS
+    if seconds and not least <= seconds <= most:
+        raise InvalidInput(
+            f"{seconds} seconds are no such Session-Timeout.",
+            place="nat_session_seconds",
+            remedy=f"Give {least} to {most}, or 0 for none.",
+        )
+    tenant = _require_locked(session, tenant_id)
+    before, tenant.nat_session_seconds = tenant.nat_session_seconds, seconds
+    session.flush()
+    after = {"nat_session_seconds": seconds}
+    _audit(session, actor, tenant, "set", before={"nat_session_seconds": before}, after=after)
     return tenant
 
 

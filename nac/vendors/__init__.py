@@ -5,6 +5,7 @@ more than the standard library: radiusd's module, the API and the worker share i
 """
 
 from nac.vendors.catalogue import DEFAULT, all_vendors, find_vendor, known_vendor, vendor_name
+from nac.vendors.recipe import Recipe, Step
 from nac.vendors.results import KEYS, DownloadableAcl, ReplyAttribute, ReplyPair, Results
 from nac.vendors.vendor import Refusal, Rendering, Template, Vendor
 
@@ -12,11 +13,13 @@ __all__ = [
     "DEFAULT",
     "KEYS",
     "DownloadableAcl",
+    "Recipe",
     "Refusal",
     "Rendering",
     "ReplyAttribute",
     "ReplyPair",
     "Results",
+    "Step",
     "Template",
     "Vendor",
     "all_vendors",

@@ -7,6 +7,7 @@ from string import Formatter
 from types import MappingProxyType
 from typing import cast
 
+from nac.vendors.reading_recipes import inherit, missing, read_recipe
 from nac.vendors.results import KEYS
 from nac.vendors.vendor import Encoding, Form, Template, Vendor
 
@@ -35,16 +36,25 @@ def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, 
     """
     reader = _Reader()
     read = {name.removesuffix(".toml"): reader.file(name, text) for name, text in sorted(texts.items())}
+    recipes = reader.recipes
     if default not in read:
         reader.mistakes.append(f"{default}.toml: is missing")
     inherited = read[default].forms if default in read else {}
     for key in KEYS:
         if default in read and key not in inherited:
             reader.mistakes.append(f"{default}.toml: {key}: is missing; every key must have a form there")
+    for key in missing(recipes[default]) if default in read else ():
+        reader.mistakes.append(f"{default}.toml: coa.{key}: is missing; all of it must be there")
     if reader.mistakes:
         raise VendorFilesDamaged(reader.mistakes)
     return {
-        name: Vendor(name, vendor.title, vendor.aliases, MappingProxyType({**inherited, **vendor.forms}))
+        name: Vendor(
+            name,
+            vendor.title,
+            vendor.aliases,
+            MappingProxyType({**inherited, **vendor.forms}),
+            inherit(recipes[name], recipes[default]),
+        )
         for name, vendor in read.items()
     }
 
@@ -52,6 +62,8 @@ def read_vendor_files(texts: Mapping[str, bytes], *, default: str) -> dict[str, 
 class _Reader:
     def __init__(self) -> None:
         self.mistakes: list[str] = []
+        # What each vendor says of requests about sessions.
+        self.recipes: dict[str, dict[str, object]] = {}
         self._file = ""
 
     def _add(self, place: str, message: str) -> None:
@@ -60,6 +72,7 @@ class _Reader:
     def file(self, file_name: str, text: bytes) -> Vendor:
         self._file = file_name
         name = file_name.removesuffix(".toml")
+        self.recipes[name] = {"steps": {}}
         if not _NAME.fullmatch(name):
             self._add("", "a vendor's name has lower-case letters, digits and dashes")
         try:
@@ -67,11 +80,12 @@ class _Reader:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
             self._add("", f"is not TOML: {exc}")
             return Vendor(name, "", (), {})
-        for key in document.keys() - {"title", "aliases", "sources", *KEYS}:
-            self._add(key, f"unknown key; a vendor has: title, aliases, sources, {', '.join(KEYS)}")
+        for key in document.keys() - {"title", "aliases", "sources", "coa", *KEYS}:
+            self._add(key, f"unknown key; a vendor has: title, aliases, sources, coa, {', '.join(KEYS)}")
         self._texts(document, "sources")
         aliases = self._texts(document, "aliases")
         forms = {key: self._form(document[key], key) for key in KEYS if key in document}
+        self.recipes[name] |= read_recipe(document.get("coa", {}), self._add)
         return Vendor(name, self._text(document, "title", ""), aliases, forms)
 
     def _text(self, table: Mapping[str, object], key: str, place: str, *, required: bool = True) -> str:

@@ -3,10 +3,11 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from nac.vendors.recipe import Recipe
 from nac.vendors.results import ReplyAttribute, ReplyPair, Results
 
 Encoding = Literal["text", "hex", "pmk"]
@@ -99,6 +100,7 @@ class Vendor:
     title: str
     aliases: tuple[str, ...]
     forms: Mapping[str, Form]
+    recipe: Recipe = field(default_factory=Recipe)
 
     def render(self, results: Results) -> Rendering:
         """The attributes; where there are refusals they are not the whole result and must not be sent. Never raises."""

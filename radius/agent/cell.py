@@ -23,6 +23,8 @@ from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
+from radius.agent.coa import CoaSender
+from radius.agent.coa_queue import CoaQueue
 from radius.agent.directory import Directory
 from radius.agent.generation import Generation, Generations
 from radius.agent.identity import read_identity, write_identity
@@ -251,6 +253,13 @@ class CellAgent:
             for stream in streams
         }
         settings = self._settings
+        coa = CoaSender(
+            CoaQueue(self._engine, cell_id, self._sealer),
+            self._engine,
+            listen_address=settings.listen_address,
+            dictionary=self._dictionary(),
+            alarms=self._alarms,
+        )
         verifier = VerifierProcess(
             settings.verifier_port,
             self._paths,
@@ -272,6 +281,7 @@ class CellAgent:
             position_at=lambda: sync.caught_up_at,
             counted={
                 "verifier": verifier.counters,
+                "coa": coa.counters,
                 **{name: shipper.counters for name, shipper in shippers.items()},
             },
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
@@ -286,6 +296,7 @@ class CellAgent:
             "database": keeper.follow_database,
             "memory": keeper.watch_memory,
             "verifier": verifier.run,
+            "coa": coa.run,
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)

@@ -33,7 +33,7 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
     ORDER BY coalesce(c.present_from, c.not_before) <= now() DESC, coalesce(c.present_from, c.not_before) DESC,
         c.not_before DESC, c.created_at DESC LIMIT 1
 ), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
-NOT t.trusts_external, t.status_failure = 'hard'
+NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key), t.nat_session_seconds
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
 WHERE s.cell_id = %(cell)s
 """
@@ -57,7 +57,7 @@ JOIN policy_versions v ON v.policy_id = p.id AND v.tenant_id = p.tenant_id AND v
 WHERE p.tenant_id = %(tenant)s
 """
 _NASES = """
-SELECT id::text, name, site_id::text, vendor, coalesce(identifier, ''), coalesce(host(address), '')
+SELECT id::text, name, site_id::text, vendor, behind_nat, coalesce(identifier, ''), coalesce(host(address), '')
 FROM nases WHERE tenant_id = %(tenant)s
 """
 _ENDPOINTS = """
@@ -331,8 +331,8 @@ def _without_password(sealed: bytes, context: str) -> bytes:
 
 
 def _put_nas(batch: WriteBatch, tenant: int, row: Row) -> str:
-    record = compiling.nas_record(row[:4])
-    identifier, address = row[4:]
+    record = compiling.nas_record(row[:5])
+    identifier, address = row[5:]
     if identifier:
         batch.put_nas(keys.by_identifier(tenant, identifier), record)
     if address:

@@ -5,10 +5,12 @@ into '' for columns of text.
 """
 
 import socket
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
+import psycopg
 
 from nac.journal.records import AuthRecord, JournalRecord
 
@@ -33,6 +35,17 @@ def copy_line(*fields: str) -> str:
         raise Unstorable("a field holds a NUL character")
     text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return text.replace("\0", "\t")
+
+
+def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:
+    """COPY the lines into a temporary table; whether there were any."""
+    text = "\n".join(lines)
+    if not text:
+        return False
+    with cursor.copy(statement.encode()) as copy:
+        copy.write(text)
+        copy.write("\n")
+    return True
 
 
 def json_text(value: object) -> str:

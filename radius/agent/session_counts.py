@@ -6,11 +6,13 @@ what comes while a policy begins to ask is made good by counting anew, every `RE
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import psycopg
 
+from nac.mac import normalise_mac
 from nac.replica.writer import WriteBatch
+from radius.agent.session_ends import Named
 
 NOUN = "session"
 RECOUNT_SECONDS = 60.0
@@ -26,7 +28,7 @@ WHERE v.document::text LIKE '%"session.count.%'
 _OF_SOME = "SELECT key, live FROM live_session_counts(%s, %s::macaddr[], %s)"
 _OF_ALL = """
 SELECT key, count(*) FROM sessions CROSS JOIN LATERAL (
-    VALUES ('m' || replace(mac::text, ':', '')), ('u' || nullif(lower(identity), ''))
+    VALUES ('m' || replace(mac::text, ':', '')), ('u' || nullif(identity_key, ''))
 ) named (key)
 WHERE tenant_id = %(tenant)s AND stopped_at IS NULL AND key IS NOT NULL GROUP BY key
 """
@@ -40,6 +42,17 @@ def address_key(mac: str) -> str:
 def name_key(identity: str) -> str:
     """As PostgreSQL's lower() has it, for the names that RADIUS carries."""
     return f"u{identity.lower()}"
+
+
+def count_keys(sessions: Iterable[Named], tenants: frozenset[str]) -> list[tuple[str, str]]:
+    """Tenant and key of each count of `tenants` that these sessions change."""
+    return [
+        (tenant_id, key)
+        for tenant_id, station, name in sessions
+        if tenant_id in tenants
+        for key in (address_key(normalise_mac(station)) if station else "", name_key(name) if name else "")
+        if key
+    ]
 
 
 class SessionCounts:

@@ -60,6 +60,8 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
         # The estimates that follow from that must not start the compiler either.
         for setting in ("enable_seqscan", "enable_hashjoin", "enable_mergejoin", "jit"):
             connection.execute("SELECT set_config(%s, 'off', false)", (setting,))
+        # A batch is sorted out in memory.
+        connection.execute("SELECT set_config('work_mem', '32MB', false)")
         # Segments are deleted after the commit: it must be on disk, whatever the cluster's default.
         connection.execute("SELECT set_config('synchronous_commit', 'on', false)")
         for table in stream.tables:

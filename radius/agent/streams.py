@@ -1,6 +1,6 @@
 """The two streams of the journal: how a batch of records becomes rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -8,12 +8,15 @@ import psycopg
 
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import hits, rows, session_counts, sessions, sightings, usage
+from radius.agent import hits, rows, session_counts, session_merge, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
-from radius.agent.sessions import SessionBatch
+from radius.agent.rows import copy_rows
+from radius.agent.session_counts import count_keys
+from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
+from radius.agent.stays import SessionBatch
 from radius.agent.usage import accounting_line, read_usage
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
@@ -131,8 +134,8 @@ class AccountingStream:
     name = "acct"
     tables: tuple[str, ...] = (
         usage.ACCOUNTING_TABLE,
-        sessions.STAYS_TABLE,
-        sessions.RESTARTS_TABLE,
+        session_merge.STAYS_TABLE,
+        session_merge.RESTARTS_TABLE,
         sightings.SIGHTINGS_TABLE,
         sightings.EVIDENCE_TABLE,
     )
@@ -140,29 +143,33 @@ class AccountingStream:
     def __init__(self, counted: Callable[[], frozenset[str]] = frozenset) -> None:
         """`counted` tells the tenants whose live sessions the replica counts."""
         self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
+        self.keeping = Keeping()
         self._counted = counted
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
-        return AccountingWork(tenants, self.sightings.batch(), self._counted())
+        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping)
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AccountingWork)
         self.sightings.remember(work.sightings)
+        self.keeping = work.keeping
 
     def restore(self, open_conversations: str) -> None:
         """Accounting has none."""
 
     def due(self, now: int) -> bool:
-        return False
+        return self.keeping.is_due(now)
 
 
 class AccountingWork:
-    def __init__(self, tenants: frozenset[str], seen: SightingBatch, counted: frozenset[str]) -> None:
+    def __init__(self, tenants: frozenset[str], seen: SightingBatch, counted: frozenset[str], keeping: Keeping) -> None:
         self.sightings = seen
+        self.keeping = keeping
         self._counted = counted
         self._tenants = tenants
         self._lines: list[str] = []
         self._sessions = SessionBatch()
+        self._now = 0
 
     def take(self, payload: memoryview) -> int:
         record = _record(payload, self._tenants)
@@ -181,22 +188,17 @@ class AccountingWork:
         return record.at
 
     def finish(self, now: int) -> None:
-        """Nothing waits for a time."""
+        self._now = now
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, usage.ACCOUNTING_COPY, self._lines):
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
-        restarted = copy_rows(cursor, sessions.RESTARTS_COPY, self._sessions.restart_lines())
-        if restarted:
-            # First those that stand, so that a new session of the same id is not taken for one of them ...
-            cursor.execute(sessions.RESTARTS_CLOSE)
-        if copy_rows(cursor, sessions.STAYS_COPY, self._sessions.stay_lines()):
-            cursor.execute(sessions.STAYS_MERGE, {"same_start": f"{sessions.SAME_START_SECONDS} seconds"})
-        if restarted:
-            # ... and then those of this batch that began before.
-            cursor.execute(sessions.RESTARTS_CLOSE)
+        ended = session_merge.merge(cursor, self._sessions)
         write_sightings(cursor, self.sightings)
-        changed = self._sessions.changed_counts(self._counted) if self._counted else ()
+        if self.keeping.is_due(self._now):
+            self.keeping, silent = self.keeping.run(cursor, self._tenants, self._now)
+            ended += silent
+        changed = [*self._sessions.changed_counts(self._counted), *count_keys(ended, self._counted)]
         if changed:
             cursor.execute(session_counts.TELL, tuple(map(list, zip(*changed, strict=True))))
 
@@ -221,14 +223,3 @@ def write_sightings(cursor: psycopg.Cursor, seen: SightingBatch) -> None:
     cursor.execute(sightings.SIGHTINGS_MERGE, given)
     if copy_rows(cursor, sightings.EVIDENCE_COPY, seen.evidence_lines()):
         cursor.execute(sightings.EVIDENCE_MERGE, given)
-
-
-def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> bool:
-    """COPY the lines into a temporary table; whether there were any."""
-    text = "\n".join(lines)
-    if not text:
-        return False
-    with cursor.copy(statement.encode()) as copy:
-        copy.write(text)
-        copy.write("\n")
-    return True

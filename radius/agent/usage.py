@@ -4,9 +4,11 @@ import calendar
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from ipaddress import IPv6Network
 
 from nac.journal.records import AccountingRecord
 from nac.mac import normalise_mac
+from nac.session_class import decided_at
 from radius.agent.rows import copy_line, host_address, json_text
 
 _SECOND = 1_000_000
@@ -39,7 +41,14 @@ class Usage:
     mac: str
     mac_key: str
     identity: str
+    nas_port: str
     framed_ip: str
+    framed_ipv6: str
+    framed_prefix: str
+    delegated_prefix: str
+    # Of one of our decisions (nac.session_class).
+    class_: str
+    cui: str
     # When it happened at the NAS.
     event_at: int
     session_seconds: int | None
@@ -68,13 +77,49 @@ def read_usage(record: AccountingRecord) -> Usage:
         mac=mac,
         mac_key=mac or station[:MAX_KEY],
         identity=get("User-Name", ""),
-        framed_ip=host_address(get("Framed-IP-Address") or get("Framed-IPv6-Address") or ""),
+        nas_port=get("NAS-Port-Id") or get("NAS-Port") or "",
+        framed_ip=host_address(get("Framed-IP-Address", "")),
+        framed_ipv6=_framed_ipv6(
+            get("Framed-IPv6-Address", ""), get("Framed-IPv6-Prefix", ""), get("Framed-Interface-Id", "")
+        ),
+        framed_prefix=ipv6_prefix(get("Framed-IPv6-Prefix", "")),
+        delegated_prefix=ipv6_prefix(get("Delegated-IPv6-Prefix", "")),
+        class_=next((value for name, value in record.attributes if name == "Class" and decided_at(value)), ""),
+        cui=_text_of(get("Chargeable-User-Identity", ""))[:MAX_KEY],
         event_at=_event_at(record.at, get("Acct-Delay-Time", ""), get("Event-Timestamp", "")),
         session_seconds=_number(get("Acct-Session-Time", ""), MAX_SESSION_SECONDS),
         input_octets=_octets(get("Acct-Input-Octets", ""), get("Acct-Input-Gigawords", "")),
         output_octets=_octets(get("Acct-Output-Octets", ""), get("Acct-Output-Gigawords", "")),
         terminate_cause=get("Acct-Terminate-Cause", ""),
     )
+
+
+def _text_of(octets: str) -> str:
+    """What octets say that radiusd prints as 0x...; as they are where that is no text."""
+    try:
+        text = bytes.fromhex(octets.removeprefix("0x")).decode()
+    except ValueError:
+        return octets
+    return text if text.isprintable() else octets
+
+
+@lru_cache(maxsize=4_096)
+def ipv6_prefix(text: str) -> str:
+    """The prefix without bits behind its length (RFC 3162 2.3, RFC 4818), "" where it is none."""
+    try:
+        return str(IPv6Network(text, strict=False)) if "/" in text else ""
+    except ValueError:
+        return ""
+
+
+def _framed_ipv6(address: str, prefix: str, interface: str) -> str:
+    """Told as a whole (RFC 6911 3.1), or in halves: a prefix of 64 bits and the interface (RFC 3162 2.2)."""
+    if address or not interface:
+        return host_address(address)
+    network = ipv6_prefix(prefix)
+    if not network.endswith("/64"):
+        return ""
+    return host_address(f"{IPv6Network(network).network_address.exploded[:19]}:{interface}")
 
 
 def _number(text: str, limit: int) -> int | None:

@@ -14,6 +14,7 @@ from radius.module.decision import NOWHERE, Case
 from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
 from radius.module.request import AccessRequest, collect, first
+from radius.module.returned import nat_timeout, returned
 from radius.module.settings import CANARY_MAC, CANARY_NAS
 
 # RFC 3162/2865 do not bound it, PostgreSQL's index does: what is longer is no name of ours.
@@ -53,7 +54,9 @@ class Settler:
         if suppressed is not None:
             self._journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
         if outcome.permitted:
-            return radiusd.UPDATED, {"reply": outcome.sent + _name_for_accounting(case, outcome), "config": _PERMITTED}
+            told = _name_for_accounting(case, outcome) + returned(case.request, case.at, case.identity, slot.cui_key)
+            told += nat_timeout(slot, case.place.nas, outcome.sent)
+            return radiusd.UPDATED, {"reply": outcome.sent + told, "config": _PERMITTED}
         return radiusd.REJECT, {"config": _DECIDED, "reply": mschap.error(case.request, case.method, outcome.reason)}
 
     def _limit(self, case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:

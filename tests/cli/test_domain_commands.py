@@ -128,6 +128,8 @@ def test_nas_added_listed_and_removed(alpha: Admit) -> None:
             "vendor": "",
             "own_secret": True,
             "require_message_authenticator": True,
+            "behind_nat": False,
+            "signs_coa_answers": False,
         }
     ]
     alpha.json("nas", "remove", "192.0.2.7", "-t", "alpha")

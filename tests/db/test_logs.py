@@ -4,7 +4,7 @@ from datetime import UTC, datetime, time, timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
@@ -41,14 +41,19 @@ def test_row_of_stray_time_goes_to_default_partition_and_moves_when_its_day_is_m
     assert _write(owner_engine, at) == "auth_log_default"
     ensure = select(func.ensure_log_partitions(first, 3))
     with session_scope(PlatformScope(), engine=worker_engine) as session:
-        assert session.scalar(ensure) == 6
+        assert session.scalar(ensure) == 12
         assert session.scalar(ensure) == 0
     with owner_engine.begin() as connection:
         partition = f"auth_log_{days[1]}"
         assert connection.scalar(_PARTITION_OF_ROW) == partition
         assert connection.scalar(text(f"SELECT count(*) FROM pg_indexes WHERE tablename = '{partition}'")) == 3
         for day in days:
-            connection.execute(text(f"DROP TABLE auth_log_{day}, accounting_log_{day}"))
+            _drop_partitions(connection, day)
+
+
+def _drop_partitions(connection: Connection, day: str) -> None:
+    partitions = (f"{parent}_{day}" for parent in ("auth_log", "accounting_log", "session_history", "usage_hours"))
+    connection.execute(text(f"DROP TABLE {', '.join(partitions)}"))
 
 
 @pytest.mark.parametrize(("first", "days"), [(-8, 1), (14, 2), (0, 16), (15, 1), (0, 0), (0, 2**31 - 1)])
@@ -67,11 +72,11 @@ def test_partitions_of_the_first_and_last_day_allowed_are_made(
 ) -> None:
     day = utc_now().date() + timedelta(days=first)
     with session_scope(PlatformScope(), engine=worker_engine) as session:
-        assert session.scalar(select(func.ensure_log_partitions(day, days))) == 2 * days
+        assert session.scalar(select(func.ensure_log_partitions(day, days))) == 4 * days
     with owner_engine.begin() as connection:
         for number in range(days):
             made = f"{day + timedelta(days=number):%Y%m%d}"
-            connection.execute(text(f"DROP TABLE auth_log_{made}, accounting_log_{made}"))
+            _drop_partitions(connection, made)
 
 
 def test_only_the_worker_makes_partitions(app_engine: Engine, cell_engine: Engine) -> None:

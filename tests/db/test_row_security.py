@@ -27,6 +27,7 @@ LOGS = {
     *("auth_log", "accounting_log", "sessions", "endpoint_sightings", "endpoint_evidence", "endpoint_work"),
     "policy_hits",
     "external_certificates",
+    *("nas_restarts", "session_history", "usage_hours"),
 }
 # No cell's business.
 NOT_FOR_CELLS = {

@@ -24,8 +24,10 @@ class Reply:
     """radclient's report; code "" is silence."""
 
     code: str
+    # All but Class, which names the decision.
     attributes: dict[str, str]
     output: str
+    classes: tuple[str, ...] = ()
 
 
 # On a busy machine radclient 3.2.7 ends once in a thousand times with status 0 and says neither what it received nor
@@ -63,7 +65,8 @@ def radclient(
         assert "No reply from server" in done.stdout, done
         return Reply("", {}, done.stdout)
     pairs = re.findall(r"^\t(\S+) = (.*)$", received[2], re.MULTILINE)
-    return Reply(received[1], {name: value.strip('"') for name, value in pairs}, done.stdout)
+    attributes = {name: value.strip('"') for name, value in pairs if name != "Class"}
+    return Reply(received[1], attributes, done.stdout, tuple(value for name, value in pairs if name == "Class"))
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,7 @@ class Tenant:
             tls_versions,
             own_authorities_only,
             status_required,
+            self.slug.encode(),
         )
 
     def policy_record(self, document: object = POLICY, *, version: int = 7) -> PolicyRecord:

@@ -3,6 +3,7 @@
 import json
 import uuid
 
+import msgspec
 import pytest
 
 from loadtest import packet
@@ -318,3 +319,16 @@ def test_monitor_mode_admits_nobody_who_fails_too_often(monitored):
     assert monitored.mab("flooded switch", BLOCKED).code == "Access-Reject"
     assert [record.reason for record in monitored.cell.decisions()] == ["endpoint-blocked", "rate-limited"]
     assert {record.verdict for record in monitored.cell.decisions()} == {"deny"}
+
+
+@pytest.mark.parametrize(("seconds", "given"), [(600, "600"), (7200, "3600")])
+def test_shorter_of_the_policys_timeout_and_that_behind_nat_counts(world, seconds, given):
+    alpha = world.tenant
+    with world.replica.begin() as batch:
+        batch.put_slot(alpha.slot, msgspec.structs.replace(alpha.slot_record(), nat_session_seconds=seconds))
+        record = NasRecord(str(uuid.uuid4()), "Branch", alpha.site_id, "cisco", True)
+        batch.put_nas(keys.by_identifier(alpha.number, "branch"), record)
+    reply = world.mab("branch", "staff")
+    assert reply.attributes["Session-Timeout"] == given
+    assert reply.attributes["Termination-Action"] == "RADIUS-Request"
+    assert reply.output.count("Session-Timeout") == 1

@@ -3,8 +3,11 @@
 import pytest
 
 from nac.dictionary import Dictionary
+from nac.dictionary.encoding import encode
 from nac.vendors import KEYS, Results, all_vendors
 from nac.vendors.loading import VendorFilesDamaged, read_vendor_files
+from nac.vendors.recipe import KINDS as RECIPE_KINDS
+from nac.vendors.recipe import STATIONS, Recipe, Step
 from nac.vendors.vendor import LONGEST_PASSPHRASE
 
 DEFAULT = """
@@ -23,6 +26,14 @@ attributes = [{ attribute = "Session-Timeout", value = "{session_timeout}" }]
 attributes = [{ attribute = "Termination-Action", value = "RADIUS-Request" }]
 [psk]
 attributes = [{ attribute = "Tunnel-Password", value = "{psk}" }]
+[coa]
+port = 3799
+identify = ["Acct-Session-Id"]
+station = "AA-BB-CC-DD-EE-FF"
+disconnect = [{ send = "disconnect" }]
+reauthenticate = [{ send = "disconnect" }]
+bounce = [{ send = "disconnect" }]
+change = [{ send = "coa" }]
 """
 
 
@@ -91,11 +102,11 @@ def test_mistake_is_told_with_file_and_place(key, line, told):
 def test_every_mistake_of_every_file_comes_in_one_answer():
     found = mistakes('colour = 1\naliases = "x"\n[vlan]\n', default=DEFAULT.replace("[acl]", "[alc]"))
     assert found == (
-        "acme.toml: colour: unknown key; a vendor has: title, aliases, sources, " + ", ".join(KEYS),
+        "acme.toml: colour: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(KEYS),
         "acme.toml: aliases: must be a list of texts",
         "acme.toml: vlan: must have either attributes or cannot",
         "acme.toml: title: must be text that is not empty",
-        "default.toml: alc: unknown key; a vendor has: title, aliases, sources, " + ", ".join(KEYS),
+        "default.toml: alc: unknown key; a vendor has: title, aliases, sources, coa, " + ", ".join(KEYS),
         "default.toml: acl: is missing; every key must have a form there",
     )
 
@@ -127,3 +138,66 @@ def test_longest_passphrase_fits_wherever_one_is_sent(dictionary: Dictionary):
         for template in vendor.render(Results(psk="endpoint")).passphrase:
             item = template.fill_passphrase("x" * LONGEST_PASSPHRASE, "s" * 32)
             dictionary.check(item.attribute, item.value, item.tag)
+
+
+COA = 'title = "Acme"\n[coa]\n'
+
+
+def test_recipe_that_says_a_part_is_else_as_the_default_has_it():
+    acme = read(COA + 'port = 1700\nbounce = [{ send = "coa", attributes = { Class = "0x61" } }]\n')["acme"].recipe
+    assert (acme.port, acme.identify) == (1700, ("Acct-Session-Id",))
+    assert acme.steps["bounce"] == (Step("coa", (("Class", "0x61"),)),)
+    assert acme.steps["disconnect"] == (Step("disconnect"),)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("port = 0", "coa.port: must be a number from 1 to 65535"),
+        ("port = true", "coa.port: must be a number"),
+        ("identify = []", "coa.identify: must name at least one of: NAS-Identifier"),
+        ("identify = 7", "coa.identify: must be a list of"),
+        ('station = "AABB"', "coa.station: must be one of: AA-BB-CC-DD-EE-FF"),
+        ("colour = 7", "coa.colour: unknown key; it has: port"),
+        ("bounce = []", "coa.bounce: must be a list of 1 to 4 steps"),
+        ("bounce = [7]", "coa.bounce[0]: must be a table with send"),
+        ('bounce = [{ send = "ping" }]', 'coa.bounce[0].send: must be "disconnect" or "coa"'),
+        ('bounce = [{ send = "coa", x = 1 }]', "coa.bounce[0].x: unknown key; a step has"),
+        ('bounce = [{ send = "coa", attributes = ["A"] }]', "coa.bounce[0].attributes: must be a table"),
+        ('bounce = [{ send = "coa", attributes = { A = 7 } }]', "coa.bounce[0].attributes: must be a table"),
+        ('bounce = [{ send = "coa", next_on = ["refused"] }]', "coa.bounce[0].next_on: there is no next step"),
+        ('bounce = [{ send = "coa" }, { send = "coa" }]', "coa.bounce[0].next_on: must say on what"),
+        (
+            'bounce = [{ send = "coa", next_on = ["refused", "bored"] }, { send = "coa" }]',
+            "coa.bounce[0].next_on: holds 'bored'; it may hold: refused, unanswered",
+        ),
+    ],
+)  # fmt: skip
+def test_mistake_in_a_recipe_is_told_with_its_place(line, told):
+    found = mistakes(COA + line + "\n")
+    assert found[0].startswith("acme.toml: ")
+    assert told in found[0]
+
+
+def test_default_must_say_all_of_the_recipe():
+    found = mistakes(default=DEFAULT.replace("port = 3799\n", "").replace("change = ", "[other]\nx = "))
+    assert "default.toml: coa.port: is missing; all of it must be there" in found
+    assert "default.toml: coa.change: is missing; all of it must be there" in found
+
+
+def test_station_is_written_as_the_vendor_has_it():
+    assert [Recipe(station=form).written_station("0a1b2c3d4e5f") for form in STATIONS] == [
+        "0A-1B-2C-3D-4E-5F",
+        "0a-1b-2c-3d-4e-5f",
+        "0A:1B:2C:3D:4E:5F",
+        "0a:1b:2c:3d:4e:5f",
+        "0a1b2c3d4e5f",
+    ]
+
+
+def test_every_step_of_every_vendor_can_be_written(dictionary: Dictionary):
+    for vendor in all_vendors().values():
+        assert set(vendor.recipe.steps) == set(RECIPE_KINDS)
+        for step in (step for steps in vendor.recipe.steps.values() for step in steps):
+            for name, value in step.attributes:
+                assert encode(dictionary, name, value), (vendor.name, name)

@@ -1,5 +1,6 @@
 """A tenant of the running instance with one switch, and devices that its policy treats differently."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from nac.certificates.export import pem_files
 from nac.certificates.issuing import issue_client
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
 from nac.groups import USER_GROUPS
 from nac.methods import METHODS, Offer
 from nac.msps import service as msps
@@ -164,6 +166,49 @@ class Office:
             )
             xact = cells.current_xact(session)
         self._wait_until_live(xact)
+
+    def add_endpoint(self, mac: str) -> None:
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac, allow_random=True)
+
+    def block(self, mac: str) -> None:
+        """Returns when it is committed."""
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            endpoints.block_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac)
+
+    def add_session(self, mac: str, session_id: str) -> None:
+        """One that the switch does not know."""
+        self._instance.query(
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address) "
+            "VALUES (%s, %s, %s, %s, %s, now(), now(), %s) RETURNING id",
+            self.tenant_id,
+            f"{IDENTIFIER}|{self.target.host}",
+            session_id,
+            mac,
+            mac,
+            self.target.host,
+        )
+
+    def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
+        """What was asked of the switch about the device, oldest first, once the last of it is in this state."""
+        columns = ("kind", "reason", "state", "attempts", "step", "answer_code", "error_cause", "detail", "asked_by")
+
+        def found() -> list[dict[str, Any]]:
+            rows = self._instance.query(
+                f"SELECT {', '.join(columns)} FROM coa_requests WHERE tenant_id = %s AND mac = %s::macaddr ORDER BY id",
+                self.tenant_id,
+                mac,
+            )
+            return [dict(zip(columns, row, strict=True)) for row in rows]
+
+        until(lambda: bool(found()) and found()[-1]["state"] == state, f"a request is {state}: {found()}")
+        return found()
+
+    def admit(self, *arguments: str) -> Any:
+        """A command of this tenant; what it prints as JSON."""
+        done = self._instance.admit(*arguments, "--tenant", "office", "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
 
     # What the product has recorded, once it is in PostgreSQL.
 

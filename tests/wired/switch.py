@@ -15,6 +15,7 @@ from tests.wired.process import Daemon, fields
 
 PORT = "port1"
 IDENTIFIER = "switch-1"
+DAS_PORT = 3799
 _MESSAGE = re.compile(r"^\S+ RADIUS message: code=\d+ \((\S+)\) .*\n((?:\S+    .*\n)+)", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"^\S+    Attribute \d+ \((\S+)\) length=\d+\n(?:\S+       Value: (.*)\n)?", re.MULTILINE)
 
@@ -59,6 +60,11 @@ class Switch(Daemon):
             "acct_server_addr": target.host,
             "acct_server_port": target.acct_port,
             "acct_server_shared_secret": secret,
+            # Dynamic authorization (RFC 5176), as strict as it can be.
+            "radius_das_port": DAS_PORT,
+            "radius_das_client": f"{target.host} {secret}",
+            "radius_das_require_event_timestamp": 1,
+            "radius_das_require_message_authenticator": 1,
         }
         text = "".join(f"{name}={value}\n" for name, value in settings.items())
         return ["hostapd", "-dd", "-t", self._write("hostapd.conf", text)]

@@ -109,6 +109,9 @@ def test_device_asked_again_resumes_and_a_revoked_one_has_to_leave(office, switc
 
     office.revoke(name)
     until(lambda: not switch.is_open(device.mac), "the port is closed")
+    # The switch was asked to end the session, or has asked the device again before that.
+    device.join()
+    until(lambda: not office.decisions(device.mac)[-1]["permitted"], "it was refused")
     rejected = next(row for row in office.decisions(device.mac, count=3) if not row["permitted"])
     assert rejected["reason"] == "certificate-revoked"
 

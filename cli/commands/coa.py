@@ -1,0 +1,51 @@
+"""`./admit coa`."""
+
+from collections.abc import Sequence
+from itertools import chain, islice
+
+import click
+
+from cli.commands._coa_rows import coa_row, short_coa_row
+from cli.domain import Domain
+from cli.output import json_option, pages, show_list, show_one, tenant_option
+from nac.coa_requests import service as coa_requests
+from nac.models import CoaRequest
+from nac.models.coa_request import COA_STATES
+
+_PAGE = 500
+
+
+@click.group()
+def command() -> None:
+    """What was asked of NASes about live sessions (RFC 5176), and what they answered."""
+
+
+@command.command("list")
+@tenant_option
+@click.option("--state", "states", type=click.Choice(COA_STATES), multiple=True, help="Only these; several times.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@json_option
+def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """List requests, the newest first."""
+
+    def fetch(before: int | None) -> Sequence[CoaRequest]:
+        return coa_requests.list_requests(
+            session, tenant_id=tenant_id, states=states, before_id=before, limit=min(limit, _PAGE)
+        )
+
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = islice(chain.from_iterable(pages(fetch, lambda request: request.id, first=None)), limit)
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in found]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.argument("request_id", metavar="ID", type=int)
+@json_option
+def withdraw(tenant: str, request_id: int, as_json: bool) -> None:
+    """Send no more of the request ID of coa list."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        row = coa_row(coa_requests.withdraw(session, actor=domain.actor, tenant_id=tenant_id, request_id=request_id))
+    show_one(row, as_json=as_json)

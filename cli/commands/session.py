@@ -1,0 +1,140 @@
+"""`./admit session`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import TypedDict, Unpack
+
+import click
+
+from cli.commands._coa_rows import coa_row, short_coa_row
+from cli.domain import Domain
+from cli.moments import Since
+from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from nac.coa_requests import service as coa_requests
+from nac.mac import display_mac
+from nac.models.coa_request import CoaKind
+from nac.sessions import service as sessions
+from nac.sessions.repository import Key
+from nac.sessions.service import Shown
+
+_PAGE = 500
+
+
+class _Wanted(TypedDict):
+    mac: str
+    user: str
+    address: str
+    nas: str
+    site: str
+    since: datetime | None
+    until: datetime | None
+
+
+@click.group()
+def command() -> None:
+    """What is on the network, and what was."""
+
+
+@command.command("list")
+@tenant_option
+@click.option("--mac", default="", help="Of this device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="Of this user.")
+@click.option("--address", metavar="IP", default="", help="With this IPv4 or IPv6 address, or its prefix.")
+@click.option("--nas", metavar="NAME|ID", default="", help="At this NAS.")
+@click.option("--site", metavar="SLUG", default="", help="At this site.")
+@click.option("--all", "ended", is_flag=True, help="Those that ended as well.")
+@click.option("--since", type=Since(), help="That were there after that: 15m, 1h, 2d ago, or a date and time (UTC).")
+@click.option("--until", type=Since(), help="That began before that.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@json_option
+def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
+    """List live sessions, the newest first, and with --all those that ended, the one that ended last first."""
+
+    def fetch(after: Key | None) -> Sequence[Shown]:
+        return sessions.list_sessions(
+            session, tenant_id=tenant_id, ended=ended, after=after, limit=min(limit, _PAGE), **wanted
+        )
+
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = list(islice(chain.from_iterable(pages(fetch, lambda shown: shown.key, first=None)), limit))
+        rows = [_row(shown) for shown in found]
+    show_list(rows if as_json else [_short(row) for row in rows], as_json=as_json)
+
+
+@command.command("show")
+@tenant_option
+@click.argument("session_id", metavar="ID", type=int)
+@json_option
+def show_command(tenant: str, session_id: int, as_json: bool) -> None:
+    """Show a session, by its id of session list --json, with the decision that began it."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        shown = sessions.get_session(session, tenant_id=tenant_id, row=session_id)
+        decision = sessions.deciding_row(session, shown)
+        row = dict(_row(shown))
+        row["rule"] = decision.rule_name if decision else ""
+        row["policy_version"] = decision.policy_version if decision else None
+        row["vlan"] = decision.vlan if decision else ""
+        row["decided_as"] = decision.identity if decision else ""
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.option("--session", "session_id", metavar="ID", type=int, help="This one, by its id of session list.")
+@click.option("--mac", default="", help="Those of this device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="Those of this user.")
+@click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
+@click.option("--reauthenticate", "kind", flag_value="reauthenticate", help="Have the device authenticate again.")
+@click.option("--bounce", "kind", flag_value="bounce", help="Take the port down and up again.")
+@json_option
+def disconnect(
+    tenant: str, session_id: int | None, mac: str, user: str, nas: str, kind: CoaKind | None, as_json: bool
+) -> None:
+    """Ask the NAS to end the live sessions that fit (RFC 5176); its answers are listed by coa list."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        asked = coa_requests.ask(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            kind=kind or "disconnect",
+            row=session_id,
+            mac=mac,
+            user=user,
+            nas=nas,
+        )
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in asked]
+    show_list(rows, as_json=as_json)
+
+
+def _row(shown: Shown) -> Row:
+    row = shown.row
+    return {
+        "id": row.id,
+        "mac": display_mac(row.mac) if row.mac else "",
+        "user": row.identity,
+        "nas": shown.nas,
+        "nas_port": row.nas_port,
+        "site": shown.site,
+        "address": row.framed_ip or "",
+        "ipv6_address": row.framed_ipv6 or "",
+        "ipv6_prefix": row.framed_prefix or "",
+        "delegated_prefix": row.delegated_prefix or "",
+        "session_id": row.session_id,
+        "start": row.started_at.isoformat(),
+        # None while it is live.
+        "stop": row.stopped_at and row.stopped_at.isoformat(),
+        "heard": row.updated_at.isoformat(),
+        "seconds": shown.seconds,
+        "input_octets": row.input_octets,
+        "output_octets": row.output_octets,
+        "cause": row.terminate_cause,
+        "flags": list(row.flags),
+        "chargeable_user": row.cui,
+    }
+
+
+def _short(row: Row) -> Row:
+    wanted = ("id", "mac", "user", "nas", "nas_port", "site", "address", "start", "stop", "seconds", "cause")
+    return {name: str(row[name])[:19] if name in ("start", "stop") and row[name] else row[name] for name in wanted}

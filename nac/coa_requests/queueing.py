@@ -1,0 +1,140 @@
+"""What is asked of NASes about live sessions (RFC 5176): a row for each, before the cell's agent sends anything."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import CursorResult, TextClause, bindparam, func, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import Session
+from sqlalchemy.types import BigInteger, Text
+
+from nac.clock import utc_now
+from nac.errors import Conflict
+from nac.ids import TenantId
+from nac.models import CoaRequest
+from nac.models.coa_request import CoaKind, CoaState
+
+# Of one tenant, of what people ask for. What follows from a revocation or a block is always taken: each live session is
+# asked about once at a time.
+MOST_WAITING = 20_000
+WAITING: tuple[CoaState, ...] = ("queued", "sending")
+
+# What follows from a revocation or a block waits for a day: a controller with 20,000 sessions takes half an hour.
+_INSERT = """
+INSERT INTO coa_requests (
+    tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip, kind, reason,
+    asked_by, after_xact, expires_at, attributes, certificate_serial
+)
+SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity, s.framed_ip,
+    {asked}
+ON CONFLICT (tenant_id, session_row, kind) WHERE state = 'queued' DO NOTHING
+"""
+
+
+# The certificate that admitted a device is the one it showed when it was last let in. No session is older than the
+# oldest that is live, and its authentication came less than a day before its Start.
+_SHOWN = """
+    WITH shown AS MATERIALIZED (
+        SELECT DISTINCT a.mac FROM auth_log a
+        WHERE a.tenant_id = :tenant AND a.certificate_serial = ANY (:serials) AND a.permitted AND a.mac IS NOT NULL
+            AND a.at >= (
+                SELECT min(s.started_at) FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL
+            ) - interval '1 day'
+    )
+"""
+_OF_CERTIFICATES = text(
+    _SHOWN
+    + _INSERT.replace(
+        "{asked}",
+        """
+    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', last.certificate_serial
+    FROM shown
+    JOIN sessions s ON s.tenant_id = :tenant AND s.mac = shown.mac AND s.stopped_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT a.certificate_serial FROM auth_log a
+        WHERE a.tenant_id = :tenant AND a.mac = s.mac AND a.permitted ORDER BY a.at DESC LIMIT 1
+    ) last
+    WHERE last.certificate_serial = ANY (:serials)
+    """,
+    )
+).bindparams(bindparam("serials", type_=ARRAY(Text())))
+_OF_DEVICES = text(
+    _INSERT.replace(
+        "{asked}",
+        """
+    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', ''
+    FROM sessions s WHERE s.tenant_id = :tenant AND s.mac = ANY (CAST(:macs AS macaddr[])) AND s.stopped_at IS NULL
+    """,
+    )
+).bindparams(bindparam("macs", type_=ARRAY(Text())))
+_OF_SESSIONS = text(
+    _INSERT.replace(
+        "{asked}",
+        """
+    :kind, :reason, :asked_by, NULL, now() + interval '15 minutes', :attributes, ''
+    FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL ORDER BY s.id
+    """,
+    )
+).bindparams(bindparam("rows", type_=ARRAY(BigInteger())), bindparam("attributes", type_=JSONB()))
+
+
+def queue_disconnects(
+    session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, asked_by: str = ""
+) -> int:
+    """Ask for the end of the live sessions that certificates of these serial numbers opened; returns how many.
+
+    `reason` is a code of nac.reasons. A device whose accounting has not begun is not found: it is refused when it comes
+    again. Sent once the cell knows what this transaction changes.
+    """
+    told = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
+    return _insert(session, _OF_CERTIFICATES, told | {"reason": reason, "asked_by": asked_by})
+
+
+def queue_for_devices(session: Session, *, tenant_id: TenantId, macs: Sequence[str], reason: str, asked_by: str) -> int:
+    """As `queue_disconnects`, of the live sessions of these devices (12 hex digits)."""
+    told = {"tenant": tenant_id, "macs": list(macs), "reason": reason, "asked_by": asked_by}
+    return _insert(session, _OF_DEVICES, told)
+
+
+def queue_for_sessions(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    rows: Sequence[int],
+    kind: CoaKind,
+    reason: str,
+    asked_by: str,
+    attributes: Sequence[Mapping[str, Any]] = (),
+) -> int:
+    """Ask this about those of the sessions `rows` that are live, at once; returns of how many it was not asked already.
+
+    Raises Conflict where too much waits.
+    """
+    waiting = session.scalar(
+        select(func.count()).where(CoaRequest.tenant_id == tenant_id, CoaRequest.state.in_(WAITING))
+    )
+    if (waiting or 0) + len(rows) > MOST_WAITING:
+        raise Conflict(
+            f"{waiting} requests to NASes wait already.", remedy="See ./admit coa list; each is tried or expires soon."
+        )
+    told = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
+    return _insert(session, _OF_SESSIONS, told | {"attributes": [dict(each) for each in attributes]})
+
+
+def _insert(session: Session, statement: TextClause, told: Mapping[str, Any]) -> int:
+    result = session.execute(statement, told)
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
+    """The certificates are good again: what was not answered yet is not sent any more."""
+    session.execute(
+        update(CoaRequest)
+        .where(
+            CoaRequest.tenant_id == tenant_id,
+            CoaRequest.state.in_(WAITING),
+            CoaRequest.certificate_serial.in_([serial.hex() for serial in serials]),
+        )
+        .values(state="withdrawn", ended_at=utc_now(), detail="What it followed from was taken back.")
+    )

@@ -1,0 +1,46 @@
+"""Attributes as octets of a packet, for the packets that Admit itself sends (RFC 2865 5, RFC 2868 3)."""
+
+import ipaddress
+import struct
+
+from nac.dictionary.model import Attribute, Dictionary, Vendor
+
+_VENDOR_SPECIFIC = 26
+_NUMBERS = {"byte": "!B", "short": "!H", "integer": "!I", "signed": "!i", "date": "!I", "integer64": "!Q"}
+_LENGTHS = {1: "!B", 2: "!H", 4: "!I"}
+_LONGEST = 253
+
+
+def encode(dictionary: Dictionary, name: str, value: str, tag: int | None = None) -> bytes:
+    """The attribute with its headers. Raises ValueError for what the dictionary does not know or no packet holds,
+    and for types of which Admit sends none: encrypted ones, parts of TLVs."""
+    dictionary.check(name, value, tag)
+    found = dictionary.attributes[name.lower()]
+    if found.encrypt or found.nested:
+        raise ValueError(f"{found.name} cannot be sent in a request to a NAS")
+    data = _data(dictionary, found, value, tag)
+    if not found.vendor:
+        return bytes((found.number, len(data) + 2)) + data
+    vendor = dictionary.vendors.get(found.vendor, Vendor(""))
+    head = struct.pack(_LENGTHS[vendor.type_bytes], found.number)
+    if vendor.length_bytes:
+        head += struct.pack(_LENGTHS[vendor.length_bytes], len(data) + vendor.header_bytes())
+    inner = head + (b"\0" if vendor.continuation else b"") + data
+    if len(inner) + 4 > _LONGEST:
+        raise ValueError(f"{found.name}: the value is too long")
+    return bytes((_VENDOR_SPECIFIC, len(inner) + 6)) + struct.pack("!I", found.vendor) + inner
+
+
+def _data(dictionary: Dictionary, found: Attribute, value: str, tag: int | None) -> bytes:
+    if found.type == "string":
+        return (bytes((tag,)) if found.tagged and tag else b"") + value.encode()
+    if found.type == "octets":
+        return bytes.fromhex(value[2:])
+    if found.type in _NUMBERS:
+        named = dictionary.values.get((found.vendor, found.number), {}).get(value.lower())
+        data = struct.pack(_NUMBERS[found.type], int(value, 0) if named is None or value.isdigit() else named)
+        # RFC 2868 3.1: the tag takes the first of the four octets.
+        return bytes((tag or 0,)) + data[1:] if found.tagged else data
+    if found.type in ("ipaddr", "ipv6addr", "combo-ip"):
+        return ipaddress.ip_address(value).packed
+    raise ValueError(f"{found.name} has a type of which none can be sent in a request to a NAS: {found.type}")

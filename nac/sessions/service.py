@@ -1,0 +1,145 @@
+"""What is on a tenant's networks now, and what was, as accounting tells it."""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.decisions.recorded import moment_of
+from nac.errors import InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.models import AuthLog, EndedSession, Nas, RadiusSession, Site
+from nac.nases import service as nases
+from nac.session_class import decided_at
+from nac.sessions import repository
+from nac.sessions.repository import AnySession, Filter, Key
+from nac.sites import service as sites
+from nac.validation import require_mac
+
+
+class SessionNotFound(NotFound):
+    """There is no such session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    row: AnySession
+    # The NAS's name or, where it is not registered, what it says of itself.
+    nas: str
+    # "" where it belonged to none, or to one that is gone.
+    site: str
+
+    @property
+    def key(self) -> Key:
+        """To page on with."""
+        return repository.key_of(self.row)
+
+    @property
+    def seconds(self) -> int:
+        """How long it lasted, of a live session until now."""
+        row = self.row
+        if row.stopped_at is None:
+            return max(row.session_seconds or 0, int((utc_now() - row.started_at).total_seconds()))
+        return row.session_seconds or 0
+
+
+def list_sessions(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    mac: str = "",
+    user: str = "",
+    address: str = "",
+    nas: str = "",
+    site: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+    ended: bool = False,
+    after: Key | None = None,
+    limit: int = 100,
+) -> Sequence[Shown]:
+    """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
+
+    `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6. Raises
+    NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no address.
+    """
+    wanted = Filter(
+        mac=require_mac(mac) if mac else "",
+        user=user,
+        address=_address(address),
+        site_id=_site_id(session, tenant_id, site),
+        nas_id=nases.require_nas(session, tenant_id=tenant_id, reference=nas).id if nas else None,
+        since=since,
+        until=until,
+    )
+    found: list[AnySession] = []
+    if after is None or after.part == "live":
+        found += repository.list_live(session, tenant_id, wanted, after=after, limit=limit)
+        after = None
+    if ended and len(found) < limit:
+        found += repository.list_ended(session, tenant_id, wanted, after=after, limit=limit - len(found))
+    return _shown(session, tenant_id, found)
+
+
+def get_session(session: Session, *, tenant_id: TenantId, row: int) -> Shown:
+    """Raises SessionNotFound."""
+    found: AnySession | None = session.scalars(
+        select(RadiusSession).where(RadiusSession.tenant_id == tenant_id, RadiusSession.id == row)
+    ).one_or_none()
+    if found is None:
+        found = session.scalars(
+            select(EndedSession).where(EndedSession.tenant_id == tenant_id, EndedSession.id == row)
+        ).one_or_none()
+    if found is not None:
+        return _shown(session, tenant_id, [found])[0]
+    raise SessionNotFound(f"There is no session {row}. See session list --all.")
+
+
+def deciding_row(session: Session, shown: Shown) -> AuthLog | None:
+    """The decision that began the session, by the Class that came back; None where none did, or its log is gone."""
+    row = shown.row
+    at = decided_at(row.class_)
+    if at is None:
+        return None
+    query = select(AuthLog).where(AuthLog.tenant_id == row.tenant_id, AuthLog.at == moment_of(at))
+    decisions = session.scalars(query).all()
+    return next((decision for decision in decisions if decision.mac == row.mac), None)
+
+
+def _site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
+    return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).id if slug else None
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text)) if text else ""
+    except ValueError as exc:
+        raise InvalidInput(f"{text!r} is no IPv4 or IPv6 address.") from exc
+
+
+def _shown(session: Session, tenant_id: TenantId, rows: Sequence[AnySession]) -> list[Shown]:
+    nas_names = _names(session, tenant_id, Nas, {row.nas_id for row in rows if row.nas_id})
+    site_slugs = _names(session, tenant_id, Site, {row.site_id for row in rows if row.site_id})
+    return [
+        Shown(
+            row,
+            nas_names.get(row.nas_id) or row.nas_key.partition("|")[0] or row.nas_address or "",
+            site_slugs.get(row.site_id) or "",
+        )
+        for row in rows
+    ]
+
+
+def _names(
+    session: Session, tenant_id: TenantId, table: type[Nas] | type[Site], ids: set[UUID]
+) -> Mapping[UUID | None, str]:
+    if not ids:
+        return {}
+    named = Site.slug if table is Site else Nas.name
+    query = select(table.id, named).where(table.tenant_id == tenant_id, table.id.in_(ids))
+    return {row.id: row[1] for row in session.execute(query)}

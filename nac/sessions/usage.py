@@ -1,0 +1,100 @@
+"""What was used: by the hour, device, user, NAS or site."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from sqlalchemy import BigInteger, Select, Text, cast, func, literal_column, select, union_all
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.ids import TenantId
+from nac.models import USAGE_HOURS, Nas, RadiusSession, Site
+
+Dimension = Literal["hour", "endpoint", "user", "nas", "site"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Of `what` there is at least one session with a report in the time asked for."""
+
+    # Of an hour its beginning, of a device 12 hex digits, of a NAS its name, of a site its slug; "" for none.
+    what: str
+    sessions: int
+    seconds: int
+    input_octets: int
+    output_octets: int
+
+
+def list_usage(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    by: Dimension,
+    since: datetime,
+    until: datetime | None = None,
+    limit: int = 1_000,
+) -> Sequence[Use]:
+    """The largest first, hours in their order; whole hours, the first of them that of `since`.
+
+    Usage is of the hour in which the NAS reported it. What live sessions reported in their last hour is in it.
+    """
+    first = since.replace(minute=0, second=0, microsecond=0)
+    used = union_all(
+        _settled(tenant_id, first, until or utc_now()), _unsettled(tenant_id, first, until or utc_now())
+    ).subquery()
+    what = {
+        "hour": func.to_char(func.timezone("UTC", used.c.hour), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
+        "endpoint": func.replace(cast(used.c.mac, Text), ":", ""),
+        "user": func.lower(used.c.identity),
+        "nas": Nas.name,
+        "site": Site.slug,
+    }[by]
+    sums = (func.sum(used.c[name]).cast(BigInteger) for name in ("seconds", "input_octets", "output_octets"))
+    query = (
+        select(what, func.count(used.c.session_row.distinct()), *sums)
+        .select_from(used)
+        .group_by(literal_column("1"))
+        .order_by(
+            *(() if by == "hour" else (func.sum(used.c.input_octets + used.c.output_octets).desc(),)),
+            literal_column("1"),
+        )
+        .limit(limit)
+    )
+    if by == "nas":
+        query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == used.c.nas_id))
+    if by == "site":
+        query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == used.c.site_id))
+    return [Use(str(row[0] or ""), *row[1:]) for row in session.execute(query)]
+
+
+def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
+    use = USAGE_HOURS.c
+    return select(
+        use.hour,
+        use.session_row,
+        use.site_id,
+        use.nas_id,
+        use.mac,
+        use.identity,
+        use.seconds,
+        use.input_octets,
+        use.output_octets,
+    ).where(use.tenant_id == tenant_id, use.hour >= since, use.hour < until)
+
+
+def _unsettled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:
+    live = RadiusSession
+    return select(
+        live.usage_hour,
+        live.id,
+        live.site_id,
+        live.nas_id,
+        live.mac,
+        live.identity,
+        func.coalesce(live.session_seconds, 0) - live.settled_seconds,
+        func.coalesce(live.input_octets, 0) - live.settled_input,
+        func.coalesce(live.output_octets, 0) - live.settled_output,
+    ).where(live.tenant_id == tenant_id, live.stopped_at.is_(None), live.usage_hour >= since, live.usage_hour < until)

@@ -1,0 +1,286 @@
+"""Sends what waits in `coa_requests` to the NASes, and writes down what they answer (RFC 5176).
+
+A packet leaves once it is written down that it does, so an agent that is killed loses no request, and sends none for
+ever: its successor goes on with what it had taken, a bounded number of times.
+"""
+
+import math
+import random
+import select
+import socket
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from nac.clock import epoch_seconds
+from nac.dictionary import Dictionary
+from nac.errors import AdmitError
+from radius import wire
+from radius.agent.alarms import Alarms
+from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of
+from radius.agent.coa_packet import Ignored, read_answer
+from radius.agent.coa_queue import CoaQueue, Ending, Taken
+from radius.agent.driver import sentence
+
+MOST_IN_FLIGHT = 512
+MOST_OF_TENANT = 16
+MOST_OF_NAS = 4
+# Answers read before anything else is done again.
+MOST_READ = 256
+MOST_REMEMBERED = 1_024
+POLL_SECONDS = 1.0
+# After a request was announced: the cell may have to learn first what it follows from.
+EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
+RETRY_SECONDS = 1.0
+_ALARM = "coa"
+_Key = tuple[str, int, int]
+
+
+class CoaSender:
+    def __init__(
+        self,
+        queue: CoaQueue,
+        engine: Engine,
+        *,
+        listen_address: str,
+        dictionary: Dictionary,
+        alarms: Alarms,
+        pacing: Pacing | None = None,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._queue = queue
+        self._engine = engine
+        self._listen_address = listen_address
+        self._dictionary = dictionary
+        self._alarms = alarms
+        self._pacing = pacing or Pacing()
+        self._sockets: dict[socket.AddressFamily, socket.socket] = {}
+        self._flights: dict[int, Flight] = {}
+        # Those whose packet was made, by where its answer comes from.
+        self._awaited: dict[_Key, Flight] = {}
+        self._ended: list[Ending] = []
+        # What is no longer awaited: an answer to it is late, any other is nobody's.
+        self._past: OrderedDict[_Key, None] = OrderedDict()
+        # When a NAS may be sent the next packet.
+        self._free_at: dict[str, float] = {}
+        self._next_identifier = random.randrange(256)  # noqa: S311  # so that a restart begins elsewhere
+        self._take_at = 0.0
+        self._eager_until = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                with self._open_sockets():
+                    self._follow_on(stop)
+            except OSError as exc:
+                self._tell_and_wait(exc, stop)
+
+    def _follow_on(self, stop: threading.Event) -> None:
+        """Whatever the database does: answers to what is on its way come to the sockets that it left by."""
+        while not stop.is_set():
+            try:
+                self._follow(stop)
+            except (AdmitError, SQLAlchemyError, psycopg.Error) as exc:
+                self._tell_and_wait(exc, stop)
+
+    def _tell_and_wait(self, exc: Exception, stop: threading.Event) -> None:
+        self._alarms.tell(_ALARM, f"No requests about sessions (CoA, Disconnect) are sent: {sentence(exc)}")
+        stop.wait(RETRY_SECONDS)
+
+    @contextmanager
+    def _open_sockets(self) -> Iterator[None]:
+        """On the address that NASes know this cell by; one of each family where it listens on all."""
+        address = self._listen_address
+        every = address in ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
+        try:
+            for family in (socket.AF_INET, socket.AF_INET6):
+                if every or (family == socket.AF_INET6) == (":" in address):
+                    self._sockets[family] = bound = socket.socket(family, socket.SOCK_DGRAM)
+                    if family == socket.AF_INET6:
+                        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    bound.setblocking(False)
+                    bound.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0) if every else (address, 0))  # noqa: S104
+            yield
+        finally:
+            for bound in self._sockets.values():
+                bound.close()
+            self._sockets.clear()
+
+    def _follow(self, stop: threading.Event) -> None:
+        url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(url, autocommit=True, application_name="admit-coa-listen", connect_timeout=5) as listener:
+            listener.execute("LISTEN coa_requests")
+            self._take_at = 0.0
+            while not stop.is_set():
+                self._wait(listener)
+                self._receive()
+                self._write_ends()
+                self._take()
+                self._send_due()
+                self._alarms.clear(_ALARM)
+
+    def _wait(self, listener: psycopg.Connection) -> None:
+        now = time.monotonic()
+        due = min((flight.due for flight in self._flights.values()), default=now + POLL_SECONDS)
+        seconds = 0.0 if self._ended else max(0.0, min(due, self._take_at, now + POLL_SECONDS) - now)
+        ready = select.poll()
+        for heard in (listener.fileno(), *(bound.fileno() for bound in self._sockets.values())):
+            ready.register(heard, select.POLLIN)
+        ready.poll(math.ceil(seconds * 1000))
+        if any(True for _ in listener.notifies(timeout=0)):
+            self._take_at, self._eager_until = 0.0, time.monotonic() + EAGER_SECONDS
+
+    def _receive(self) -> None:
+        for bound in self._sockets.values():
+            with suppress(BlockingIOError):
+                for _ in range(MOST_READ):
+                    try:
+                        datagram, sender = bound.recvfrom(wire.MOST + 1)
+                    except ConnectionError:
+                        continue
+                    self._heard(datagram, sender[0], sender[1])
+
+    def _heard(self, datagram: bytes, host: str, port: int) -> None:
+        key = (host, port, datagram[1] if len(datagram) > 1 else 0)
+        flight = self._awaited.get(key)
+        if flight is None:
+            self.counters["answers_late" if key in self._past else "answers_foreign"] += 1
+            return
+        row = flight.taken.row
+        try:
+            answer = read_answer(datagram, flight.packet, flight.taken.secret, signed=row.signs_answers)
+        except Ignored as exc:
+            self.counters[f"answers_{exc.fault}"] += 1
+            flight.ignored[exc.fault] += 1
+            return
+        self.counters["acknowledged" if answer.accepted else "refused"] += 1
+        self._await_no_more(flight)
+        if answer.accepted or not flight.go_on("refused", answer.error_cause, time.monotonic()):
+            self._end(flight, flight.answered(answer))
+
+    def _write_ends(self) -> None:
+        if self._ended:
+            self._queue.end(self._ended)
+            self._ended.clear()
+            self._take_at = 0.0
+
+    def _take(self) -> None:
+        now = time.monotonic()
+        if now < self._take_at:
+            return
+        self._take_at = now + (EAGER_POLL_SECONDS if now < self._eager_until else POLL_SECONDS)
+        room = MOST_IN_FLIGHT - len(self._flights)
+        if not room:
+            return
+        tenants = Counter(flight.taken.row.tenant_id for flight in self._flights.values())
+        nases = Counter(flight.taken.nas for flight in self._flights.values())
+        taken = self._queue.take(
+            room=room,
+            each=MOST_OF_NAS,
+            busy=[nas for nas, count in nases.items() if count >= MOST_OF_NAS],
+            full=[tenant for tenant, count in tenants.items() if count > MOST_OF_TENANT - MOST_OF_NAS],
+        )
+        for each in taken:
+            self._begin(each, now)
+        if taken:
+            # There may be more than is taken at once.
+            self._take_at = now
+
+    def _begin(self, taken: Taken, now: float) -> None:
+        row = taken.row
+        if not row.is_live:
+            self._ended.append(ending(taken, row.step, "withdrawn", "The session had ended."))
+            return
+        try:
+            peer = peer_of(taken, frozenset(self._sockets))
+        except CannotSend as exc:
+            self.counters["unreachable"] += 1
+            self._ended.append(ending(taken, row.step, "unreachable", str(exc)))
+            return
+        if row.id in self._flights:
+            # Its time ran out while the database did not answer.
+            self._forget(self._flights[row.id])
+        self._flights[row.id] = Flight(taken, row.step, now, peer)
+
+    def _send_due(self) -> None:
+        now = time.monotonic()
+        going = [flight for flight in sorted(self._flights.values(), key=_due) if self._is_going(flight, now)]
+        if not going:
+            return
+        ours = self._queue.record([flight.sending() for flight in going])
+        for flight in going:
+            if flight.taken.row.id in ours:
+                self._send(flight)
+            else:
+                # Withdrawn, or another agent's by now.
+                self._forget(flight)
+
+    def _is_going(self, flight: Flight, now: float) -> bool:
+        """Whether a packet of it leaves now; makes the packet where the step has none yet."""
+        if flight.due > now:
+            return False
+        if flight.is_exhausted(self._pacing):
+            self._await_no_more(flight)
+            if not flight.go_on("unanswered", 0, now):
+                self.counters["unanswered"] += 1
+                self._end(flight, flight.unanswered())
+                return False
+        free_at = self._free_at.get(flight.taken.nas, 0.0)
+        if free_at > now:
+            flight.due = free_at
+            return False
+        if not flight.packet:
+            try:
+                flight.make_packet(self._dictionary, self._identifier(flight), at=epoch_seconds())
+            except CannotSend as exc:
+                self._end(flight, flight.cannot(str(exc)))
+                return False
+            self._awaited[flight.key] = flight
+        self._free_at[flight.taken.nas] = now + 1 / self._pacing.per_second
+        if len(self._free_at) > 2 * MOST_IN_FLIGHT:
+            self._free_at = {nas: at for nas, at in self._free_at.items() if at > now}
+        return True
+
+    def _send(self, flight: Flight) -> None:
+        try:
+            self._sockets[flight.peer.family].sendto(flight.packet, (flight.peer.host, flight.peer.port))
+            flight.trouble = ""
+            self.counters["packets"] += 1
+        except OSError as exc:
+            # As if it were lost on the way.
+            flight.trouble = exc.strerror or str(exc)
+        flight.note_sent(time.monotonic(), self._pacing)
+
+    def _identifier(self, flight: Flight) -> int:
+        """One that no other request to this NAS has: there are at most MOST_IN_FLIGHT, over several ports."""
+        for _ in range(256):
+            self._next_identifier = (self._next_identifier + 1) % 256
+            if (flight.peer.host, flight.peer.port, self._next_identifier) not in self._awaited:
+                return self._next_identifier
+        raise CannotSend("Too many requests to this NAS are on their way.")
+
+    def _end(self, flight: Flight, end: Ending) -> None:
+        self._forget(flight)
+        self._ended.append(end)
+
+    def _forget(self, flight: Flight) -> None:
+        self._await_no_more(flight)
+        self._flights.pop(flight.taken.row.id, None)
+
+    def _await_no_more(self, flight: Flight) -> None:
+        if self._awaited.get(flight.key) is not flight:
+            return
+        del self._awaited[flight.key]
+        self._past[flight.key] = None
+        if len(self._past) > MOST_REMEMBERED:
+            self._past.popitem(last=False)
+
+
+def _due(flight: Flight) -> float:
+    return flight.due

@@ -1,0 +1,150 @@
+"""One request to a NAS on its way through the steps of its vendor's recipe."""
+
+import ipaddress
+import random
+import socket
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nac.coa_requests.causes import SESSION_NOT_FOUND, explain
+from nac.dictionary import Dictionary
+from nac.models.coa_request import CoaState
+from nac.vendors import find_vendor
+from nac.vendors.recipe import Setback
+from radius.agent.coa_packet import Answer, Facts, request_attributes, request_packet
+from radius.agent.coa_queue import Ending, Sending, Taken
+
+
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """RFC 5080 2.2.1: IRT, MRT and MRC; and how many packets in a second a NAS is sent at most."""
+
+    first_seconds: float = 2.0
+    longest_seconds: float = 16.0
+    packets: int = 3
+    per_second: float = 10.0
+
+
+class Peer(NamedTuple):
+    """Where a request goes, and where alone its answer comes from."""
+
+    family: socket.AddressFamily
+    host: str
+    port: int
+
+
+class CannotSend(Exception):
+    """Nothing can be sent; the message is a sentence for a person."""
+
+
+@dataclass(slots=True)
+class Flight:
+    taken: Taken
+    step: int
+    # When the next packet, or the end of the waiting, is due; on the monotonic clock.
+    due: float
+    peer: Peer
+    identifier: int = 0
+    packet: bytes = b""
+    # Packets of this step.
+    sent: int = 0
+    timeout: float = 0.0
+    # What came and was no answer, by fault; and what the network said, where it took none of the packets.
+    ignored: Counter[str] = field(default_factory=Counter)
+    trouble: str = ""
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.peer.host, self.peer.port, self.identifier
+
+    def make_packet(self, dictionary: Dictionary, identifier: int, *, at: int) -> None:
+        """Of the present step; sent again it stays the same (RFC 5176 2.3). Raises CannotSend."""
+        row, recipe = self.taken.row, find_vendor(self.taken.row.vendor).recipe
+        step = recipe.steps[row.kind][self.step]
+        facts = Facts(row.session_id, row.mac, row.identity, row.nas_port, row.framed_ip, row.nas_key)
+        try:
+            changes = [(each["attribute"], each["value"], each.get("tag")) for each in row.attributes]
+            attributes = request_attributes(dictionary, recipe, step, facts, changes)
+            self.packet = request_packet(step, identifier, attributes, at=at, secret=self.taken.secret)
+        except (ValueError, LookupError, TypeError) as exc:
+            raise CannotSend(f"The request cannot be written: {exc}") from exc
+        self.identifier = identifier
+
+    def is_exhausted(self, pacing: Pacing) -> bool:
+        return self.sent >= pacing.packets
+
+    def note_sent(self, now: float, pacing: Pacing) -> None:
+        """RFC 3315 14, to which RFC 5080 2.2.1 refers: twice as long each time, give or take a tenth."""
+        stretched = 2 * self.timeout if self.sent else pacing.first_seconds
+        self.timeout = min(stretched, pacing.longest_seconds) * (1 + random.uniform(-0.1, 0.1))  # noqa: S311
+        self.sent += 1
+        self.due = now + self.timeout
+
+    def go_on(self, setback: Setback, error_cause: int, now: float) -> bool:
+        """Whether the recipe has a next step for this; the flight is at it then. A session that the NAS does not know
+        is none for the other steps either."""
+        steps = find_vendor(self.taken.row.vendor).recipe.steps[self.taken.row.kind]
+        if setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:
+            return False
+        self.step, self.sent, self.packet, self.due = self.step + 1, 0, b"", now
+        return True
+
+    def sending(self) -> Sending:
+        return Sending(self.taken.row.id, self.taken.row.takings, self.step)
+
+    def answered(self, answer: Answer) -> Ending:
+        if answer.accepted:
+            detail = f"Step {self.step + 1} of the vendor's recipe did it." if self.step else ""
+            return self._ending("acknowledged", detail, answer)
+        return self._ending("refused", f"The NAS refused. {explain(answer.error_cause)}", answer)
+
+    def unanswered(self) -> Ending:
+        where = f"{self.peer.host}, port {self.peer.port}"
+        if self.trouble:
+            return self._ending("unreachable", f"The network does not lead to {where}: {self.trouble}.")
+        if self.ignored["unsigned"]:
+            why = (
+                "It answered without a Message-Authenticator, which is demanded of this NAS: register it without "
+                "--signs-coa-answers, or update its software."
+            )
+        elif self.ignored["forged"]:
+            why = "Answers came that were not signed with the secret of this NAS: compare the secret there."
+        else:
+            why = (
+                "Turn on dynamic authorization (RFC 5176) there, for this server and with the secret of this NAS, and "
+                "let no firewall stand between. A NAS behind NAT cannot be reached: register it with --behind-nat."
+            )
+        return self._ending("unanswered", f"No answer from {where} to {self.sent} packets. {why}")
+
+    def cannot(self, why: str) -> Ending:
+        return self._ending("unreachable", why)
+
+    def _ending(self, state: CoaState, detail: str, answer: Answer | None = None) -> Ending:
+        return ending(self.taken, self.step, state, detail, answer)
+
+
+def ending(taken: Taken, step: int, state: CoaState, detail: str, answer: Answer | None = None) -> Ending:
+    cause = answer.error_cause if answer else 0
+    return Ending(taken.row.id, taken.row.takings, step, state, answer.code if answer else None, cause or None, detail)
+
+
+def peer_of(taken: Taken, families: frozenset[socket.AddressFamily]) -> Peer:
+    """`families`: those that this cell speaks. Raises CannotSend."""
+    row = taken.row
+    if row.behind_nat:
+        raise CannotSend(
+            "The NAS is behind NAT: nothing reaches it over UDP. Its sessions end by themselves where the tenant has "
+            "a Session-Timeout for such NASes (./admit tenant set --nat-session-seconds)."
+        )
+    if not row.address:
+        raise CannotSend("The address of the NAS is not known. Register it with one: ./admit nas add --address.")
+    address = ipaddress.ip_address(row.address)
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    if address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
+        raise CannotSend(f"{address} is the address of no NAS. Register it with its own: ./admit nas add --address.")
+    if family not in families:
+        raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
+    if not taken.secret:
+        raise CannotSend("The secret of the NAS cannot be opened: the master key is another than it was sealed with.")
+    return Peer(family, str(address), find_vendor(row.vendor).recipe.port)

@@ -1,0 +1,137 @@
+"""Disconnect- and CoA-Requests and what comes back (RFC 5176 2.2, 2.3, 3)."""
+
+import hmac
+import ipaddress
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nac.dictionary import Dictionary
+from nac.dictionary.encoding import encode
+from nac.vendors import Recipe, Step
+from radius import wire
+
+DISCONNECT_REQUEST, COA_REQUEST = 40, 43
+# The next two codes are its ACK and its NAK.
+_CODES = {"disconnect": DISCONNECT_REQUEST, "coa": COA_REQUEST}
+_EVENT_TIMESTAMP, _ERROR_CAUSE = 55, 101
+_USER_NAME, _NAS_IP, _NAS_PORT, _FRAMED_IP, _STATION, _NAS_IDENTIFIER, _SESSION_ID = 1, 4, 5, 8, 31, 32, 44
+_NAS_PORT_ID, _NAS_IPV6 = 87, 95
+_LONGEST = 253
+Fault = Literal["malformed", "forged", "unsigned", "wrong_code"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """By what the NAS knows the session; "" is not known."""
+
+    session_id: str
+    # 12 hex digits.
+    mac: str
+    user: str
+    nas_port: str
+    framed_ip: str
+    # As sessions.nas_key has it: what the NAS says of itself.
+    nas_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    accepted: bool
+    # RFC 5176 3.5; 0 where none came.
+    error_cause: int
+
+
+class Ignored(Exception):
+    """What came is no answer to the request; `fault` is counted."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+def request_attributes(
+    dictionary: Dictionary, recipe: Recipe, step: Step, facts: Facts, changes: Sequence[tuple[str, str, int | None]]
+) -> bytes:
+    """Without timestamp and signature. Raises ValueError where the dictionary does not take one of them."""
+    named = [made for name in recipe.identify for made in _identifying(name, recipe, facts)]
+    asked: list[tuple[str, str, int | None]] = [(name, value, None) for name, value in step.attributes]
+    asked += changes if step.send == "coa" else ()
+    return b"".join((*named, *(encode(dictionary, name, value, tag) for name, value, tag in asked)))
+
+
+def request_packet(step: Step, identifier: int, attributes: bytes, *, at: int, secret: bytes) -> bytes:
+    """Signed twice (RFC 5176 2.3, 3.4); `at` is epoch seconds. Raises ValueError for more than a packet holds."""
+    body = wire.unsigned_message() + wire.attribute(_EVENT_TIMESTAMP, struct.pack("!I", at)) + attributes
+    if wire.LEAST + len(body) > wire.MOST:
+        raise ValueError("the attributes are more than a packet holds")
+    head = struct.pack("!BBH", _CODES[step.send], identifier, wire.LEAST + len(body))
+    body = wire.sign(head, bytes(16), body, secret)
+    return head + wire.md5(head + bytes(16) + body + secret) + body
+
+
+def read_answer(datagram: bytes, request: bytes, secret: bytes, *, signed: bool) -> Answer:
+    """The answer to `request`, whose identifier it has. `signed`: not without a Message-Authenticator.
+
+    Raises Ignored: RFC 5176 2.3 has what is not authentic discarded, and the right answer may still come.
+    """
+    try:
+        packet = wire.parse(datagram)
+        authenticator = request[4 : wire.LEAST]
+        octets = packet.octets
+        expected = wire.md5(octets[:4] + authenticator + octets[wire.LEAST :] + secret)
+        if not hmac.compare_digest(expected, packet.authenticator):
+            raise Ignored("forged")
+        is_signed = wire.is_signed(packet, authenticator, secret)
+    except wire.Malformed as exc:
+        raise Ignored("malformed") from exc
+    if is_signed is False:
+        raise Ignored("forged")
+    if is_signed is None and signed:
+        raise Ignored("unsigned")
+    if packet.code not in (request[0] + 1, request[0] + 2):
+        raise Ignored("wrong_code")
+    causes = [each.value for each in packet.attributes if each.number == _ERROR_CAUSE and len(each.value) == 4]
+    return Answer(packet.code, packet.code == request[0] + 1, int.from_bytes(causes[0], "big") if causes else 0)
+
+
+def _identifying(name: str, recipe: Recipe, facts: Facts) -> list[bytes]:
+    identifier, _, stated = facts.nas_key.rpartition("|")
+    match name:
+        case "NAS-Identifier":
+            return _text(_NAS_IDENTIFIER, identifier)
+        case "NAS-IP-Address":
+            return _address(stated)
+        case "NAS-Port":
+            return _port(facts.nas_port)
+        case "User-Name":
+            return _text(_USER_NAME, facts.user)
+        case "Acct-Session-Id":
+            return _text(_SESSION_ID, facts.session_id)
+        case "Calling-Station-Id":
+            return _text(_STATION, recipe.written_station(facts.mac) if facts.mac else "")
+        case _:
+            return _address(facts.framed_ip, _FRAMED_IP) if ":" not in facts.framed_ip else []
+
+
+def _text(number: int, text: str) -> list[bytes]:
+    """Nothing for what the NAS would not know again: radiusd has told octets that are no text in its own way."""
+    value = text.encode(errors="replace")
+    known = value and len(value) <= _LONGEST and text.isprintable() and "\\" not in text
+    return [wire.attribute(number, value)] if known else []
+
+
+def _address(text: str, number: int = _NAS_IP) -> list[bytes]:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return []
+    return [wire.attribute(number if address.version == 4 else _NAS_IPV6, address.packed)]
+
+
+def _port(text: str) -> list[bytes]:
+    if text.isascii() and text.isdecimal() and int(text) < 2**32:
+        return [wire.attribute(_NAS_PORT, struct.pack("!I", int(text)))]
+    return _text(_NAS_PORT_ID, text)

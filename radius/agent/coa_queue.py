@@ -1,0 +1,173 @@
+"""The queue of requests to NASes as the agent sees it: take, write down before each packet, end."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import Engine
+
+from nac.db import CellScope, driver_connection, session_scope
+from nac.ids import CellId
+from nac.models.coa_request import CoaState
+from nac.secrets import Sealer, SecretsError
+
+# Longer than between two packets of one request: who has not written for so long has died.
+TAKEN_SECONDS = 20
+MOST_TAKINGS = 4
+
+_EXPIRE = """
+UPDATE coa_requests SET state = 'expired', ended_at = now(), detail = 'It waited too long to be sent.'
+WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
+"""
+_GIVE_UP = """
+UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
+    detail = 'The agent that sent it ended several times before an answer came.'
+WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s
+"""
+# Each tenant's oldest, a few of each at a time; not of NASes that have their share in flight. What the request follows
+# from, the cell must know already.
+_TAKE = """
+WITH chosen AS (
+    SELECT waiting.id FROM slots s JOIN cells ON cells.id = s.cell_id CROSS JOIN LATERAL (
+        SELECT c.id FROM coa_requests c
+        WHERE c.tenant_id = s.tenant_id AND c.state IN ('queued', 'sending') AND c.due_at <= now()
+            AND c.expires_at >= now() AND c.takings < %(takings)s
+            AND c.tenant_id::text || c.nas_key <> ALL (%(busy)s)
+            AND (c.after_xact IS NULL OR pg_visible_in_snapshot(c.after_xact, cells.replica_position::pg_snapshot))
+        ORDER BY c.id LIMIT %(each)s FOR UPDATE SKIP LOCKED
+    ) waiting
+    WHERE s.cell_id = %(cell)s AND s.tenant_id IS NOT NULL AND s.tenant_id <> ALL (%(full)s::uuid[])
+    ORDER BY random() LIMIT %(room)s
+), taken AS (
+    UPDATE coa_requests c SET state = 'sending', takings = c.takings + 1, due_at = now() + %(lease)s * interval '1 s'
+    FROM chosen WHERE c.id = chosen.id RETURNING c.*
+)
+SELECT t.id, t.takings, t.tenant_id, t.kind, t.attributes, t.session_id, coalesce(replace(t.mac::text, ':', ''), ''),
+    t.identity, t.nas_port, coalesce(host(t.framed_ip), ''), t.nas_key, t.step,
+    coalesce(host(n.address), host(t.nas_address), ''), coalesce(n.vendor, ''), coalesce(n.behind_nat, false),
+    coalesce(n.signs_coa_answers, false), n.id, n.secret_sealed, s.id, s.secret_sealed,
+    EXISTS (
+        SELECT FROM sessions x WHERE x.id = t.session_row AND x.tenant_id = t.tenant_id AND x.stopped_at IS NULL
+    )
+FROM taken t JOIN slots s ON s.tenant_id = t.tenant_id
+LEFT JOIN nases n ON n.id = t.nas_id AND n.tenant_id = t.tenant_id
+ORDER BY t.id
+"""
+_RECORD = """
+UPDATE coa_requests c SET attempts = c.attempts + 1, step = s.step, sent_at = now(),
+    due_at = now() + %(lease)s * interval '1 s'
+FROM unnest(%(ids)s::bigint[], %(takings)s::int[], %(steps)s::int[]) AS s (id, takings, step)
+WHERE c.id = s.id AND c.takings = s.takings AND c.state = 'sending'
+RETURNING c.id
+"""
+_END = """
+UPDATE coa_requests SET
+    state = %(state)s, ended_at = now(), answer_code = %(answer_code)s, error_cause = %(error_cause)s,
+    detail = %(detail)s, step = %(step)s
+WHERE id = %(id)s AND takings = %(takings)s AND state = 'sending'
+"""
+
+
+class _Row(NamedTuple):
+    id: int
+    takings: int
+    tenant_id: UUID
+    kind: str
+    attributes: list[dict[str, Any]]
+    session_id: str
+    mac: str
+    identity: str
+    nas_port: str
+    framed_ip: str
+    nas_key: str
+    step: int
+    address: str
+    vendor: str
+    behind_nat: bool
+    signs_answers: bool
+    nas_id: UUID | None
+    nas_secret: bytes | None
+    slot_id: UUID
+    slot_secret: bytes
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A request that is this agent's for TAKEN_SECONDS from when it last wrote of it."""
+
+    row: _Row
+    # The NAS's own or the tenant's; b"" where it cannot be opened.
+    secret: bytes
+
+    @property
+    def nas(self) -> str:
+        return f"{self.row.tenant_id}{self.row.nas_key}"
+
+
+class Sending(NamedTuple):
+    id: int
+    takings: int
+    step: int
+
+
+class Ending(NamedTuple):
+    id: int
+    takings: int
+    step: int
+    state: CoaState
+    answer_code: int | None
+    error_cause: int | None
+    detail: str
+
+
+class CoaQueue:
+    """Every method is one transaction, and raises AdmitError where the database does not answer."""
+
+    def __init__(self, engine: Engine, cell_id: CellId, sealer: Sealer) -> None:
+        self._engine = engine
+        self._cell_id = cell_id
+        self._sealer = sealer
+
+    def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[Taken]:
+        """Up to `room` requests, `each` of a tenant at most; of no NAS (`Taken.nas`) or tenant that has enough."""
+        given = {
+            "cell": self._cell_id,
+            "room": room,
+            "each": each,
+            "busy": list(busy),
+            "full": list(full),
+            "lease": TAKEN_SECONDS,
+            "takings": MOST_TAKINGS,
+        }
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            cursor = driver_connection(session).cursor()
+            cursor.execute(_EXPIRE)
+            cursor.execute(_GIVE_UP, given)
+            rows = [_Row(*row) for row in cursor.execute(_TAKE, given).fetchall()]
+        return [Taken(row, self._secret(row)) for row in rows]
+
+    def record(self, sendings: Sequence[Sending]) -> set[int]:
+        """A packet of each is about to be sent; returns those that are still this agent's to send."""
+        given = {
+            "ids": [each.id for each in sendings],
+            "takings": [each.takings for each in sendings],
+            "steps": [each.step for each in sendings],
+            "lease": TAKEN_SECONDS,
+        }
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            return {row[0] for row in driver_connection(session).execute(_RECORD, given)}
+
+    def end(self, endings: Sequence[Ending]) -> None:
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            driver_connection(session).cursor().executemany(_END, [each._asdict() for each in endings])
+
+    def _secret(self, row: _Row) -> bytes:
+        sealed, context = row.slot_secret, f"slot:{row.slot_id}"
+        if row.nas_secret is not None:
+            sealed, context = row.nas_secret, f"nas:{row.nas_id}"
+        try:
+            return self._sealer.open(sealed, context)
+        except SecretsError:
+            return b""

@@ -1,0 +1,31 @@
+"""Sessions that end without a Stop: what is written for any such reason, and what they used last."""
+
+# Tenant, station (None for none) and name.
+Named = tuple[str, str | None, str]
+
+_ENDING = """
+WITH chosen AS MATERIALIZED (:chosen), ended AS (
+    UPDATE sessions s SET
+        stopped_at = chosen.ended_at, terminate_cause = chosen.cause, flags = s.flags || chosen.flag,
+        settled_seconds = coalesce(s.session_seconds, 0), settled_input = coalesce(s.input_octets, 0),
+        settled_output = coalesce(s.output_octets, 0)
+    FROM chosen WHERE s.ctid = chosen.place
+    RETURNING s.tenant_id, s.usage_hour, s.id, s.site_id, s.nas_id, s.mac, s.identity,
+        s.settled_seconds - chosen.settled_seconds AS seconds, s.settled_input - chosen.settled_input AS input,
+        s.settled_output - chosen.settled_output AS output
+), used AS (
+    INSERT INTO usage_hours (
+        tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input_octets, output_octets
+    )
+    SELECT * FROM ended WHERE seconds > 0 OR input > 0 OR output > 0
+)
+SELECT tenant_id::text, mac::text, identity FROM ended
+"""
+
+
+def ending(chosen: str) -> str:
+    """A statement that ends the sessions of the query `chosen` and returns tenant, station and name of each.
+
+    `chosen` yields place (ctid), ended_at, cause, flag (an array), and settled_seconds, settled_input, settled_output.
+    """
+    return _ENDING.replace(":chosen", chosen)

@@ -1,0 +1,216 @@
+"""What a batch says of sessions, merged into their table; and what they used, told once for each hour.
+
+The shipper of a cell is the only one who writes the sessions of its tenants, so what a statement has read it may write.
+"""
+
+import psycopg
+
+from radius.agent.rows import copy_rows
+from radius.agent.session_ends import Named, ending
+from radius.agent.stays import SAME_START_SECONDS, SessionBatch
+
+STAYS_TABLE = """
+CREATE TEMPORARY TABLE shipped_stays (
+    number int, tenant_id uuid, nas_key text, session_id text, mac_key text, started_at bigint, start_unknown boolean,
+    has_start boolean, progress bigint, stopped boolean, backwards boolean, event_at bigint, site_id uuid, nas_id uuid,
+    nas_address inet, nas_port text, mac macaddr, identity text, framed_ip inet, framed_ipv6 inet, framed_prefix inet,
+    delegated_prefix inet, class text, cui text, input_octets bigint, output_octets bigint, terminate_cause text
+) ON COMMIT DELETE ROWS
+"""
+STAYS_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
+# `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. What was
+# found is updated by its place (ctid), here and below, not by its key: over a table that was all but empty when it was
+# last vacuumed, the planner would read the whole of it for each line of a batch. Two stays of a batch may be the same
+# session's, each near enough to its start: one of them is merged, the other is returned, for another round. Usage is of
+# the hour in which it was reported: what was reported before the hour of a later report is settled then, and everything
+# once a session is over. A record from before the restart of its NAS does not revive what that ended.
+STAYS_MERGE = """
+WITH stay AS MATERIALIZED (
+    SELECT
+        n.number, n.tenant_id, coalesce(n.nas_key, '') AS nas_key, coalesce(n.session_id, '') AS session_id,
+        coalesce(n.mac_key, '') AS mac_key, to_timestamp(n.started_at::float8 / 1e6) AS started_at,
+        CASE WHEN n.start_unknown THEN '-infinity'
+            ELSE to_timestamp(n.started_at::float8 / 1e6) - %(same_start)s::interval END AS earliest,
+        to_timestamp(n.started_at::float8 / 1e6) + %(same_start)s::interval AS latest,
+        to_timestamp(n.event_at::float8 / 1e6) AS event_at,
+        to_timestamp((n.event_at / 3600000000 * 3600)::float8) AS hour,
+        n.has_start, n.progress, n.stopped, n.backwards, n.site_id, n.nas_id, n.nas_address,
+        coalesce(n.nas_port, '') AS nas_port, n.mac, coalesce(n.identity, '') AS identity, n.framed_ip, n.framed_ipv6,
+        n.framed_prefix, n.delegated_prefix, coalesce(n.class, '') AS class, coalesce(n.cui, '') AS cui,
+        n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
+    FROM shipped_stays n
+), found AS MATERIALIZED (
+    SELECT stay.*, known.*, coalesce(
+            stay.progress, floor(greatest(0, extract(epoch FROM stay.event_at - known.known_start)))::bigint, 0
+        ) AS seconds
+    FROM stay LEFT JOIN LATERAL (
+        SELECT s.ctid AS place, s.started_at AS known_start, s.stopped_at AS known_stop,
+            s.session_seconds AS known_seconds, s.input_octets AS known_input, s.output_octets AS known_output,
+            s.updated_at AS known_update, s.usage_hour AS known_hour, s.settled_seconds, s.settled_input,
+            s.settled_output, 'nas-restarted' = ANY (s.flags) AS known_restarted
+        FROM sessions s
+        WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
+            AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
+            AND NOT (stay.has_start AND s.stopped_at <= stay.started_at AND 'nas-restarted' = ANY (s.flags))
+        ORDER BY abs(extract(epoch FROM s.started_at - stay.started_at))
+        LIMIT 1
+    ) known ON true
+), merged AS (
+    UPDATE sessions s SET
+        site_id = CASE WHEN f.is_later THEN coalesce(f.site_id, s.site_id) ELSE s.site_id END,
+        nas_id = CASE WHEN f.is_later THEN coalesce(f.nas_id, s.nas_id) ELSE s.nas_id END,
+        nas_address = CASE WHEN f.is_later THEN coalesce(f.nas_address, s.nas_address) ELSE s.nas_address END,
+        nas_port = CASE WHEN (f.is_later OR s.nas_port = '') AND f.nas_port <> '' THEN f.nas_port ELSE s.nas_port END,
+        identity = CASE WHEN (f.is_later OR s.identity = '') AND f.identity <> '' THEN f.identity ELSE s.identity END,
+        class = CASE WHEN (f.is_later OR s.class = '') AND f.class <> '' THEN f.class ELSE s.class END,
+        cui = CASE WHEN (f.is_later OR s.cui = '') AND f.cui <> '' THEN f.cui ELSE s.cui END,
+        framed_ip = CASE WHEN f.is_later THEN coalesce(f.framed_ip, s.framed_ip)
+            ELSE coalesce(s.framed_ip, f.framed_ip) END,
+        framed_ipv6 = CASE WHEN f.is_later THEN coalesce(f.framed_ipv6, s.framed_ipv6)
+            ELSE coalesce(s.framed_ipv6, f.framed_ipv6) END,
+        framed_prefix = CASE WHEN f.is_later THEN coalesce(f.framed_prefix, s.framed_prefix)
+            ELSE coalesce(s.framed_prefix, f.framed_prefix) END,
+        delegated_prefix = CASE WHEN f.is_later THEN coalesce(f.delegated_prefix, s.delegated_prefix)
+            ELSE coalesce(s.delegated_prefix, f.delegated_prefix) END,
+        interim_seconds = CASE WHEN f.is_later AND f.event_at > f.known_update
+            THEN least(extract(epoch FROM f.event_at - f.known_update), 2147483647)::int ELSE s.interim_seconds END,
+        updated_at = greatest(s.updated_at, f.event_at),
+        stopped_at = f.ends_at,
+        session_seconds = f.total_seconds, input_octets = f.total_input, output_octets = f.total_output,
+        terminate_cause = CASE WHEN f.is_later AND (f.stopped OR f.ends_at IS NULL) THEN f.terminate_cause
+            ELSE s.terminate_cause END,
+        flags = CASE
+            WHEN s.flags = '{}' AND NOT f.ran_backwards THEN s.flags
+            ELSE ARRAY(
+                SELECT flag FROM unnest(s.flags) flag
+                WHERE NOT (f.has_start AND flag = 'no-start')
+                    AND NOT (f.is_later AND (f.stopped OR f.ends_at IS NULL) AND flag = ANY (%(presumed)s))
+                    AND flag <> 'counters-backwards'
+                UNION ALL
+                SELECT 'counters-backwards' WHERE f.ran_backwards OR 'counters-backwards' = ANY (s.flags)
+            ) END,
+        usage_hour = f.last_hour,
+        settled_seconds = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_seconds, 0) ELSE f.base_seconds END,
+        settled_input = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_input, 0) ELSE f.base_input END,
+        settled_output = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_output, 0) ELSE f.base_output END
+    FROM (
+        SELECT t.*,
+            CASE WHEN t.is_later THEN greatest(t.hour, t.known_hour) ELSE t.known_hour END AS last_hour,
+            CASE WHEN t.hour_is_over THEN coalesce(t.known_seconds, 0) ELSE t.settled_seconds END AS base_seconds,
+            CASE WHEN t.hour_is_over THEN coalesce(t.known_input, 0) ELSE t.settled_input END AS base_input,
+            CASE WHEN t.hour_is_over THEN coalesce(t.known_output, 0) ELSE t.settled_output END AS base_output,
+            CASE
+                WHEN t.is_later AND t.stopped THEN t.event_at
+                WHEN t.is_later AND NOT (t.known_restarted AND t.event_at <= t.known_stop) THEN NULL
+                ELSE t.known_stop END AS ends_at
+        FROM (
+            SELECT f.*, later.is_later, later.is_later AND f.hour > f.known_hour AS hour_is_over,
+                greatest(f.seconds, f.known_seconds) AS total_seconds,
+                greatest(f.input_octets, f.known_input) AS total_input,
+                greatest(f.output_octets, f.known_output) AS total_output,
+                f.backwards OR coalesce(CASE
+                    WHEN f.seconds > f.known_seconds
+                        THEN f.input_octets < f.known_input OR f.output_octets < f.known_output
+                    WHEN f.seconds < f.known_seconds
+                        THEN f.input_octets > f.known_input OR f.output_octets > f.known_output
+                    END, false) AS ran_backwards
+            FROM found f CROSS JOIN LATERAL (
+                SELECT coalesce(
+                    f.seconds > f.known_seconds
+                        OR (f.seconds = f.known_seconds AND (f.stopped OR f.known_stop IS NULL)), true
+                ) AS is_later
+            ) later
+            WHERE f.place IS NOT NULL
+        ) t
+    ) f
+    WHERE s.ctid = f.place
+    RETURNING f.number, s.tenant_id, s.id, s.site_id, s.nas_id, s.mac, s.identity,
+        f.known_hour, f.base_seconds - f.settled_seconds AS seconds_before,
+        f.base_input - f.settled_input AS input_before, f.base_output - f.settled_output AS output_before,
+        s.usage_hour, s.settled_seconds - f.base_seconds AS seconds, s.settled_input - f.base_input AS input,
+        s.settled_output - f.base_output AS output
+), begun AS (
+    INSERT INTO sessions (
+        tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
+        framed_ip, framed_ipv6, framed_prefix, delegated_prefix, class, cui, updated_at, stopped_at, session_seconds,
+        input_octets, output_octets, terminate_cause, flags, usage_hour, settled_seconds, settled_input, settled_output
+    )
+    SELECT
+        f.tenant_id, f.nas_key, f.session_id, f.mac_key, f.started_at, f.site_id, f.nas_id, f.nas_address, f.nas_port,
+        f.mac, f.identity, f.framed_ip, f.framed_ipv6, f.framed_prefix, f.delegated_prefix, f.class, f.cui, f.event_at,
+        CASE WHEN f.stopped THEN f.event_at ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds,
+        f.input_octets, f.output_octets,
+        CASE WHEN over.is_over AND NOT f.stopped THEN 'NAS-Reboot' ELSE f.terminate_cause END,
+        CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END
+            || CASE WHEN f.backwards THEN '{counters-backwards}'::text[] ELSE '{}' END
+            || CASE WHEN over.is_over AND NOT f.stopped THEN '{nas-restarted}'::text[] ELSE '{}' END,
+        f.hour, CASE WHEN over.is_over THEN f.seconds ELSE 0 END,
+        CASE WHEN over.is_over THEN coalesce(f.input_octets, 0) ELSE 0 END,
+        CASE WHEN over.is_over THEN coalesce(f.output_octets, 0) ELSE 0 END
+    FROM found f LEFT JOIN LATERAL (
+        SELECT r.restarted_at, f.event_at FROM nas_restarts r
+        WHERE r.tenant_id = f.tenant_id AND r.nas_key = f.nas_key
+            AND r.restarted_at > f.started_at AND r.restarted_at >= f.event_at - interval '2 seconds'
+    ) restart ON true CROSS JOIN LATERAL (SELECT f.stopped OR restart.restarted_at IS NOT NULL AS is_over) over
+    WHERE f.place IS NULL
+    ON CONFLICT DO NOTHING
+    RETURNING tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
+), used AS (
+    INSERT INTO usage_hours (
+        tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input_octets, output_octets
+    )
+    SELECT tenant_id, known_hour, id, site_id, nas_id, mac, identity, seconds_before, input_before, output_before
+    FROM merged WHERE seconds_before > 0 OR input_before > 0 OR output_before > 0
+    UNION ALL
+    SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, seconds, input, output
+    FROM merged WHERE seconds > 0 OR input > 0 OR output > 0
+    UNION ALL
+    SELECT * FROM begun WHERE settled_seconds > 0 OR settled_input > 0 OR settled_output > 0
+)
+SELECT number FROM found WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
+"""
+
+RESTARTS_TABLE = """
+CREATE TEMPORARY TABLE shipped_restarts (tenant_id uuid, nas_key text, event_at bigint) ON COMMIT DELETE ROWS
+"""
+RESTARTS_COPY = "COPY shipped_restarts FROM STDIN (NULL '')"
+RESTARTS_KEEP = """
+INSERT INTO nas_restarts (tenant_id, nas_key, restarted_at)
+SELECT tenant_id, coalesce(nas_key, ''), to_timestamp(event_at::float8 / 1e6) FROM shipped_restarts
+ON CONFLICT (tenant_id, nas_key) DO UPDATE SET restarted_at = greatest(nas_restarts.restarted_at, excluded.restarted_at)
+"""
+
+# RFC 2866 5.1: a NAS that starts or stops accounting holds no session that began before.
+RESTARTS_CLOSE = ending("""
+    SELECT known.place, greatest(known.updated_at, r.event_at) AS ended_at, 'NAS-Reboot' AS cause,
+        '{nas-restarted}'::text[] AS flag, known.settled_seconds, known.settled_input, known.settled_output
+    FROM (
+        SELECT tenant_id, coalesce(nas_key, '') AS nas_key, to_timestamp(event_at::float8 / 1e6) AS event_at
+        FROM shipped_restarts
+    ) r CROSS JOIN LATERAL (
+        SELECT live.ctid AS place, live.updated_at, live.settled_seconds, live.settled_input, live.settled_output
+        FROM sessions live
+        WHERE live.tenant_id = r.tenant_id AND live.nas_key = r.nas_key AND live.stopped_at IS NULL
+            AND live.started_at < r.event_at AND live.updated_at <= r.event_at + interval '2 seconds'
+        -- Not to be joined in another order.
+        OFFSET 0
+    ) known
+""")
+
+
+def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> list[Named]:
+    """Write a batch; tenant, station and name of the sessions that a restart of their NAS ended."""
+    ended: list[Named] = []
+    restarted = copy_rows(cursor, RESTARTS_COPY, batch.restart_lines())
+    if restarted:
+        cursor.execute(RESTARTS_KEEP)
+        # First those that stand, so that a new session of the same id is not taken for one of them ...
+        ended += cursor.execute(RESTARTS_CLOSE.encode()).fetchall()
+    if copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
+        given = {"same_start": f"{SAME_START_SECONDS} seconds", "presumed": ["nas-restarted", "stale"]}
+        while waiting := [number for (number,) in cursor.execute(STAYS_MERGE.encode(), given)]:
+            cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))
+    if restarted:
+        # ... and then those of this batch that began before.
+        ended += cursor.execute(RESTARTS_CLOSE.encode()).fetchall()
+    return ended

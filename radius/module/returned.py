@@ -1,0 +1,39 @@
+"""What an Access-Accept gives the NAS to return with its accounting: which decision it was, and whose session."""
+
+import hashlib
+import hmac
+
+from nac.replica.records import NasRecord, SlotRecord
+from nac.session_class import class_of
+from nac.vendors import ReplyPair
+from radius.module.radiusd_api import Update
+from radius.module.request import AccessRequest
+
+_CUI_OCTETS = 16
+
+
+def returned(request: AccessRequest, at: int, identity: str, cui_key: bytes) -> tuple[Update, ...]:
+    """Class always; Chargeable-User-Identity where the NAS asks for it with one of its own (RFC 4372 2.1)."""
+    given = ("Class", "+=", class_of(at))
+    if "Chargeable-User-Identity" not in request.attributes or not cui_key:
+        return (given,)
+    return given, ("Chargeable-User-Identity", ":=", f"0x{_cui(identity, cui_key).encode().hex()}")
+
+
+def nat_timeout(slot: SlotRecord, nas: NasRecord | None, sent: tuple[ReplyPair, ...]) -> tuple[Update, ...]:
+    """Where no request about a session can be sent, sessions end soon by themselves, and the device is asked again: a
+    Session-Timeout (RFC 2865 5.27) where the tenant wishes one, unless the policy gives one as short."""
+    seconds = slot.nat_session_seconds
+    if not seconds or nas is None or not nas.behind_nat:
+        return ()
+    given = {name.lower(): value for name, _, value in sent}
+    policys = given.get("session-timeout", "")
+    if policys.isdecimal() and 0 < int(policys) <= seconds:
+        return ()
+    again = () if "termination-action" in given or policys else (("Termination-Action", ":=", "RADIUS-Request"),)
+    return ("Session-Timeout", ":=", str(seconds)), *again
+
+
+def _cui(identity: str, key: bytes) -> str:
+    """The same for a user at each login, another at each tenant, and it tells nobody who it is."""
+    return hmac.new(key, identity.strip().casefold().encode(), hashlib.sha256).hexdigest()[: 2 * _CUI_OCTETS]

@@ -1,0 +1,353 @@
+"""What the agent sends to NASes about sessions, and which answers it believes."""
+
+import hmac
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from hashlib import md5
+
+import psycopg
+import pytest
+
+from nac.vendors import Step, find_vendor
+from radius.agent import coa_flight
+from radius.agent.coa_queue import MOST_TAKINGS
+from tests.agent.coa import (
+    COA_ACK,
+    COA_NAK,
+    DISCONNECT_ACK,
+    DISCONNECT_NAK,
+    QUICK,
+    SECRET,
+    Nas,
+    add_session,
+    add_vendor_nas,
+    answer,
+    ask,
+    attributes_of,
+    make_sender,
+    outcome,
+    own_address,
+    running,
+)
+from tests.waiting import until
+
+USER_NAME, NAS_IP, STATION, NAS_IDENTIFIER, SESSION_ID, EVENT_TIMESTAMP, SIGNATURE = 1, 4, 31, 32, 44, 55, 80
+VENDOR_SPECIFIC = 26
+REAUTHENTICATE, BOUNCE = b"subscriber:command=reauthenticate", b"subscriber:command=bounce-host-port"
+
+
+@pytest.fixture
+def nas():
+    nas = Nas()
+    yield nas
+    nas.socket.close()
+
+
+@pytest.fixture
+def sender(cell_engine, platform, alpha):
+    with running(make_sender(cell_engine, platform.cell_id)) as sender:
+        yield sender
+
+
+def ends(owner, request, *columns):
+    until(lambda: outcome(owner, request) not in ("queued", "sending"), "the request has ended")
+    return outcome(owner, request, *columns)
+
+
+def test_disconnect_names_the_session_and_is_signed_twice(owner, alpha, nas, sender):
+    row = add_session(owner, alpha, nas.address, mac="0a1b2c3d4e5f")
+    began = time.time()
+    request = ask(owner, row)
+    packet = nas.request()
+    # What is sent was written down before.
+    assert outcome(owner, request, "state", "attempts", "takings") == ("sending", 1, 1)
+    nas.send(answer(packet, DISCONNECT_ACK))
+    assert ends(owner, request, "state", "answer_code", "error_cause", "detail") == ("acknowledged", 41, None, "")
+    values = dict(attributes_of(packet))
+    assert (packet[0], len(packet)) == (40, int.from_bytes(packet[2:4], "big"))
+    assert values[STATION] == b"0A-1B-2C-3D-4E-5F"
+    assert (values[USER_NAME], values[NAS_IDENTIFIER]) == (b"anna", b"switch")
+    assert values[SESSION_ID].startswith(b"s")
+    assert values[NAS_IP] == bytes(int(part) for part in nas.address.split("."))
+    assert began - 2 <= int.from_bytes(values[EVENT_TIMESTAMP], "big") <= time.time() + 2
+    # RFC 5176 2.3 and 3.4, with sixteen zero octets in place of what is being calculated.
+    assert packet[4:20] == md5(packet[:4] + bytes(16) + packet[20:] + SECRET, usedforsecurity=False).digest()
+    unsigned = packet[:4] + bytes(16) + packet[20:].replace(values[SIGNATURE], bytes(16))
+    assert values[SIGNATURE] == hmac.digest(SECRET, unsigned, "md5")
+
+
+def test_packet_is_sent_again_as_it_was_and_then_no_more(owner, alpha, nas, sender):
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    packets = [nas.request() for _ in range(3)]
+    assert packets[0] == packets[1] == packets[2]
+    state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
+    assert (state, attempts) == ("unanswered", 3)
+    assert detail.startswith(f"No answer from {nas.address}, port 3799 to 3 packets. Turn on dynamic authorization")
+    assert nas.is_silent()
+    # Now it is too late.
+    nas.send(answer(packets[0], DISCONNECT_ACK))
+    until(lambda: sender.counters["answers_late"] == 1, "the late answer is counted")
+    assert outcome(owner, request) == "unanswered"
+
+
+def test_forged_and_foreign_answers_are_left_aside_and_the_right_one_counts(owner, alpha, nas, sender):
+    other = Nas()
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    packet = nas.request()
+    good = answer(packet, DISCONNECT_ACK)
+    other.sender = nas.sender
+    other.send(good)
+    for bad in (
+        answer(packet, DISCONNECT_ACK, secret=b"another secret"),
+        answer(packet, DISCONNECT_ACK, signed=False, secret=b"another secret"),
+        # The Response Authenticator is right, the Message-Authenticator is not.
+        resigned(packet, good[:-1] + bytes([good[-1] ^ 1])),
+        answer(packet, DISCONNECT_ACK, identifier=(packet[1] + 1) % 256),
+        answer(packet, COA_ACK),
+        answer(packet, 2),
+        good[:-1],
+        b"",
+        b"\x29",
+        bytes(5000),
+    ):
+        nas.send(bad)
+    until(lambda: sum(sender.counters[f"answers_{fault}"] for fault in FAULTS) >= 11, "all of them are counted")
+    assert outcome(owner, request) == "sending"
+    nas.send(good)
+    nas.send(good)
+    assert ends(owner, request, "state", "answer_code") == ("acknowledged", 41)
+    until(lambda: sender.counters["answers_late"] == 1, "the doubled answer is counted")
+    # Of another address, to another identifier, and three that are too short to have this one.
+    assert {fault: sender.counters[f"answers_{fault}"] for fault in FAULTS} == {
+        "forged": 3,
+        "wrong_code": 2,
+        "malformed": 1,
+        "foreign": 5,
+    }
+    other.socket.close()
+
+
+FAULTS = ("forged", "wrong_code", "malformed", "foreign")
+
+
+def resigned(request, packet):
+    head, body = packet[:4], packet[20:]
+    return head + md5(head + request[4:20] + body + SECRET, usedforsecurity=False).digest() + body
+
+
+def test_answer_without_message_authenticator_counts_unless_it_is_demanded(owner, alpha, nas, sender):
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    nas_packet = nas.request()
+    nas.send(answer(nas_packet, DISCONNECT_ACK, signed=False))
+    assert ends(owner, request) == "acknowledged"
+    nas_id = add_vendor_nas(owner, alpha, nas.address, signs_coa_answers=True)
+    request = ask(owner, add_session(owner, alpha, nas.address, nas_id=nas_id))
+    for _ in range(3):
+        nas.send(answer(nas.request(), DISCONNECT_ACK, signed=False))
+    state, detail = ends(owner, request, "state", "detail")
+    assert state == "unanswered"
+    assert "It answered without a Message-Authenticator" in detail
+    assert sender.counters["answers_unsigned"] == 3
+
+
+def test_refusal_is_explained_and_a_lost_session_is_not_asked_for_in_another_way(owner, alpha, nas, sender):
+    nas_id = add_vendor_nas(owner, alpha, nas.address)
+    request = ask(owner, add_session(owner, alpha, nas.address, nas_id=nas_id))
+    nas.send(answer(nas.request(), DISCONNECT_NAK, cause=503))
+    state, code, cause, detail = ends(owner, request, "state", "answer_code", "error_cause", "detail")
+    assert (state, code, cause) == ("refused", 42, 503)
+    assert detail.startswith("The NAS refused. Error-Cause 503: It knows no such session.")
+
+
+@pytest.fixture
+def cisco(owner, alpha):
+    """Asked at port 1700."""
+    nas = Nas(1700)
+    nas.id = add_vendor_nas(owner, alpha, nas.address, "cisco")
+    yield nas
+    nas.socket.close()
+
+
+def command_of(packet):
+    """The vendor's command in a CoA-Request."""
+    return next((value[6:] for number, value in attributes_of(packet) if number == VENDOR_SPECIFIC), b"")
+
+
+def test_recipe_goes_on_where_the_first_step_is_refused(owner, alpha, cisco, sender):
+    request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=cisco.id), "reauthenticate")
+    first = cisco.request()
+    assert (first[0], command_of(first)) == (43, REAUTHENTICATE)
+    cisco.send(answer(first, COA_NAK, cause=406))
+    second = cisco.request()
+    assert (second[0], command_of(second)) == (40, b"")
+    # Another packet altogether (RFC 5176 2.3).
+    assert second[4:20] != first[4:20]
+    assert outcome(owner, request, "step", "attempts") == (1, 2)
+    cisco.send(answer(first, COA_ACK))
+    cisco.send(answer(second, DISCONNECT_ACK))
+    assert ends(owner, request, "state", "answer_code", "step") == ("acknowledged", 41, 1)
+
+
+def test_bounce_is_the_vendors(owner, alpha, cisco, sender):
+    request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=cisco.id), "bounce")
+    packet = cisco.request()
+    assert command_of(packet) == BOUNCE
+    cisco.send(answer(packet, COA_ACK))
+    assert ends(owner, request, "state", "step") == ("acknowledged", 0)
+
+
+def test_change_carries_its_attributes(owner, alpha, nas, sender):
+    attributes = '[{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]'
+    request = ask(owner, add_session(owner, alpha, nas.address), "change", attributes=attributes)
+    packet = nas.request()
+    assert packet[0] == 43
+    assert {(27, bytes((0, 0, 2, 88))), (11, b"guests")} <= set(attributes_of(packet))
+    nas.send(answer(packet, COA_ACK))
+    assert ends(owner, request) == "acknowledged"
+
+
+@pytest.mark.parametrize(
+    ("address", "behind_nat", "told"),
+    [
+        (None, False, "The address of the NAS is not known."),
+        ("127.9.9.9", True, "The NAS is behind NAT: nothing reaches it over UDP."),
+        ("224.0.0.9", False, "224.0.0.9 is the address of no NAS."),
+        ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
+    ],
+)
+def test_nas_that_cannot_be_reached_is_told_of(owner, alpha, sender, address, behind_nat, told):
+    nas_id = add_vendor_nas(owner, alpha, "127.9.9.9", behind_nat=True) if behind_nat else None
+    request = ask(owner, add_session(owner, alpha, address, nas_id=nas_id))
+    state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
+    assert (state, attempts) == ("unreachable", 0)
+    assert detail.startswith(told)
+
+
+def test_nothing_is_sent_of_what_has_ended_expired_or_was_withdrawn(owner, alpha, nas, sender):
+    ended = ask(owner, add_session(owner, alpha, nas.address, stopped_at="2026-01-01 00:00Z"))
+    old = ask(owner, add_session(owner, alpha, nas.address), expires_at="2026-01-01 00:00Z")
+    assert ends(owner, ended, "state", "detail") == ("withdrawn", "The session had ended.")
+    assert ends(owner, old) == "expired"
+    going = ask(owner, add_session(owner, alpha, nas.address))
+    nas.request()
+    owner.execute("UPDATE coa_requests SET state = 'withdrawn' WHERE id = %s", (going,))
+    assert nas.is_silent(1.5)
+    assert outcome(owner, going, "state", "attempts") == ("withdrawn", 1)
+
+
+def test_request_waits_until_the_cell_knows_what_it_follows_from(owner, alpha, nas, sender, platform):
+    (xact,) = owner.execute("SELECT pg_current_xact_id()::text").fetchone()
+    owner.execute("UPDATE cells SET replica_position = '1:1:'")
+    request = ask(owner, add_session(owner, alpha, nas.address), after_xact=xact)
+    assert nas.is_silent(1.0)
+    assert outcome(owner, request, "state", "takings") == ("queued", 0)
+    owner.execute("UPDATE cells SET replica_position = pg_current_snapshot()::text")
+    nas.send(answer(nas.request(), DISCONNECT_ACK))
+    assert ends(owner, request) == "acknowledged"
+
+
+def test_tenant_and_nas_that_flood_the_queue_hold_up_nobody(owner, make, nas, sender, alpha):
+    """A dead NAS with two hundred requests: another of the same tenant, and another tenant's, are asked at once."""
+    dead, other = own_address(), Nas()
+    bravo = make("bravo")
+    for _ in range(200):
+        ask(owner, add_session(owner, alpha, dead))
+    until(lambda: sender.counters["packets"] > 0, "the flood is being sent")
+    same_tenant = ask(owner, add_session(owner, alpha, nas.address))
+    other_tenant = ask(owner, add_session(owner, bravo, other.address))
+    for each in (nas, other):
+        each.send(answer(each.request(), DISCONNECT_ACK))
+    assert (ends(owner, same_tenant), ends(owner, other_tenant)) == ("acknowledged", "acknowledged")
+    (waiting, taken) = owner.execute(
+        "SELECT count(*) FILTER (WHERE state = 'queued'), count(*) FILTER (WHERE state = 'sending') FROM coa_requests"
+    ).fetchone()
+    assert waiting > 100
+    assert taken <= 16
+    other.socket.close()
+
+
+@pytest.fixture
+def kill(database, platform, owner):
+    """An agent that takes the request, and is killed at a moment; then its time with the request is over."""
+
+    def kill(request, moment):
+        command = [sys.executable, "-m", "tests.agent.coa_process", database.cell_url, str(platform.cell_id), moment]
+        assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGKILL
+        assert outcome(owner, request) == "sending"
+        owner.execute("UPDATE coa_requests SET due_at = now() WHERE id = %s", (request,))
+
+    return kill
+
+
+@pytest.mark.parametrize("moment", ["recorded", "sent"])
+def test_killed_agents_request_is_taken_up_by_the_next(cell_engine, platform, owner, alpha, nas, kill, moment):
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    kill(request, moment)
+    assert outcome(owner, request, "attempts", "takings") == (1, 1)
+    with running(make_sender(cell_engine, platform.cell_id)) as sender:
+        packet = nas.request()
+        if moment == "sent":
+            # That was the dead agent's: nobody waits for its answer.
+            dead_agents, packet = packet, nas.request()
+            nas.send(answer(dead_agents, DISCONNECT_ACK))
+            until(lambda: sender.counters["answers_foreign"] + sender.counters["answers_forged"], "it is left aside")
+        nas.send(answer(packet, DISCONNECT_ACK))
+        assert ends(owner, request, "state", "takings") == ("acknowledged", 2)
+
+
+def test_request_on_which_agents_die_is_not_sent_for_ever(cell_engine, platform, owner, alpha, nas, kill):
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    kill(request, "sent")
+    owner.execute("UPDATE coa_requests SET takings = %s WHERE id = %s", (MOST_TAKINGS - 1, request))
+    kill(request, "sent")
+    with running(make_sender(cell_engine, platform.cell_id)):
+        state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
+    assert (state, attempts) == ("unanswered", 2)
+    assert detail == "The agent that sent it ended several times before an answer came."
+
+
+def test_answer_counts_while_the_database_is_away(owner, alpha, nas, sender, database):
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    packet = nas.request()
+    with psycopg.connect(database.superuser_url) as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'admit_cell'")
+    nas.send(answer(packet, DISCONNECT_ACK))
+    assert ends(owner, request, "state", "attempts") == ("acknowledged", 1)
+    # It listens again.
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    nas.send(answer(nas.request(), DISCONNECT_ACK))
+    assert ends(owner, request) == "acknowledged"
+
+
+def test_nas_is_sent_no_more_than_its_share_and_others_do_not_wait_for_it(owner, alpha, nas, cell_engine, platform):
+    """One packet in a thousand seconds: the second request to a NAS is not sent in this test."""
+    other, pacing = Nas(), replace(QUICK, per_second=0.001)
+    with running(make_sender(cell_engine, platform.cell_id, pacing=pacing)):
+        first, second = (ask(owner, add_session(owner, alpha, nas.address)) for _ in range(2))
+        nas.send(answer(nas.request(), DISCONNECT_ACK))
+        assert ends(owner, first) == "acknowledged"
+        elsewhere = ask(owner, add_session(owner, alpha, other.address))
+        other.send(answer(other.request(), DISCONNECT_ACK))
+        assert ends(owner, elsewhere) == "acknowledged"
+        assert nas.is_silent()
+        assert outcome(owner, second, "state", "attempts") == ("sending", 0)
+    other.socket.close()
+
+
+def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, sender, monkeypatch):
+    steps = (Step("disconnect", (), ("unanswered",)), Step("coa", (("Session-Timeout", "1"),)))
+    recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})
+    monkeypatch.setattr(coa_flight, "find_vendor", lambda _: replace(find_vendor(""), recipe=recipe))
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    packets = [nas.request() for _ in range(4)]
+    assert [packet[0] for packet in packets] == [40, 40, 40, 43]
+    nas.send(answer(packets[3], COA_ACK))
+    assert ends(owner, request, "state", "step", "attempts", "detail") == (
+        "acknowledged",
+        1,
+        4,
+        "Step 2 of the vendor's recipe did it.",
+    )

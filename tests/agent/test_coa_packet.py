@@ -1,0 +1,92 @@
+"""Answers to requests about sessions as they may come from anywhere: believed where they are right, else left aside."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.vendors import Step, find_vendor
+from radius import wire
+from radius.agent.coa_packet import Answer, Facts, Ignored, read_answer, request_attributes, request_packet
+from tests.agent.coa import DISCONNECT_ACK, DISCONNECT_NAK, SECRET, answer, attributes_of, dictionary
+
+REQUEST = request_packet(Step("disconnect"), 7, b"", at=1_800_000_000, secret=SECRET)
+GOOD = answer(REQUEST, DISCONNECT_NAK, cause=503)
+
+
+def fault(datagram, *, signed=False):
+    with pytest.raises(Ignored) as caught:
+        read_answer(datagram, REQUEST, SECRET, signed=signed)
+    return caught.value.fault
+
+
+def test_right_answers_are_read():
+    assert read_answer(GOOD, REQUEST, SECRET, signed=True) == Answer(42, False, 503)
+    assert read_answer(answer(REQUEST, DISCONNECT_ACK), REQUEST, SECRET, signed=True) == Answer(41, True, 0)
+    # RFC 2865 3: what comes after the length is padding.
+    assert read_answer(GOOD + b"padding", REQUEST, SECRET, signed=True) == Answer(42, False, 503)
+
+
+@given(st.binary(max_size=5000))
+def test_whatever_comes_is_left_aside(datagram):
+    assert fault(datagram) in ("malformed", "forged")
+
+
+@given(st.integers(0, 8 * len(GOOD) - 1))
+def test_no_bit_may_be_another(bit):
+    changed = bytearray(GOOD)
+    changed[bit // 8] ^= 1 << bit % 8
+    # The identifier is what the request is found by, and part of what is signed.
+    assert fault(bytes(changed)) in ("malformed", "forged")
+
+
+@given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=253)), max_size=12), st.integers(0, 255))
+def test_signed_answer_of_any_content_is_read_or_left_aside(attributes, code):
+    """A NAS that knows the secret may still send anything."""
+    body = b"".join(bytes((number, len(value) + 2)) + value for number, value in attributes)
+    head = struct.pack("!BBH", code, 7, 20 + len(body))
+    datagram = head + wire.md5(head + REQUEST[4:20] + body + SECRET) + body
+    try:
+        found = read_answer(datagram, REQUEST, SECRET, signed=False)
+    except Ignored:
+        return
+    assert found.code in (DISCONNECT_ACK, DISCONNECT_NAK)
+    assert 0 <= found.error_cause < 2**32
+
+
+@pytest.mark.parametrize("cut", [0, 1, 19, 20, len(GOOD) - 1])
+def test_answer_that_was_cut_is_left_aside(cut):
+    assert fault(GOOD[:cut]) == "malformed"
+
+
+def test_answer_without_signature_is_left_aside_where_one_is_demanded():
+    assert fault(answer(REQUEST, DISCONNECT_ACK, signed=False), signed=True) == "unsigned"
+
+
+def facts(**values):
+    return Facts(**({"session_id": "", "mac": "", "user": "", "nas_port": "", "framed_ip": "", "nas_key": ""} | values))
+
+
+def named(vendor="", **values):
+    packed = request_attributes(dictionary(), find_vendor(vendor).recipe, Step("disconnect"), facts(**values), ())
+    return attributes_of(bytes(20) + packed)
+
+
+def test_session_is_named_by_what_is_known_of_it():
+    known = {"nas_key": "sw|2001:db8::1", "user": "anna", "session_id": "s1", "mac": "0a1b2c3d4e5f"}
+    address = bytes.fromhex("20010db8000000000000000000000001")
+    assert named(**known) == [(32, b"sw"), (95, address), (1, b"anna"), (44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
+    assert named(nas_key="192.0.2.1") == [(4, bytes((192, 0, 2, 1)))]
+    assert named("cisco", **known) == [(44, b"s1"), (31, b"0A-1B-2C-3D-4E-5F")]
+    assert named("mikrotik", user="anna", framed_ip="192.0.2.7") == [(1, b"anna"), (8, bytes((192, 0, 2, 7)))]
+
+
+@pytest.mark.parametrize("user", ["", "x" * 254, "a\\377b", "a\nb"])
+def test_name_that_the_nas_would_not_know_again_is_left_out(user):
+    assert named(user=user, session_id="s1") == [(44, b"s1")]
+
+
+def test_more_than_a_packet_holds_is_refused():
+    with pytest.raises(ValueError, match="more than a packet holds"):
+        request_packet(Step("coa"), 1, bytes((26, 255)) * 17 + bytes(253 * 17), at=1, secret=SECRET)

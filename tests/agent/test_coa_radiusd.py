@@ -1,0 +1,151 @@
+"""FreeRADIUS as the NAS: another implementation of RFC 5176 reads what we send, and refuses with Error-Cause."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from radius.agent.coa_queue import CoaQueue
+from tests.agent.coa import SECRET, add_session, add_vendor_nas, ask, make_sender, outcome, own_address, running
+from tests.waiting import until
+
+# Ends sessions of anna's alone, knows no vendor's command, and has only some VLANs.
+CONFIGURATION = """
+prefix = {folder}
+logdir = {folder}
+run_dir = {folder}
+libdir = /usr/lib/freeradius
+modconfdir = {folder}
+pidfile = {folder}/radiusd.pid
+max_request_time = 10
+client admit {{
+    ipaddr = 127.0.0.1
+    secret = "{secret}"
+    require_message_authenticator = yes
+}}
+modules {{
+    always reject {{
+        rcode = reject
+    }}
+    always ok {{
+        rcode = ok
+    }}
+}}
+server nas {{
+    listen {{
+        type = coa
+        ipaddr = {address}
+        port = {port}
+    }}
+    recv-coa {{
+        if (&Cisco-AVPair) {{
+            update reply {{
+                &Error-Cause := Unsupported-Extension
+            }}
+            reject
+        }}
+        elsif (&User-Name && &User-Name != "anna") {{
+            update reply {{
+                &Error-Cause := Session-Context-Not-Found
+            }}
+            reject
+        }}
+        elsif (&Tunnel-Private-Group-Id && &Tunnel-Private-Group-Id != "20") {{
+            update reply {{
+                &Error-Cause := Invalid-Attribute-Value
+            }}
+            reject
+        }}
+        else {{
+            ok
+        }}
+    }}
+    send-coa {{
+        ok
+    }}
+}}
+"""
+
+
+class Freeradius:
+    def __init__(self, folder: Path, port: int) -> None:
+        self.address, self._folder, self._port = own_address(), folder, port
+        (folder / "dictionary").write_text("")
+
+    def __enter__(self):
+        text = CONFIGURATION.format(folder=self._folder, secret=SECRET.decode(), address=self.address, port=self._port)
+        (self._folder / "radiusd.conf").write_text(text)
+        with (self._folder / "output").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["freeradius", "-f", "-X", "-d", self._folder, "-n", "radiusd"], stdout=log, stderr=log
+            )
+        until(lambda: self._process.poll() is not None or "Ready to process" in self.log(), "radiusd is ready")
+        assert self._process.poll() is None, self.log()
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(20)
+
+    def log(self) -> str:
+        return (self._folder / "output").read_text(errors="replace")
+
+
+@pytest.fixture(scope="module")
+def freeradius(tmp_path_factory):
+    with Freeradius(tmp_path_factory.mktemp("nas"), 3799) as nas:
+        yield nas
+
+
+@pytest.fixture(scope="module")
+def cisco(tmp_path_factory):
+    with Freeradius(tmp_path_factory.mktemp("cisco"), 1700) as nas:
+        yield nas
+
+
+@pytest.fixture
+def sender(cell_engine, platform, alpha):
+    with running(make_sender(cell_engine, platform.cell_id)) as sender:
+        yield sender
+
+
+def ends(owner, request):
+    until(lambda: outcome(owner, request) not in ("queued", "sending"), "the request has ended")
+    return outcome(owner, request, "state", "answer_code", "error_cause", "step")
+
+
+def test_session_it_knows_is_ended_and_another_is_refused(owner, alpha, freeradius, sender):
+    known = ask(owner, add_session(owner, alpha, freeradius.address))
+    unknown = ask(owner, add_session(owner, alpha, freeradius.address, identity="bert"))
+    assert ends(owner, known) == ("acknowledged", 41, None, 0)
+    assert ends(owner, unknown) == ("refused", 42, 503, 0)
+    assert "It knows no such session" in outcome(owner, unknown, "detail")
+    assert not sender.counters["answers_forged"]
+
+
+def test_change_is_made_or_refused(owner, alpha, freeradius, sender):
+    def change(vlan):
+        pair = '[{"attribute": "Tunnel-Private-Group-Id", "value": "%s", "tag": 1}]'
+        return ask(owner, add_session(owner, alpha, freeradius.address), "change", attributes=pair % vlan)
+
+    assert ends(owner, change("20")) == ("acknowledged", 44, None, 0)
+    assert ends(owner, change("99")) == ("refused", 45, 407, 0)
+
+
+def test_command_it_does_not_know_makes_the_recipe_go_on(owner, alpha, cisco, sender):
+    nas_id = add_vendor_nas(owner, alpha, cisco.address, "cisco")
+    request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=nas_id), "reauthenticate")
+    assert ends(owner, request) == ("acknowledged", 41, None, 1)
+
+
+def test_nas_with_another_secret_does_not_answer(owner, alpha, freeradius, cell_engine, platform):
+    """FreeRADIUS drops what is not signed with its secret, as RFC 5176 2.3 has it."""
+
+    class OtherSealer:
+        def open(self, sealed, context):
+            return b"another secret"
+
+    queue = CoaQueue(cell_engine, platform.cell_id, OtherSealer())
+    with running(make_sender(cell_engine, platform.cell_id, queue=queue)):
+        request = ask(owner, add_session(owner, alpha, freeradius.address))
+        assert ends(owner, request) == ("unanswered", None, None, 0)

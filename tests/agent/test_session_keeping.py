@@ -1,0 +1,218 @@
+"""Sessions that nobody hears of any more, those that ended long ago, and what each hour used."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from radius.agent import session_keeping
+from radius.agent.session_keeping import (
+    LEAST_SILENCE_SECONDS,
+    PASS_SECONDS,
+    SETTLED_SECONDS,
+    SILENT_SECONDS,
+    STALE_SECONDS,
+)
+from tests.agent.journal import AT, SECOND, accounting
+from tests.agent.test_sessions import life, sessions
+
+HOUR = 3_600
+
+
+def later(journal, seconds):
+    """The same cell so much later, when no more records came."""
+    journal.clock.now = AT + seconds * SECOND
+    while journal.acct.step() or journal.acct._stream.due(journal.clock.now):
+        continue
+
+
+def kept(owner):
+    return owner.execute("SELECT session_id, stopped_at, session_seconds FROM session_history ORDER BY id").fetchall()
+
+
+def usage(owner):
+    """(hours after AT, seconds, octets in) of each row."""
+    rows = owner.execute(
+        "SELECT extract(epoch FROM hour)::bigint, seconds, input_octets FROM usage_hours ORDER BY hour, seconds"
+    )
+    return [((hour - AT // SECOND // HOUR * HOUR) // HOUR, seconds, octets) for hour, seconds, octets in rows]
+
+
+def interim(tenant, seconds, octets=None, **more):
+    counter = {} if octets is None else {"Acct_Input_Octets": str(octets)}
+    return accounting(tenant, "Interim-Update", at=AT + seconds * SECOND, seconds=seconds, **counter, **more)
+
+
+class TestSilence:
+    def test_session_of_a_nas_that_reports_ends_after_three_reports_that_did_not_come(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"), interim(alpha, 1_800, 5))
+        journal.ship(interim(alpha, 3_600, 7))
+        later(journal, 3_600 + 3 * 1_800 - 1)
+        assert sessions(owner)[0][2] is None
+        later(journal, 3_600 + 3 * 1_800 + PASS_SECONDS)
+        assert sessions(owner) == [("s1", AT, AT + 3_600 * SECOND, 3_600, 7, "", ["stale"])]
+
+    def test_session_that_reports_each_minute_may_be_silent_for_a_while(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"))
+        journal.ship(interim(alpha, 60))
+        later(journal, 60 + LEAST_SILENCE_SECONDS - 1)
+        assert sessions(owner)[0][2] is None
+        later(journal, 60 + LEAST_SILENCE_SECONDS + PASS_SECONDS)
+        assert sessions(owner)[0][2] == AT + 60 * SECOND
+
+    def test_session_of_a_nas_that_never_reports_lasts_for_days(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"))
+        later(journal, SILENT_SECONDS - 1)
+        assert sessions(owner)[0][2] is None
+        later(journal, SILENT_SECONDS + PASS_SECONDS)
+        assert sessions(owner)[0][6] == ["stale"]
+
+    def test_session_that_goes_on_after_all_is_live_again_and_counts_once(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"))
+        journal.ship(interim(alpha, 60, 10))
+        later(journal, 2 * HOUR)
+        journal.ship(interim(alpha, 3 * HOUR, 30))
+        assert sessions(owner) == [("s1", AT, None, 3 * HOUR, 30, "", [])]
+        journal.ship(accounting(alpha, "Stop", at=AT + 4 * HOUR * SECOND, seconds=4 * HOUR, Acct_Input_Octets="40"))
+        assert sum(row[1] for row in usage(owner)) == 4 * HOUR
+        assert sum(row[2] for row in usage(owner)) == 40
+
+    def test_nobody_is_silent_while_a_backlog_is_read(self, owner, alpha, journal):
+        """The database was away for a day; the records of that day come in many batches."""
+        journal.ship(accounting(alpha, "Start"))
+        journal.acct._limit = 2
+        journal.write(*(interim(alpha, number * 600) for number in range(1, 145)))
+        journal.clock.now = AT + 30 * HOUR * SECOND
+        journal.acct._limit = 2
+        ended = []
+        while journal.acct.step():
+            ended.append(sessions(owner)[0][2])
+        assert set(ended[:-1]) == {None}
+
+
+class TestHistory:
+    def test_session_that_ended_days_ago_moves_and_a_live_one_stays(self, owner, alpha, journal):
+        journal.ship(*life(alpha), accounting(alpha, "Start", session="s2"), interim(alpha, 1_800, session="s2"))
+        later(journal, 1_800 + SETTLED_SECONDS - 1)
+        assert kept(owner) == []
+        journal.ship(interim(alpha, 1_801 + SETTLED_SECONDS, session="s2"))
+        later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
+        assert kept(owner) == [("s1", datetime.fromtimestamp(AT / SECOND + 1_800, UTC), 1_800)]
+        assert [row[0] for row in sessions(owner)] == ["s2"]
+
+    def test_session_only_taken_for_ended_stays_for_long_because_it_may_go_on(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"))
+        journal.ship(interim(alpha, 60))
+        later(journal, HOUR)
+        later(journal, 30 * 24 * HOUR)
+        assert kept(owner) == []
+        later(journal, 60 + STALE_SECONDS + 2 * PASS_SECONDS)
+        assert [row[0] for row in kept(owner)] == ["s1"]
+        assert sessions(owner) == []
+
+    def test_many_are_moved_in_bounded_pieces_without_a_pause(self, owner, alpha, journal, monkeypatch):
+        monkeypatch.setattr(session_keeping, "MOST_MOVED", 3)
+        journal.ship(*(record for number in range(8) for record in life(alpha, session=f"s{number}")))
+        later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
+        assert len(kept(owner)) == 8
+
+    def test_table_larger_than_a_slice_is_looked_through_slice_by_slice(self, owner, alpha, journal, monkeypatch):
+        monkeypatch.setattr(session_keeping, "SLICE_ROWS", 3)
+        journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
+        now = SILENT_SECONDS + PASS_SECONDS
+        for seconds in (0, 1, 2, PASS_SECONDS + 2, PASS_SECONDS + 3):
+            later(journal, now + seconds)
+        assert {tuple(row[6]) for row in sessions(owner)} == {("stale",)}
+
+    def test_tenant_of_another_cell_is_left_alone(self, owner, make, alpha, journal):
+        bravo = make("bravo")
+        journal.ship(*life(alpha), *life(bravo))
+        owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (bravo.id,))
+        later(journal, 1_801 + SETTLED_SECONDS + PASS_SECONDS)
+        assert [row[0] for row in kept(owner)] == ["s1"]
+        assert len(sessions(owner)) == 1
+
+
+class TestUsage:
+    def test_each_hour_holds_what_was_reported_in_it(self, owner, alpha, journal):
+        first = HOUR - AT // SECOND % HOUR
+        for seconds, octets in ((first - 60, 100), (first + 60, 130), (first + 120, 150)):
+            journal.ship(interim(alpha, seconds, octets))
+        assert usage(owner) == [(0, first - 60, 100)]
+        seconds = first + HOUR + 60
+        journal.ship(
+            accounting(alpha, "Stop", at=AT + seconds * SECOND, seconds=seconds, Acct_Input_Octets=str(1 << 20))
+        )
+        assert usage(owner) == [(0, first - 60, 100), (1, 180, 50), (2, HOUR - 60, (1 << 20) - 150)]
+
+    @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+    def test_counters_that_run_backwards_take_nothing_away(self, order, owner, alpha, journal):
+        """Told where the records come in their order: it cannot be seen in others."""
+        records = [interim(alpha, 600, 1_000), interim(alpha, 1_200, 10), interim(alpha, 1_800, 1_001)]
+        for number in order:
+            journal.ship(records[number])
+        assert (sessions(owner)[0][4], "counters-backwards" in sessions(owner)[0][6]) == (1_001, order == (0, 1, 2))
+
+    def test_stop_tells_less_than_was_told_before(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"), interim(alpha, 600, 1_000))
+        journal.ship(accounting(alpha, "Stop", at=AT + 700 * SECOND, seconds=700, Acct_Input_Octets="0"))
+        assert sessions(owner)[0][4:] == (1_000, "", ["counters-backwards"])
+        assert sum(row[2] for row in usage(owner)) == 1_000
+
+    def test_restart_of_the_nas_tells_what_its_sessions_used(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"), interim(alpha, 600, 1_000))
+        journal.ship(accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
+        assert [row[1:] for row in usage(owner)] == [(600, 1_000)]
+
+
+class TestRestart:
+    def test_record_from_before_the_restart_neither_revives_nor_begins_a_session(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
+        journal.ship(interim(alpha, 600, 5), interim(alpha, 500, 6, session="s2"))
+        assert [(row[0], row[2], row[4], row[5]) for row in sessions(owner)] == [
+            ("s1", AT + 700 * SECOND, 5, "NAS-Reboot"),
+            ("s2", AT + 700 * SECOND, 6, "NAS-Reboot"),
+        ]
+
+    def test_stop_from_before_the_restart_gives_its_own_end(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
+        journal.ship(accounting(alpha, "Stop", at=AT + 300 * SECOND, seconds=300, Acct_Terminate_Cause="User-Request"))
+        assert sessions(owner) == [("s1", AT, AT + 300 * SECOND, 300, None, "User-Request", [])]
+
+
+def test_two_stays_of_a_batch_that_are_one_session_are_both_merged(owner, alpha, journal):
+    """Their starts agree with what is known, but not with each other."""
+    journal.ship(accounting(alpha, "Start"))
+    journal.ship(
+        accounting(alpha, "Interim-Update", at=AT + 400 * SECOND, seconds=600, Acct_Input_Octets="7"),
+        accounting(alpha, "Stop", at=AT + 1_000 * SECOND, seconds=800, Acct_Input_Octets="9"),
+    )
+    assert sessions(owner) == [("s1", AT, AT + 1_000 * SECOND, 800, 9, "", [])]
+
+
+def test_addresses_port_class_and_name_of_the_user_are_kept_from_whatever_record_tells_them(owner, alpha, journal):
+    journal.ship(
+        accounting(
+            alpha,
+            "Start",
+            Class="0x410006614db5a3f000",
+            Chargeable_User_Identity="0x6162",
+            NAS_Port_Id="Gi1/0/7",
+            Framed_IPv6_Prefix="2001:db8:1:2::/64",
+            Framed_Interface_Id="0:0:0:7",
+        )
+    )
+    journal.ship(
+        interim(alpha, 60, Framed_IP_Address="192.0.2.9", Delegated_IPv6_Prefix="2001:db8:4000::1/52", Class="0x00ff")
+    )
+    assert owner.execute(
+        "SELECT host(framed_ip), host(framed_ipv6), framed_prefix::text, delegated_prefix::text, class, cui, nas_port "
+        "FROM sessions"
+    ).fetchone() == (
+        "192.0.2.9",
+        "2001:db8:1:2::7",
+        "2001:db8:1:2::/64",
+        "2001:db8:4000::/52",
+        "0x410006614db5a3f000",
+        "ab",
+        "Gi1/0/7",
+    )

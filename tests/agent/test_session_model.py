@@ -1,0 +1,198 @@
+"""Whatever order records come in, how often, and who is killed meanwhile: the sessions and totals of a simple model."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from radius.agent.streams import AccountingStream
+from tests.agent.journal import AT, SECOND, accounting, drain
+
+# How far what a NAS tells of its own clock is off, from record to record.
+JITTER = 8
+NASES = ("switch-1", "switch-2")
+
+
+@dataclass
+class Modelled:
+    """A session as it is at the NAS, and what was delivered of it."""
+
+    nas: str
+    name: str
+    start: int
+    seconds: int = 0
+    octets: int = 0
+    stopped: bool = False
+    ended_by_restart: int | None = None
+    delivered: list[tuple[str, int, int, int]] = field(default_factory=list)
+
+
+class Sessions(RuleBasedStateMachine):
+    """A network of two NASes whose records are lost, doubled and turned around on their way, but come within a day."""
+
+    def __init__(self, owner, tenant, journal, shippers):
+        super().__init__()
+        self.shippers = shippers
+        self.owner, self.tenant, self.journal = owner, tenant, journal
+        self.now = AT // SECOND
+        self.sessions = []
+        self.on_the_way = []
+        self.restarts = {}
+
+    @initialize()
+    def nothing_is_there(self):
+        for table in ("sessions", "usage_hours", "nas_restarts"):
+            self.owner.execute(f"DELETE FROM {table}")
+        self.now = AT // SECOND
+
+    @rule(seconds=st.integers(1, 3_000))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    @rule(nas=st.sampled_from(NASES), name=st.sampled_from(["a", "b"]))
+    def device_comes(self, nas, name):
+        """A NAS numbers its sessions anew after a restart; before, it uses a number again only after a while."""
+        for known in self.sessions:
+            if (known.nas, known.name) == (nas, name) and (
+                self.is_live(known) or self.now - known.start <= 300 + 2 * JITTER
+            ):
+                return
+        session = Modelled(nas, name, self.now)
+        self.sessions.append(session)
+        self.tell(session, "Start")
+
+    @rule(data=st.data(), octets=st.integers(0, 1 << 40))
+    def session_goes_on(self, data, octets):
+        session = self.some_live(data)
+        if session is not None:
+            session.octets += octets
+            self.tell(session, "Interim-Update")
+
+    @rule(data=st.data(), octets=st.integers(0, 1 << 40))
+    def device_goes(self, data, octets):
+        session = self.some_live(data)
+        if session is not None:
+            session.octets += octets
+            session.stopped = True
+            self.tell(session, "Stop")
+
+    @rule(nas=st.sampled_from(NASES), status=st.sampled_from(["Accounting-On", "Accounting-Off"]))
+    def nas_restarts(self, nas, status):
+        if nas in self.restarts:
+            return
+        self.now += 10
+        self.restarts[nas] = self.now
+        self.on_the_way.append(
+            (None, ("restart", 0, 0, self.now), accounting(self.tenant, status, at=self.now * SECOND, nas=nas))
+        )
+        for session in self.sessions:
+            if session.nas == nas and self.is_live(session):
+                session.ended_by_restart = self.now
+        self.now += 10
+
+    @rule(data=st.data(), count=st.integers(1, 12), lost=st.booleans())
+    def records_arrive(self, data, count, lost):
+        self.deliver(data.draw(st.permutations(self.on_the_way))[:count], lost=lost and len(self.on_the_way) > 4)
+
+    @rule()
+    def agent_is_killed(self):
+        """Another goes on, which knows what PostgreSQL knows."""
+        self.shippers.reverse()
+
+    def teardown(self):
+        self.deliver(list(self.on_the_way), lost=False)
+        assert self.told() == sorted(filter(None, map(self.expected, self.sessions)))
+        self.usage_is_all_there()
+
+    def tell(self, session, status):
+        session.seconds = self.now - session.start
+        jitter = 0 if status == "Start" else (self.now * 7) % (2 * JITTER) - JITTER
+        at = self.now + jitter
+        seconds = None if status == "Start" else session.seconds
+        counters = (
+            {}
+            if status == "Start"
+            else {
+                "Acct_Input_Octets": str(session.octets & 0xFFFFFFFF),
+                "Acct_Input_Gigawords": str(session.octets >> 32),
+            }
+        )
+        record = accounting(
+            self.tenant, status, at=at * SECOND, session=session.name, nas=session.nas, seconds=seconds, **counters
+        )
+        self.on_the_way.append((session, (status, session.seconds, session.octets, at), record))
+
+    def deliver(self, chosen, *, lost):
+        records = []
+        for each in chosen:
+            session, said, record = each
+            if lost and said[0] in ("Start", "Interim-Update"):
+                self.on_the_way.remove(each)
+                continue
+            if (said[1] + said[3]) % 3 != 0:
+                # The others come once more later.
+                self.on_the_way.remove(each)
+            records.append(record)
+            if session is not None and said not in session.delivered:
+                session.delivered.append(said)
+        self.on_the_way = [each for each in self.on_the_way if each[2] not in records]
+        self.journal.write(*records, *records[::3])
+        drain(self.shippers[0])
+
+    def expected(self, session):
+        if not session.delivered:
+            return None
+        last = max(session.delivered, key=lambda said: (said[1], said[0] == "Stop"))
+        counters = [said[2] for said in session.delivered if said[0] != "Start"]
+        is_over = last[0] == "Stop" or self.ended_by_restart(session)
+        cause = "NAS-Reboot" if is_over and last[0] != "Stop" else ""
+        flags = () if any(said[0] == "Start" for said in session.delivered) else ("no-start",)
+        if cause:
+            flags += ("nas-restarted",)
+        return session.nas, session.name, last[1], max(counters, default=None) or 0, is_over, cause, flags
+
+    def ended_by_restart(self, session):
+        return session.ended_by_restart is not None
+
+    def told(self):
+        rows = self.owner.execute(
+            "SELECT split_part(nas_key, '|', 1), session_id, session_seconds, coalesce(input_octets, 0), "
+            "stopped_at IS NOT NULL, terminate_cause, flags FROM sessions"
+        )
+        return sorted((*row[:6], tuple(sorted(row[6], reverse=True))) for row in rows)
+
+    def usage_is_all_there(self):
+        """What the hours hold, and what is still to be told of live sessions, is what the sessions used."""
+        wrong = self.owner.execute(
+            "SELECT s.id, s.session_seconds, s.input_octets, s.settled_seconds, s.settled_input, u.seconds, u.input "
+            "FROM sessions s LEFT JOIN LATERAL (SELECT sum(seconds) AS seconds, sum(input_octets) AS input "
+            "FROM usage_hours WHERE session_row = s.id) u ON true "
+            "WHERE coalesce(u.seconds, 0) <> s.settled_seconds OR coalesce(u.input, 0) <> s.settled_input "
+            "OR (s.stopped_at IS NOT NULL AND (s.settled_seconds <> s.session_seconds "
+            "OR s.settled_input <> coalesce(s.input_octets, 0)))"
+        ).fetchall()
+        assert wrong == []
+        assert self.owner.execute(
+            "SELECT count(*) FROM usage_hours WHERE seconds < 0 OR input_octets < 0 OR output_octets < 0"
+        ).fetchone() == (0,)
+
+    def is_live(self, session):
+        return not session.stopped and session.ended_by_restart is None
+
+    def some_live(self, data):
+        live = [session for session in self.sessions if self.is_live(session)]
+        return data.draw(st.sampled_from(live)) if live else None
+
+
+def test_sessions_and_totals_are_those_of_the_model(owner, alpha, journal):
+    shippers = [journal.acct, journal.shipper(AccountingStream())]
+    run_state_machine_as_test(
+        lambda: Sessions(owner, alpha, journal, shippers),
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,85 @@
+"""`./admit session disconnect` and `./admit coa`: what a person and a script see, and with which exit status."""
+
+import json
+
+import psycopg
+import pytest
+
+OF = ("-t", "alpha")
+MAC = "00:a0:c0:00:00:01"
+
+
+@pytest.fixture
+def live(alpha, database):
+    """Two sessions of one device; their ids."""
+    with psycopg.connect(database.owner_url) as connection:
+        rows = connection.execute(
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address, "
+            "identity) SELECT id, 'switch|192.0.2.1', session, %s, %s, now(), now(), '192.0.2.1', 'anna' FROM tenants, "
+            "unnest(ARRAY['s1', 's2']) session RETURNING id",
+            (MAC, MAC),
+        ).fetchall()
+    return [row[0] for row in rows]
+
+
+def test_sessions_are_asked_to_end_listed_and_withdrawn(alpha, live):
+    asked = alpha.json("session", "disconnect", *OF, "--mac", "00A0.C000.0001")
+    assert [row["session"] for row in asked] == live
+    first = asked[0]
+    assert {
+        name: first[name] for name in ("kind", "state", "mac", "user", "nas", "nas_address", "reason", "packets")
+    } == {
+        "kind": "disconnect",
+        "state": "queued",
+        "mac": MAC,
+        "user": "anna",
+        "nas": "switch",
+        "nas_address": "192.0.2.1",
+        "reason": "requested",
+        "packets": 0,
+    }
+    assert first["asked_by"].startswith("cli:")
+    withdrawn = alpha.json("coa", "withdraw", *OF, str(first["id"]))
+    assert withdrawn["state"] == "withdrawn"
+    assert [row["id"] for row in alpha.json("coa", "list", *OF, "--state", "queued")] == [asked[1]["id"]]
+    assert [row["state"] for row in alpha.json("coa", "list", *OF)] == ["queued", "withdrawn"]
+    assert "Withdrawn by cli:" in alpha.run("coa", "list", *OF).output
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--bounce", "bounce"), ("--reauthenticate", "reauthenticate")])
+def test_other_kinds_are_asked(alpha, live, option, kind):
+    [row] = alpha.json("session", "disconnect", *OF, "--session", str(live[1]), option)
+    assert (row["kind"], row["session"]) == (kind, live[1])
+
+
+def test_answer_of_the_nas_is_explained(alpha, live, database):
+    alpha.json("session", "disconnect", *OF, "--session", str(live[0]))
+    with psycopg.connect(database.owner_url) as connection:
+        connection.execute("UPDATE coa_requests SET state = 'refused', answer_code = 42, error_cause = 501")
+    [row] = alpha.json("coa", "list", *OF)
+    assert row["explanation"] == (
+        "Error-Cause 501: Its configuration forbids it. Allow this server as a dynamic authorization client there."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "error"),
+    [
+        ((), 2, "invalid-input"),
+        (("--user", "nobody"), 2, "no-live-session"),
+        (("--session", "999999"), 2, "session-not-found"),
+        (("--nas", "nowhere"), 2, "nas-not-found"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_mistake(alpha, live, arguments, status, error):
+    result = alpha.run("session", "disconnect", *OF, *arguments, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["error"]) == (status, error)
+
+
+def test_nas_and_tenant_are_set_up_for_nat(alpha):
+    nas = alpha.json("nas", "add", "Branch", *OF, "--identifier", "branch", "--behind-nat", "--signs-coa-answers")
+    assert (nas["behind_nat"], nas["signs_coa_answers"]) == (True, True)
+    assert alpha.json("tenant", "set", "alpha", "--nat-session-seconds", "600")["nat_session_seconds"] == 600
+    result = alpha.run("tenant", "set", "alpha", "--nat-session-seconds", "59", "--json")
+    assert json.loads(result.stdout)["place"] == "nat_session_seconds"
+    assert alpha.json("tenant", "set", "alpha", "--nat-session-seconds", "0")["nat_session_seconds"] == 0

@@ -1,0 +1,238 @@
+"""Asking about live sessions: which ones, what about them, how often, and who asked."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.coa_requests import pruning, queueing, service
+from nac.coa_requests.causes import CAUSES, explain
+from nac.db import CellScope, TenantScope, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.endpoints import service as endpoints
+from nac.endpoints.files import import_endpoints
+from nac.endpoints.inbox import Decision, classify
+from nac.endpoints.repository import Filter
+from nac.errors import Conflict, InvalidInput, ScopeViolation
+from nac.models import AuditEntry, CoaRequest, Endpoint, RadiusSession
+from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, make_tenant
+
+MAC, OTHER = "00a0c0000001", "00a0c0000002"
+
+
+@pytest.fixture
+def tenants(app_engine: Engine, platform):
+    return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
+
+
+@pytest.fixture
+def scoped(app_engine: Engine, tenants):
+    def scoped(tenant: int = 0):
+        return session_scope(TenantScope(tenants[tenant]), engine=app_engine)
+
+    return scoped
+
+
+@pytest.fixture
+def live(owner_engine: Engine, tenants):
+    """A live session; its id."""
+
+    def live(mac=MAC, *, user="anna", tenant=0, **more) -> int:
+        values = {"mac": mac, "mac_key": mac, "identity": user, "started_at": utc_now(), "flags": []}
+        absent = dict.fromkeys(("site_id", "nas_id", "nas_address", "framed_ip", "stopped_at"))
+        with Session(owner_engine) as session, session.begin():
+            row = RadiusSession(
+                tenant_id=tenants[tenant],
+                updated_at=utc_now(),
+                nas_key="switch|192.0.2.1",
+                session_id=f"s-{mac}-{user}",
+                **(values | absent | more),
+            )
+            session.add(row)
+            session.flush()
+            return row.id
+
+    return live
+
+
+@pytest.fixture
+def asked(scoped, tenants):
+    def asked(kind="disconnect", **wanted):
+        with scoped() as session:
+            found = service.ask(session, actor=ACTOR, tenant_id=tenants[0], kind=kind, **wanted)
+            return [request.session_row for request in found]
+
+    return asked
+
+
+def waiting(session: Session) -> set[tuple[str, str]]:
+    rows = session.scalars(select(CoaRequest).where(CoaRequest.state == "queued"))
+    return {(row.mac or "", row.reason) for row in rows}
+
+
+def test_those_that_fit_are_asked_about_once_at_a_time(asked, live, scoped, tenants):
+    one, two = live(), live(OTHER)
+    live(OTHER, user="bert", stopped_at=utc_now())
+    live(tenant=1)
+    assert asked(mac="00-A0-C0-00-00-01") == [one]
+    assert asked(row=two) == [two]
+    assert asked(user="ANNA") == [one, two]
+    assert asked("bounce", user="anna") == [one, two]
+    with scoped() as session:
+        requests = service.list_requests(session, tenant_id=tenants[0])
+        assert [(request.kind, request.session_row) for request in requests] == [
+            ("bounce", two),
+            ("bounce", one),
+            ("disconnect", two),
+            ("disconnect", one),
+        ]
+        newest = requests[0]
+        assert (newest.state, newest.reason, newest.asked_by) == ("queued", "requested", ACTOR)
+        assert (newest.mac, newest.identity, newest.nas_key) == (OTHER, "anna", "switch|192.0.2.1")
+        # At once: nothing that the cell must learn first.
+        assert newest.after_xact is None
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.action.like("session.%"))).all()
+        assert [(entry.action, entry.target) for entry in entries] == [
+            ("session.disconnect", "mac 00-A0-C0-00-00-01"),
+            ("session.disconnect", f"session {two}"),
+            ("session.disconnect", "user ANNA"),
+            ("session.bounce", "user anna"),
+        ]
+
+
+def test_pages_and_states(asked, live, scoped, tenants):
+    for number in range(3):
+        live(f"00a0c000000{number}", user=f"u{number}")
+        asked(user=f"u{number}")
+    with scoped() as session:
+        page = service.list_requests(session, tenant_id=tenants[0], limit=2)
+        rest = service.list_requests(session, tenant_id=tenants[0], before_id=page[-1].id)
+        assert [request.identity for request in (*page, *rest)] == ["u2", "u1", "u0"]
+        assert service.list_requests(session, tenant_id=tenants[0], states=["refused"]) == []
+        with pytest.raises(InvalidInput, match="'lost' is no state"):
+            service.list_requests(session, tenant_id=tenants[0], states=["lost"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "told"),
+    [
+        ({}, InvalidInput, "Nothing says which session"),
+        ({"user": "nobody"}, service.NoLiveSession, "No live session fits"),
+        ({"row": 1}, service.NotFound, "There is no session 1"),
+        ({"mac": "zz"}, InvalidInput, "zz"),
+        ({"user": "anna", "kind": "change"}, InvalidInput, "A change has attributes"),
+        ({"user": "anna", "attributes": [{"attribute": "Class", "value": "0x00"}]}, InvalidInput, "A change has"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(asked, live, wanted, error, told):
+    live()
+    with pytest.raises(error, match=told):
+        asked(**wanted)
+
+
+def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
+    live()
+    live(OTHER, user="bert")
+    monkeypatch.setattr(queueing, "MOST_WAITING", 1)
+    asked(user="anna")
+    with pytest.raises(Conflict, match="1 requests to NASes wait already"):
+        asked(user="bert")
+
+
+def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, cell_engine):
+    live()
+    good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
+    with pytest.raises(Conflict, match="has not told which attributes"):
+        asked("change", user="anna", attributes=good)
+    content = to_json(read_dictionary(FOLDER / "dictionary"))
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
+    with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
+        asked("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
+    assert caught.value.place == "attributes[1]"
+    assert len(asked("change", user="anna", attributes=good)) == 1
+
+
+def test_withdrawn_request_is_sent_no_more(asked, live, scoped, tenants):
+    live()
+    asked(user="anna")
+    with scoped() as session:
+        [request] = service.list_requests(session, tenant_id=tenants[0])
+        given = {"actor": ACTOR, "tenant_id": tenants[0], "request_id": request.id}
+        done = service.withdraw(session, **given)
+        assert (done.state, done.detail) == ("withdrawn", f"Withdrawn by {ACTOR}.")
+        with pytest.raises(Conflict, match="is withdrawn already"):
+            service.withdraw(session, **given)
+        with pytest.raises(service.CoaRequestNotFound, match="There is no request 0"):
+            service.withdraw(session, **given | {"request_id": 0})
+    with scoped(1) as session, pytest.raises(service.CoaRequestNotFound):
+        service.withdraw(session, **given | {"tenant_id": tenants[1]})
+
+
+def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(live, scoped, tenants):
+    third = "00a0c0000003"
+    for mac in (MAC, OTHER, third):
+        live(mac)
+        live(mac, user="again")
+    live(MAC, tenant=1)
+    given = {"actor": ACTOR, "tenant_id": tenants[0]}
+    blocked = lambda *macs: {(mac, "endpoint-blocked") for mac in macs}  # noqa: E731
+    with scoped() as session:
+        endpoints.add_endpoint(session, mac=MAC, **given)
+        assert waiting(session) == set()
+        endpoints.block_endpoint(session, mac=MAC, **given)
+        assert waiting(session) == blocked(MAC)
+        make_row(session, Endpoint.__table__, tenants[0], mac=OTHER, status="discovered")
+        classify(session, wanted=Filter(macs=(OTHER,)), decision=Decision("block"), **given)
+        assert waiting(session) == blocked(MAC, OTHER)
+        import_endpoints(session, text=f"mac,status\n{third},blocked\n", **given)
+        assert waiting(session) == blocked(MAC, OTHER, third)
+        rows = session.scalars(select(CoaRequest)).all()
+        assert len(rows) == 6
+        # Not before the cell knows that they are blocked.
+        assert {row.after_xact for row in rows} == {cells.current_xact(session)}
+    with scoped(1) as session:
+        assert waiting(session) == set()
+
+
+def test_cell_moves_a_request_on_and_makes_none(asked, live, platform, cell_engine, tenants):
+    live()
+    asked(user="anna")
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        request = session.scalars(select(CoaRequest)).one()
+        request.state = "sending"
+    for column, value in (("reason", "endpoint-blocked"), ("session_id", "other"), ("tenant_id", tenants[1])):
+        with (
+            pytest.raises(ScopeViolation, match="permission denied"),
+            session_scope(CellScope(platform.cell_id), engine=cell_engine) as session,
+        ):
+            session.connection().execute(CoaRequest.__table__.update().values({column: value}))
+
+
+def test_every_error_cause_of_the_rfc_is_explained():
+    assert set(CAUSES) == {201, 202, *range(401, 408), *range(501, 509)}
+    assert explain(503).startswith("Error-Cause 503: It knows no such session.")
+    assert explain(999).startswith("Error-Cause 999: It is none of RFC 5176.")
+    assert explain(0) == "It gave no Error-Cause."
+
+
+def test_what_ended_long_ago_is_forgotten(live, asked, worker_engine, owner_engine, scoped, tenants, monkeypatch):
+    monkeypatch.setattr(pruning, "BATCH", 1)
+    for number in range(4):
+        live(f"00a0c000000{number}", user=f"u{number}")
+        asked(user=f"u{number}")
+    now = utc_now()
+    days = {"u0": (100, 91), "u1": (100, 91), "u2": (100, 89), "u3": (100, None)}
+    with Session(owner_engine) as session, session.begin():
+        for request in session.scalars(select(CoaRequest)):
+            created, ended = days[request.identity]
+            request.created_at = now - timedelta(days=created)
+            request.ended_at = None if ended is None else now - timedelta(days=ended)
+    assert pruning.prune_requests(engine=worker_engine, now=now) == 2
+    with scoped() as session:
+        assert [row.identity for row in service.list_requests(session, tenant_id=tenants[0])] == ["u3", "u2"]

@@ -1,0 +1,39 @@
+"""NASes that no Disconnect-Request reaches: sessions there end soon by themselves, where the tenant wishes it."""
+
+import uuid
+
+import msgspec
+import pytest
+
+from nac.replica import keys
+from nac.replica.records import NasRecord
+from tests.radius.nas import radclient
+from tests.radius.tenants import PASSWORD
+
+NAMES = ("Session-Timeout", "Termination-Action")
+
+
+@pytest.fixture
+def ask(cell, replica):
+    alpha = cell.alpha
+
+    def ask(*, seconds, behind_nat=True):
+        with replica.begin() as batch:
+            record = NasRecord(str(uuid.uuid4()), "Branch", alpha.site_id, "", behind_nat)
+            batch.put_nas(keys.by_identifier(alpha.number, "branch"), record)
+            batch.put_slot(alpha.slot, msgspec.structs.replace(alpha.slot_record(), nat_session_seconds=seconds))
+        reply = radclient(alpha, 'User-Name="anna"', f'User-Password="{PASSWORD}"', 'NAS-Identifier="branch"')
+        assert reply.code == "Access-Accept"
+        return {name: value for name, value in reply.attributes.items() if name in NAMES}
+
+    return ask
+
+
+def test_session_behind_nat_is_short_and_its_device_asked_again(ask):
+    """Of a policy that gives no Session-Timeout itself; tests/radius/test_results.py has one that does."""
+    assert ask(seconds=300) == {"Session-Timeout": "300", "Termination-Action": "RADIUS-Request"}
+
+
+@pytest.mark.parametrize(("seconds", "behind_nat"), [(0, True), (300, False)])
+def test_others_are_not(ask, seconds, behind_nat):
+    assert ask(seconds=seconds, behind_nat=behind_nat) == {}

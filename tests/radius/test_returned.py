@@ -1,0 +1,66 @@
+"""What an accept gives the NAS to return with its accounting: which decision it was, and a name for the user."""
+
+import re
+
+import pytest
+
+from nac.session_class import class_of, decided_at
+from tests.radius.nas import radclient
+from tests.radius.supplicant import eap_tls
+from tests.radius.tenants import PASSWORD, PRINTER
+
+ASKS = "Chargeable-User-Identity=0x00"
+
+
+def login(tenant, name="anna", *more):
+    return radclient(tenant, f'User-Name="{name}"', f'User-Password="{PASSWORD}"', *more)
+
+
+def test_class_names_the_decision_of_a_device_and_of_a_user(cell):
+    device = radclient(
+        cell.alpha, f'User-Name="{PRINTER}"', f'Calling-Station-Id="{PRINTER}"', "Service-Type=Call-Check"
+    )
+    user = login(cell.alpha)
+    given = [decided_at(value) for reply in (device, user) for value in reply.classes]
+    assert given == [record.at for record in cell.decisions(permitted=True)]
+    assert len(given) == 2
+
+
+def test_class_names_the_decision_at_the_end_of_a_conversation_and_of_a_resumed_one(cell):
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"], reauthentications=1).run()
+    assert seen.accepted
+    classes = re.findall(r"Attribute 25 \(Class\) length=11\n\s+Value: ([0-9a-f]+)", seen.output)
+    # eapol_test shows each packet twice.
+    assert list(dict.fromkeys(classes)) == [class_of(record.at)[2:] for record in cell.decisions(permitted=True)]
+    assert [record.resumed for record in cell.decisions(permitted=True)] == [False, True]
+
+
+def test_reject_gives_nothing(cell):
+    reply = radclient(cell.alpha, 'User-Name="anna"', 'User-Password="wrong"', ASKS)
+    assert reply.code == "Access-Reject"
+    assert (reply.classes, "Chargeable-User-Identity" in reply.attributes) == ((), False)
+
+
+def test_user_has_the_same_name_at_each_login_and_another_at_another_tenant(cell):
+    """RFC 4372 2.1: and none that tells who it is."""
+    given = {login(cell.alpha, name, ASKS).attributes["Chargeable-User-Identity"] for name in ("anna", "ANNA")}
+    elsewhere = login(cell.bravo, "anna", ASKS).attributes["Chargeable-User-Identity"]
+    assert len(given | {elsewhere}) == 2
+    assert all(len(bytes.fromhex(value[2:])) == 32 for value in given | {elsewhere})
+
+
+def test_who_does_not_ask_gets_no_such_name(cell):
+    assert "Chargeable-User-Identity" not in login(cell.alpha).attributes
+
+
+@pytest.mark.parametrize("at", [0, 1_795_000_000_000_000, (1 << 62) - 1])
+def test_class_is_read_as_it_was_given(at):
+    assert decided_at(class_of(at)) == at
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "0x", "0x41", "0x42" + "0" * 16, "0x41" + "0" * 15, "0x41" + "0" * 17, "0x41" + "g" * 16, "0x41" + "f" * 16],
+)
+def test_class_of_somebody_else_is_none_of_ours(value):
+    assert decided_at(value) is None

@@ -1,0 +1,185 @@
+"""Sessions as a help desk asks for them: by device, user, address, place and time, page by page."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.db import TenantScope, session_scope
+from nac.errors import InvalidInput, NotFound
+from nac.models import USAGE_HOURS, AuthLog, EndedSession, RadiusSession
+from nac.session_class import class_of
+from nac.sessions import service as sessions
+from nac.sessions.usage import list_usage
+from tests.factories.rows import make_row
+from tests.factories.tenancy import make_platform, make_tenant
+
+NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
+MAC = "02a0c0000001"
+
+
+@pytest.fixture
+def tenants(app_engine: Engine, cell_engine: Engine):
+    platform = make_platform(app_engine, cell_engine, slots=2)
+    return [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo")]
+
+
+@pytest.fixture
+def put(owner_engine: Engine, tenants):
+    """A session of alpha's that began so many minutes after noon, and ended where `stop` says."""
+
+    def put(minutes: int, *, stop: int | None = None, history: bool = False, tenant: int = 0, **more) -> None:
+        table = EndedSession if history else RadiusSession
+        values = {
+            "started_at": NOON + timedelta(minutes=minutes),
+            "stopped_at": None if stop is None else NOON + timedelta(minutes=stop),
+            "usage_hour": NOON,
+            **dict.fromkeys(("session_seconds", "input_octets", "output_octets"), 0),
+            **dict.fromkeys(("site_id", "nas_id", "nas_address", "framed_ip", "framed_ipv6")),
+            **dict.fromkeys(("framed_prefix", "delegated_prefix")),
+            **dict.fromkeys(("settled_seconds", "settled_input", "settled_output"), 0),
+            "class": "",
+            "session_id": f"s{minutes}",
+        }
+        values |= {"identity": "anna", **more}
+        if history:
+            values |= {"id": minutes, "identity_key": values["identity"].lower()}
+        known = {column.name for column in table.__table__.columns if column.computed is None}
+        with Session(owner_engine) as session, session.begin():
+            make_row(
+                session,
+                table.__table__,
+                tenants[tenant],
+                **{name: value for name, value in values.items() if name in known},
+            )
+
+    return put
+
+
+@pytest.fixture
+def ask(app_engine: Engine, tenants):
+    def ask(**wanted) -> list[str]:
+        with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
+            found = sessions.list_sessions(session, tenant_id=tenants[0], **wanted)
+            return [shown.row.session_id for shown in found]
+
+    return ask
+
+
+def test_live_sessions_come_newest_first_and_ended_ones_behind_them(put, ask) -> None:
+    put(1)
+    put(5)
+    put(2, stop=30)
+    put(3, stop=20, flags=["stale"])
+    put(4, stop=25, history=True)
+    put(6, tenant=1)
+    assert ask() == ["s5", "s1"]
+    assert ask(ended=True) == ["s5", "s1", "s2", "s4", "s3"]
+
+
+def test_pages_leave_nothing_out_and_tell_nothing_twice(put, app_engine: Engine, tenants) -> None:
+    for minutes in range(3):
+        put(minutes)
+        put(10 + minutes, stop=60)
+        put(20 + minutes, stop=60, flags=["stale"])
+        put(30 + minutes, stop=60 + minutes, history=True)
+    found, after = [], None
+    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
+        while page := sessions.list_sessions(session, tenant_id=tenants[0], ended=True, after=after, limit=2):
+            found += [shown.row.session_id for shown in page]
+            after = page[-1].key
+    assert len(found) == len(set(found)) == 12
+    assert found[:3] == ["s2", "s1", "s0"]
+    assert found[3:5] == ["s32", "s31"]
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize(
+    ("wanted", "row"),
+    [
+        ({"mac": "02-A0-C0-00-00-01"}, {"mac": MAC}),
+        ({"user": "ANNA"}, {"identity": "Anna"}),
+        ({"address": "192.0.2.9"}, {"framed_ip": "192.0.2.9"}),
+        ({"address": "2001:db8::7"}, {"framed_ipv6": "2001:db8::7"}),
+        ({"address": "2001:db8:1::5"}, {"framed_prefix": "2001:db8:1::/64"}),
+        ({"address": "2001:db8:40:1::5"}, {"delegated_prefix": "2001:db8:40::/48"}),
+    ],
+)
+def test_session_is_found_by_what_it_is_known_by(history: bool, wanted, row, put, ask) -> None:
+    put(1, stop=20, history=history, **row)
+    put(2, stop=20, history=history, identity="otto", framed_ip="192.0.2.10", mac="02a0c0000002")
+    assert ask(ended=True, **wanted) == ["s1"]
+
+
+def test_time_finds_who_was_there_then(put, ask) -> None:
+    """Who had this address yesterday at a quarter past twelve?"""
+    put(0, stop=10, framed_ip="192.0.2.9")
+    put(12, stop=20, framed_ip="192.0.2.9", history=True)
+    put(25, framed_ip="192.0.2.9")
+    at = NOON + timedelta(minutes=15)
+    assert ask(ended=True, address="192.0.2.9", since=at, until=at + timedelta(seconds=1)) == ["s12"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [({"address": "10.0.0.256"}, InvalidInput), ({"site": "nowhere"}, NotFound), ({"nas": "none"}, NotFound)],
+)
+def test_what_there_is_none_of_is_told(wanted, error, ask) -> None:
+    with pytest.raises(error):
+        ask(**wanted)
+
+
+def test_session_names_the_decision_that_began_it(put, owner_engine: Engine, app_engine: Engine, tenants) -> None:
+    at = 1_795_000_000_123_457
+    put(1, mac=MAC, **{"class": class_of(at)})
+    with Session(owner_engine) as session, session.begin():
+        for mac, rule in (("02a0c0000002", "Others"), (MAC, "Staff")):
+            moment = datetime.fromtimestamp(0, NOON.tzinfo) + timedelta(microseconds=at)
+            make_row(session, AuthLog.__table__, tenants[0], at=moment, mac=mac, rule_name=rule)
+    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
+        (shown,) = sessions.list_sessions(session, tenant_id=tenants[0])
+        decision = sessions.deciding_row(session, shown)
+        assert decision is not None
+        assert decision.rule_name == "Staff"
+        with pytest.raises(sessions.SessionNotFound):
+            sessions.get_session(session, tenant_id=tenants[1], row=shown.row.id)
+
+
+def test_usage_is_summed_up_with_what_live_sessions_told_last(
+    put, owner_engine: Engine, app_engine: Engine, tenants
+) -> None:
+    put(1, mac=MAC, session_seconds=100, input_octets=1_000, output_octets=7, settled_seconds=40, settled_input=400)
+    with Session(owner_engine) as session, session.begin():
+        for number, tenant in enumerate((tenants[0], tenants[0], tenants[1])):
+            session.execute(
+                USAGE_HOURS.insert().values(
+                    tenant_id=tenant,
+                    hour=NOON - timedelta(hours=number),
+                    session_row=number,
+                    mac=MAC,
+                    identity="ANNA",
+                    seconds=10,
+                    input_octets=5,
+                    output_octets=1 << 40,
+                    site_id=None,
+                    nas_id=UUID(int=1),
+                )
+            )
+    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
+        given = {
+            "session": session,
+            "tenant_id": tenants[0],
+            "since": NOON - timedelta(hours=5),
+            "until": NOON + timedelta(hours=1),
+        }
+        hours = [(use.what, use.seconds, use.input_octets) for use in list_usage(by="hour", **given)]
+        assert hours == [("2026-11-20T11:00:00+00:00", 10, 5), ("2026-11-20T12:00:00+00:00", 70, 605)]
+        (user,) = list_usage(by="user", **given)
+        assert (user.what, user.sessions, user.output_octets) == ("anna", 3, (2 << 40) + 7)
+        (device,) = list_usage(by="endpoint", **given)
+        assert device.what == MAC
+        for by in ("nas", "site"):
+            (place,) = list_usage(by=by, **given)
+            assert (place.what, place.seconds) == ("", 80)
