@@ -18,6 +18,8 @@ from nac.sources import Networks, source_of
 
 _log = logging.getLogger("admit.enrolment")
 HANDSHAKE_SECONDS = 10.0
+# A client that does not say that it closes, too, is not waited for: the process stops.
+_SHUTDOWN_SECONDS = 1.0
 # Where the process has no descriptors left, say.
 _PAUSE_SECONDS = 1.0
 
@@ -83,7 +85,11 @@ class Listener:
         protocol = self._make_protocol(client, place)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: protocol, accepted, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                lambda: protocol,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
             )
         except OSError:
             # TLS that came to nothing; anybody can do that, so there is no line in the log.

@@ -73,3 +73,4 @@ def running(server: uvicorn.Server) -> Iterator[None]:
     finally:
         server.should_exit = True
         thread.join(10)
+        assert not thread.is_alive(), "the application does not stop"

@@ -95,7 +95,9 @@ def test_same_upload_again_changes_nothing_but_addresses(upload, externals, root
     assert first.id == again.id
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
         assert session.get_one(StatusSource, first.id).crl_url == "http://crl.example/root.crl"
-        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.target == "Corp Root")).all()
+        actions = session.scalars(
+            select(AuditEntry.action).where(AuditEntry.target == "Corp Root").order_by(AuditEntry.id)
+        ).all()
     assert actions == ["authority.import"] * 2
 
 

@@ -297,7 +297,11 @@ def test_list_that_was_signed_and_lost_leaves_a_gap_in_the_numbers(
     assert publish(worker_engine, alpha, alpha.now) == publication.Made(True, True)
     assert listed(app_engine, alpha) == (2, [])
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        query = select(AuditEntry).where(AuditEntry.action.in_(("authority.crl", "authority.abandon-ocsp-signer")))
+        query = (
+            select(AuditEntry)
+            .where(AuditEntry.action.in_(("authority.crl", "authority.abandon-ocsp-signer")))
+            .order_by(AuditEntry.id)
+        )
         abandoned, crl = session.scalars(query.order_by(AuditEntry.id)).all()
         serials = session.scalars(select(OcspSignerRow.serial)).all()
     assert crl.after == {"number": 2, "entries": 0, "scheduled": True, "last_published": 0}

@@ -315,7 +315,7 @@ def test_root_whose_key_is_away_catches_up_when_it_is_back(
 def test_every_signature_is_in_the_audit_log(app_engine: Engine, publisher: Publisher, alpha: Certified) -> None:
     publisher.turn(alpha.now)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "worker")).all()
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.actor == "worker").order_by(AuditEntry.id)).all()
     names = {alpha.authorities.root.name, alpha.authorities.issuing.name}
     for action in ("authority.crl", "authority.ocsp-signer"):
         assert {entry.target for entry in entries if entry.action == action} == names

@@ -101,7 +101,9 @@ def test_all_of_an_endpoint_and_of_a_user(scoped, lives, alpha):
         assert revoking.revoke_all(session, which=which, **given).certificates == 2
         assert revoking.revoke_all(session, which=which, **given).certificates == 0
         assert statuses(session, [nobodys]) == {("valid", "")}
-        targets = session.scalars(select(AuditEntry.target).where(AuditEntry.action == "certificate.revoke")).all()
+        targets = session.scalars(
+            select(AuditEntry.target).where(AuditEntry.action == "certificate.revoke").order_by(AuditEntry.id)
+        ).all()
         assert sorted(targets) == sorted(serial.hex() for serial in (*of_endpoint, *of_user))
         with pytest.raises(InvalidInput, match="is no reason"):
             revoking.revoke_all(session, which=which, reason="cACompromise", **given)

@@ -72,7 +72,9 @@ def test_second_revocation_keeps_the_first_reason_and_leaves_no_audit_row(
     row = _act(app_engine, alpha, "revoke", serial, now=alpha.now + timedelta(days=1), reason="superseded")
     assert (row.revocation_reason, row.revoked_at) == ("keyCompromise", alpha.now)
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "certificate.revoke")).all()
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "certificate.revoke").order_by(AuditEntry.id)
+        ).all()
     assert [(entry.before, entry.target) for entry in entries] == [({"status": "valid", "reason": ""}, serial)]
 
 

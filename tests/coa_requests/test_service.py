@@ -96,7 +96,9 @@ def test_those_that_fit_are_asked_about_once_at_a_time(asked, live, scoped, tena
         assert (newest.mac, newest.identity, newest.nas_key) == (OTHER, "anna", "switch|192.0.2.1")
         # At once: nothing that the cell must learn first.
         assert newest.after_xact is None
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.action.like("session.%"))).all()
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action.like("session.%")).order_by(AuditEntry.id)
+        ).all()
         assert [(entry.action, entry.target) for entry in entries] == [
             ("session.disconnect", "mac 00-A0-C0-00-00-01"),
             ("session.disconnect", f"session {two}"),

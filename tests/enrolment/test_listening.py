@@ -121,7 +121,9 @@ def test_clients_behind_a_balancer_are_told_apart(
         assert is_served(est, connect(est, stack))
         _refused_enrolment(est, connect(est, stack, source="127.0.0.9", first=binary("192.0.2.10")))
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        actors = session.scalars(select(AuditEntry.actor).where(AuditEntry.action == "enrolment-secret.refuse")).all()
+        actors = session.scalars(
+            select(AuditEntry.actor).where(AuditEntry.action == "enrolment-secret.refuse").order_by(AuditEntry.id)
+        ).all()
     assert actors == ["est:192.0.2.10"]
 
 

@@ -184,7 +184,9 @@ def test_links_that_are_none_are_all_alike(client: httpx.Client, app_engine: Eng
         bodies.add(reply.text)
     assert len(bodies) == 1
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse")).all()
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse").order_by(AuditEntry.id)
+        ).all()
     assert sorted(entry.after["why"] for entry in entries if entry.after) == ["revoked", "wrong-kind", "wrong-secret"]
 
 

@@ -56,8 +56,19 @@ class JournalTail:
             self._position = batch.position
         return self._records
 
+    def mark(self) -> int:
+        return len(self.records())
+
+    def take_back(self, mark: int) -> None:
+        """What came after the mark is of no interest."""
+        del self.records()[mark:]
+
     def close(self) -> None:
         self._reader.close()
+
+
+# Of all cells that run.
+journals: list[JournalTail] = []
 
 
 @dataclass
@@ -161,6 +172,8 @@ def running_cell(plan: Plan) -> Iterator[StandaloneCell]:
         tails = [JournalTail(paths.journal / stream) for stream in ("auth", "acct")]
         for tail in tails:
             at_end.callback(tail.close)
+        journals.extend(tails)
+        at_end.callback(lambda: [journals.remove(tail) for tail in tails])
         generation = paths.generations / "1"
         render(config, generation)
         process.check(generation)

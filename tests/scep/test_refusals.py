@@ -34,7 +34,7 @@ def test_wrong_challenge_is_refused_and_nothing_is_stored(
         assert "challenge" in reply.text
     assert (issued(app_engine, alpha), uses(app_engine, alpha)) == (0, [0])
     with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
-        query = select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse")
+        query = select(AuditEntry).where(AuditEntry.action == "enrolment-secret.refuse").order_by(AuditEntry.id)
         entries = session.scalars(query.order_by(AuditEntry.id)).all()
     public_id = challenge.split("-")[0]
     assert [(entry.target, entry.after) for entry in entries] == [

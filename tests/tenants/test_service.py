@@ -48,7 +48,9 @@ def test_offer_is_changed_in_part_and_audited(app_engine: Engine, platform: Plat
         assert change(methods="mab, EAP-TLS").methods == ["mab", "eap-tls"]
         assert change(tls_versions="1.3").methods == ["mab", "eap-tls"]
         assert change(tls_versions="1.3").tls_versions == ["1.3"]
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "tenant.set")).all()
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "tenant.set").order_by(AuditEntry.id)
+        ).all()
         assert len(entries) == 2
         assert entries[0].before["methods"] == list(DEFAULT_METHODS)
         assert entries[0].after["methods"] == ["mab", "eap-tls"]

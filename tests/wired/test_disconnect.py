@@ -18,7 +18,7 @@ def at_work(office, switch, connect):
 
 
 def test_blocked_device_is_off_the_network(office, switch, at_work, capsys):
-    office.add_endpoint(at_work.mac)
+    until(lambda: office.is_known(at_work.mac), "the device has appeared")
     began = time.monotonic()
     office.block(at_work.mac)
     until(lambda: not switch.is_open(at_work.mac), "the port is closed")
