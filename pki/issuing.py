@@ -109,13 +109,13 @@ def issue(
         x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
     )
     if locations is not None:
-        builder = _add_locations(builder, locations, of_itself=not profile.ocsp_no_check)
+        builder = add_locations(builder, locations, of_itself=not profile.ocsp_no_check)
     certificate = builder.sign(issuer.key, signature_hash(issuer.key))
     _check_signature(certificate, issuer.certificate)
     return certificate
 
 
-def _add_locations(
+def add_locations(
     builder: x509.CertificateBuilder, locations: Locations, *, of_itself: bool
 ) -> x509.CertificateBuilder:
     """`of_itself`: whether the certificate has a status; that of an OCSP signer is never asked (RFC 6960 4.2.2.2.1)."""
