@@ -27,6 +27,7 @@ from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.directory import Directory
 from radius.agent.generation import Generation, Generations
+from radius.agent.hang import keep_pulse
 from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
 from radius.agent.materials import Materials
@@ -297,6 +298,7 @@ class CellAgent:
             "memory": keeper.watch_memory,
             "verifier": verifier.run,
             "coa": coa.run,
+            "pulse": keep_pulse,
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)
