@@ -99,7 +99,7 @@ WITH stay AS MATERIALIZED (
             CASE WHEN t.hour_is_over THEN coalesce(t.known_input, 0) ELSE t.settled_input END AS base_input,
             CASE WHEN t.hour_is_over THEN coalesce(t.known_output, 0) ELSE t.settled_output END AS base_output,
             CASE
-                WHEN t.is_later AND t.stopped THEN t.event_at
+                WHEN t.is_later AND t.stopped THEN greatest(t.event_at, t.known_start)
                 WHEN t.is_later AND NOT (t.known_restarted AND t.event_at <= t.known_stop) THEN NULL
                 ELSE t.known_stop END AS ends_at
         FROM (
@@ -141,7 +141,7 @@ WITH stay AS MATERIALIZED (
     SELECT
         f.tenant_id, f.nas_key, f.session_id, f.mac_key, f.started_at, f.site_id, f.nas_id, f.nas_address, f.nas_port,
         f.mac, f.identity, f.framed_ip, f.framed_ipv6, f.framed_prefix, f.delegated_prefix, f.class, f.cui, f.event_at,
-        CASE WHEN f.stopped THEN f.event_at ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds,
+        CASE WHEN f.stopped THEN greatest(f.event_at, f.started_at) ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds,
         f.input_octets, f.output_octets,
         CASE WHEN over.is_over AND NOT f.stopped THEN 'NAS-Reboot' ELSE f.terminate_cause END,
         CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END || f.faults

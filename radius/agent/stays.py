@@ -56,7 +56,7 @@ class Stay:
 
     def add(self, usage: Usage, started_at: int, *, known: bool) -> None:
         if known and self.start_unknown:
-            self.started_at, self.start_unknown = started_at, False
+            self.started_at, self.start_unknown = min(started_at, self.latest.event_at), False
             self.progress = _progress(self.latest, started_at)
         if usage.faults:
             self.faults |= frozenset(usage.faults)
@@ -64,8 +64,11 @@ class Stay:
             self.has_start = True
             if self.stopped and usage.event_at > self.latest.event_at + _UNSURE:
                 self.faults |= {STARTED_AGAIN}
-            if known:
+            # One that is later than what the session did since was heard late, or is of another that has the same id.
+            if started_at <= self.latest.event_at:
                 self.started_at = started_at
+        elif usage.event_at < self.started_at:
+            self.started_at = started_at
         stopped = usage.status_type == "Stop"
         progress = _progress(usage, self.started_at)
         is_apart = progress != self.progress

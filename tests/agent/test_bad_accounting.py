@@ -4,12 +4,36 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nac.db import TenantScope, session_scope
 from nac.sessions.usage import DIMENSIONS, list_usage
 from tests.agent.journal import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
 from tests.agent.test_sessions import life, sessions
+
+
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["Start", "Interim-Update", "Stop", "Accounting-On"]),
+        st.integers(-1_000, 1_000),
+        st.none() | st.integers(0, 1_000) | st.integers(0, 2**32),
+        st.none() | st.integers(0, 2**32 - 1),
+        st.sampled_from(["", "s1", "s2"]),
+    ),
+    max_size=12,
+)
+# No session ends before it began, and what it used is in the hours once it is over.
+WRONG = """
+SELECT s.* FROM sessions s LEFT JOIN LATERAL (
+    SELECT sum(seconds) AS seconds, sum(input_octets) AS input FROM usage_hours WHERE session_row = s.id
+) u ON true
+WHERE s.stopped_at < s.started_at OR least(s.session_seconds, s.input_octets, s.interim_seconds) < 0
+    OR s.stopped_at IS NOT NULL AND (
+        coalesce(u.seconds, 0), coalesce(u.input, 0)) <> (coalesce(s.session_seconds, 0), coalesce(s.input_octets, 0)
+    )
+"""
 
 
 def flags(owner):
@@ -50,9 +74,25 @@ def test_start_soon_after_the_stop_begins_no_session_and_is_told(together, owner
         journal.ship(*before, again)
     else:
         journal.ship(*before).ship(again)
-    assert [(row[2], row[3], row[6]) for row in sessions(owner)] == [(AT + 10 * SECOND, 10, ["started-again"])]
+    assert sessions(owner) == [("s1", AT, AT + 10 * SECOND, 10, None, "", ["started-again"])]
     journal.ship(accounting(alpha, "Interim-Update", at=AT + 720 * SECOND, seconds=600, Acct_Input_Octets="9"))
     assert [(row[2], row[3], row[4], row[6]) for row in sessions(owner)] == [(None, 600, 9, ["started-again"])]
+
+
+@pytest.mark.parametrize("seconds", [10, None])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("together", [True, False])
+def test_session_never_ends_before_it_began(together, order, seconds, owner, alpha, journal):
+    """Its Start was heard late, with no delay told."""
+    records = [accounting(alpha, "Start", at=AT + 200 * SECOND), accounting(alpha, "Stop", at=AT, seconds=seconds)]
+    records = [records[number] for number in order]
+    if together:
+        journal.ship(*records)
+    else:
+        journal.ship(records[0]).ship(records[1])
+    [(_, start, stop, lasted, *_)] = sessions(owner)
+    assert start <= stop
+    assert lasted == (seconds or 0)
 
 
 def test_start_long_after_the_stop_is_a_session_of_its_own(owner, alpha, journal):
@@ -157,3 +197,27 @@ def test_tunnel_record_makes_no_session_and_is_kept(status, owner, alpha, journa
         "42",
         "7",
     )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=st.lists(RECORDS, max_size=4))
+def test_whatever_is_told_no_total_is_negative(batches, owner, alpha, journal):
+    for table in ("sessions", "usage_hours", "nas_restarts"):
+        owner.execute(f"DELETE FROM {table}")
+    for batch in batches:
+        journal.ship(
+            *(
+                accounting(
+                    alpha,
+                    status,
+                    session=session,
+                    at=AT + offset * SECOND,
+                    seconds=seconds,
+                    **({} if octets is None else {"Acct_Input_Octets": str(octets)}),
+                )
+                for status, offset, seconds, octets, session in batch
+            )
+        )
+    assert owner.execute(WRONG).fetchall() == []
+    assert owner.execute("SELECT FROM usage_hours WHERE least(seconds, input_octets) < 0").fetchall() == []
+    assert journal.alarm_codes == set()
