@@ -151,9 +151,7 @@ def test_session_id_of_four_thousand_octets_is_kept_and_known_again(owner, alpha
 
 
 def test_counters_at_their_largest_overflow_no_sum(owner, alpha, journal, app_engine):
-    largest = {
-        f"Acct_{way}_{half}": "4294967295" for way in ("Input", "Output") for half in ("Octets", "Gigawords")
-    }
+    largest = {f"Acct_{way}_{half}": "4294967295" for way in ("Input", "Output") for half in ("Octets", "Gigawords")}
     journal.ship(
         *(
             accounting(alpha, "Stop", session=f"s{number}", at=AT + 60 * SECOND, seconds=60, **largest)
