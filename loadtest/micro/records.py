@@ -58,10 +58,10 @@ def auth_record(number: int, tenant: UUID) -> AuthRecord:
     )
 
 
-def accounting_record(number: int, tenant: UUID) -> AccountingRecord:
-    block, within = divmod(number, CONCURRENT * RECORDS_PER_SESSION)
-    step, session = divmod(within, CONCURRENT)
-    session += block * CONCURRENT
+def accounting_record(number: int, tenant: UUID, concurrent: int = CONCURRENT) -> AccountingRecord:
+    block, within = divmod(number, concurrent * RECORDS_PER_SESSION)
+    step, session = divmod(within, concurrent)
+    session += block * concurrent
     seconds = step * 600
     return AccountingRecord(
         _NOW + number * 50,

@@ -141,8 +141,8 @@ WITH stay AS MATERIALIZED (
     SELECT
         f.tenant_id, f.nas_key, f.session_id, f.mac_key, f.started_at, f.site_id, f.nas_id, f.nas_address, f.nas_port,
         f.mac, f.identity, f.framed_ip, f.framed_ipv6, f.framed_prefix, f.delegated_prefix, f.class, f.cui, f.event_at,
-        CASE WHEN f.stopped THEN greatest(f.event_at, f.started_at) ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds,
-        f.input_octets, f.output_octets,
+        CASE WHEN f.stopped THEN greatest(f.event_at, f.started_at)
+            ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds, f.input_octets, f.output_octets,
         CASE WHEN over.is_over AND NOT f.stopped THEN 'NAS-Reboot' ELSE f.terminate_cause END,
         CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END || f.faults
             || CASE WHEN over.is_over AND NOT f.stopped THEN '{nas-restarted}'::text[] ELSE '{}' END,

@@ -13,7 +13,6 @@ from tests.agent.journal import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
 from tests.agent.test_sessions import life, sessions
 
-
 RECORDS = st.lists(
     st.tuples(
         st.sampled_from(["Start", "Interim-Update", "Stop", "Accounting-On"]),
