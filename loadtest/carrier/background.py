@@ -1,9 +1,165 @@
-from collections.abc import Sequence
+"""p99 of authentication at full load, in turns without and with one of the worker's jobs beside it.
 
+In an installation of the bench's own, beside the data of as many tenants as are asked for. A job is run over and over,
+by the worker's own function and in its role (`repeat.py`).
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from statistics import median
+from uuid import UUID, uuid4
+
+import psycopg
+
+from loadtest.carrier.preload import preload, shares
 from loadtest.carrier.printing import Row
+from loadtest.private_installation import PrivateInstallation
+from loadtest.processes import BenchError
+from loadtest.product import Installation, StoredRows
+from loadtest.product_tenants import BenchTenants
+from loadtest.radius_client import RadiusClient
+from loadtest.systems import MAB_WINDOW
+from loadtest.tally import Run
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.workloads import Device, Pap, mab
 
-JOBS: dict[str, str] = {"x": ""}
+# What retention and re-decision are called goes here as well, once the worker has such jobs.
+DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs")
+SERVING_TENANTS, DEVICES = 4, 2_000
+LOG_ROWS_PER_TENANT = 20_000
+_TENANTS = """
+INSERT INTO tenants (id, msp_id, slug, name) SELECT id, (SELECT min(id::text)::uuid FROM msps), 'data-' || n, 'Data'
+FROM unnest(%s::uuid[]) WITH ORDINALITY AS t (id, n)
+"""
+_LOGS = """
+INSERT INTO accounting_log (at, tenant_id, cell_id, status_type, identity, terminate_cause, mac)
+SELECT now() - n * interval '1 second', %(tenant)s, %(cell)s, 'Start', 'user' || n, '',
+    lpad(to_hex(n), 12, '0')::macaddr
+FROM generate_series(1, %(rows)s) n
+"""
 
 
-def measure_background(jobs: Sequence[str], **_: object) -> list[Row]:
-    return []
+def measure_background(
+    jobs: Sequence[str],
+    *,
+    tenants: int,
+    live: int,
+    seconds: float,
+    rounds: int,
+    tell: Callable[[str], None],
+) -> list[Row]:
+    with ExitStack() as stack:
+        tell("starting an installation of our own")
+        private = stack.enter_context(PrivateInstallation())
+        installation = private.installation
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
+        made = BenchTenants(installation, folder, tell)
+        serving = [made.provision(each) for each in _serving()]
+        for each in serving:
+            made.wait_live(each)
+        add_data(installation, tenants, live, tell)
+        devices = [
+            Device(each.target, endpoint.mac, endpoint.vlan) for each in serving for endpoint in each.tenant.endpoints
+        ]
+        mixed = [mab(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices]
+        Random(7).shuffle(mixed)
+        rows = StoredRows(installation, [each.tenant_id for each in serving])
+        _load(mixed, rows, min(seconds, 2.0))
+        found = []
+        for job in jobs:
+            quiet, busy, runs = Run(), Run(), 0
+            pairs = []
+            for number in range(1, rounds + 1):
+                without = _load(mixed, rows, seconds)
+                with Busy(job, private.environment) as beside:
+                    within = _load(mixed, rows, seconds)
+                runs += beside.runs
+                pairs.append((_p99(without), _p99(within)))
+                tell(f"{job} {number}/{rounds}: p99 {pairs[-1][0]:.2f} ms without, {pairs[-1][1]:.2f} ms beside it")
+                quiet.merge(without)
+                busy.merge(within)
+            found.append(_row(job, quiet, busy, pairs, runs))
+        rows.verify()
+        return found
+
+
+def _serving() -> list[BenchTenant]:
+    return [
+        BenchTenant(
+            f"serving-{number}",
+            [Endpoint(f"02b{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(DEVICES)],
+        )
+        for number in range(SERVING_TENANTS)
+    ]
+
+
+def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None]) -> None:
+    """Tenants that nobody authenticates at: live sessions, and a day's log each."""
+    ids: list[UUID] = [uuid4() for _ in range(tenants)]
+    url = installation.owner.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_TENANTS, (ids,))
+        preload(connection, ids, live)
+        for tenant in ids:
+            connection.execute(_LOGS, {"tenant": tenant, "cell": installation.cell_id, "rows": LOG_ROWS_PER_TENANT})
+    tell(f"{tenants} tenants, {live:,} live sessions (at most {max(shares(tenants, live)):,} of one)")
+
+
+def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float) -> Run:
+    with RadiusClient() as client:
+        run = client.run(cycle(exchanges).__next__, seconds=seconds, window=MAB_WINDOW)
+    if not run.right:
+        raise BenchError(f"nothing was answered as it should: {dict(run.faults())}")
+    rows.settle(run)
+    return run
+
+
+def _p99(run: Run) -> float:
+    return run.tallies["mab"].latency.percentile(0.99) * 1e3
+
+
+def _row(job: str, quiet: Run, busy: Run, pairs: Sequence[tuple[float, float]], runs: int) -> Row:
+    without, beside = (median(each) for each in zip(*pairs, strict=True))
+    return {
+        "job": job,
+        "runs": runs,
+        "auth/s without": round(quiet.rate),
+        "auth/s beside": round(busy.rate),
+        "p99 ms without": round(without, 2),
+        "p99 ms beside": round(beside, 2),
+        "p99 beside / without": round(beside / without, 3),
+        "wrong": sum(tally.wrong.total() for run in (quiet, busy) for tally in run.tallies.values()),
+        "silent": sum(tally.unanswered for run in (quiet, busy) for tally in run.tallies.values()),
+    }
+
+
+class Busy:
+    """A job, over and over in a process of its own for the length of a `with`; `runs` tells afterwards how often.
+
+    BenchError at the end where it failed.
+    """
+
+    def __init__(self, job: str, environment: Mapping[str, str]) -> None:
+        self.runs = 0
+        self._command = [sys.executable, "-P", "-m", "loadtest.carrier.repeat", job]
+        self._environment = environment
+
+    def __enter__(self) -> "Busy":
+        self._process = subprocess.Popen(
+            self._command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        told, _nothing = self._process.communicate()
+        if self._process.returncode:
+            raise BenchError("the job failed; what it said is above")
+        self.runs = int(told)

@@ -1,4 +1,4 @@
-"""What accounting_log keeps of a record: the columns that are asked for, and as many of its attributes as `detail` says."""
+"""What accounting_log keeps of a record beside its columns: as many of its attributes as `Detail` says."""
 
 from typing import Literal, get_args
 
@@ -10,7 +10,7 @@ from radius.agent.sightings import SightingBatch
 from radius.agent.streams import AccountingStream, AccountingWork
 from radius.agent.usage import Usage
 
-# all: as Admit keeps them. chosen: those that no column holds. none: the columns alone. no log: sessions and usage alone.
+# all: as Admit does. chosen: those that no column holds. none: the columns alone. no log: sessions and usage alone.
 Detail = Literal["all", "chosen", "none", "no log"]
 DETAILS: tuple[Detail, ...] = get_args(Detail)
 _IN_COLUMNS = frozenset(

@@ -33,13 +33,14 @@ JOIN sites s ON s.tenant_id = %(tenant)s AND s.slug = 'site-' || (i / %(per_site
 # One in five has IPv6, too.
 _SESSIONS = """
 INSERT INTO sessions (
-    tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity, framed_ip,
-    framed_ipv6, updated_at, session_seconds, input_octets, output_octets, interim_seconds, usage_hour
+    tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
+    framed_ip, framed_ipv6, updated_at, session_seconds, input_octets, output_octets, interim_seconds, usage_hour
 )
-SELECT %(tenant)s, identifier || '|' || %(nas_address)s, upper(lpad(to_hex(n), 8, '0')), mac, to_timestamp(%(base)s - age),
-    site_id, nas_id, %(nas_address)s::inet, 'Gi1/0/' || n %% 48, mac::macaddr, 'user' || n %% %(users)s,
-    '10.0.0.0'::inet + n, CASE WHEN n %% 5 = 0 THEN '2001:db8::'::inet + n END, to_timestamp(%(base)s - n %% least(age + 1, 600)),
-    age - n %% least(age + 1, 600), age * 1000, age * 9000, 600, date_trunc('hour', to_timestamp(%(base)s), 'UTC')
+SELECT %(tenant)s, identifier || '|' || %(nas_address)s, upper(lpad(to_hex(n), 8, '0')), mac,
+    to_timestamp(%(base)s - age), site_id, nas_id, %(nas_address)s::inet, 'Gi1/0/' || n %% 48, mac::macaddr,
+    'user' || n %% %(users)s, '10.0.0.0'::inet + n, CASE WHEN n %% 5 = 0 THEN '2001:db8::'::inet + n END,
+    to_timestamp(%(base)s - n %% least(age + 1, %(interim)s)), age - n %% least(age + 1, %(interim)s), age * 1000,
+    age * 9000, %(interim)s, date_trunc('hour', to_timestamp(%(base)s), 'UTC')
 FROM (
     SELECT n, n * 37 %% %(longest)s AS age, lpad(to_hex(%(prefix)s::bigint << 24 | n), 12, '0') AS mac,
         n.site_id, n.id AS nas_id, n.identifier
@@ -145,6 +146,7 @@ def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: i
                 "prefix": _mac_prefix(crowd.number),
                 "base": base,
                 "longest": LONGEST_SECONDS,
+                "interim": INTERIM_SECONDS,
                 "nas_address": NAS_ADDRESS,
             }
             for statement in (_SITES, _NASES, _SESSIONS):
@@ -160,7 +162,9 @@ def _without_indexes(connection: psycopg.Connection) -> Iterator[None]:
     indexes = connection.execute(_INDEXES).fetchall()
     for name, _ in indexes:
         connection.execute(f"DROP INDEX {name}".encode())
-    yield
-    connection.execute("SET maintenance_work_mem = '512MB'")
-    for _, definition in indexes:
-        connection.execute(definition)
+    try:
+        yield
+    finally:
+        connection.execute("SET maintenance_work_mem = '512MB'")
+        for _, definition in indexes:
+            connection.execute(definition)

@@ -13,6 +13,7 @@ from typing import Literal
 from uuid import UUID
 
 import psycopg
+from sqlalchemy import Engine
 
 from loadtest.carrier.preload import Crowd, preload
 from loadtest.carrier.printing import Row
@@ -50,6 +51,7 @@ class Contender:
     database: Database
     tenants: list[UUID]
     crowds: list[Crowd]
+    engine: Engine
     shipper: Shipper
     writer: JournalWriter
     turns: dict[Work, list[Turn]] = field(default_factory=dict)
@@ -83,6 +85,12 @@ class Contender:
         sizes = [crowd.sessions for crowd in self.crowds]
         for crowd in random.choices(self.crowds, sizes, k=count):
             yield crowd.report(random.randrange(crowd.sessions), at=at)
+
+    def state(self) -> State:
+        with self.engine.connect() as connection:
+            # Else what this connection did is told when it has been idle for ten seconds.
+            connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
+        return read_state(self.database.superuser_url)
 
     def row(self, work: Work, share: float | None) -> Row:
         turns, state = self.turns[work], self.last[work]
@@ -140,7 +148,7 @@ def _contender(
     shipper = Shipper(stream, cell_id=cell_id, engine=engine, journal=journal, alarms=alarms)
     writer = JournalWriter(journal / stream.name, max_bytes=8 << 30)
     try:
-        yield Contender(name, database, tenants, crowds, shipper, writer)
+        yield Contender(name, database, tenants, crowds, engine, shipper, writer)
     finally:
         writer.close()
         shipper.close()
@@ -160,13 +168,13 @@ def take_turns(made: Sequence[Contender], works: Sequence[Work], *, rounds: int,
         for each in able:
             each.take_turn(work, count)
             each.turns[work].clear()
-        begun = {each.name: read_state(each.database.superuser_url) for each in able}
+        begun = {each.name: each.state() for each in able}
         for number in range(1, rounds + 1):
             for each in able:
                 each.take_turn(work, count)
                 tell(f"{work} {number}/{rounds} {each.name}: {count / each.turns[work][-1].seconds:,.0f}/s")
         for each in able:
-            each.last[work] = read_state(each.database.superuser_url)
+            each.last[work] = each.state()
             each.hot[work] = each.last[work].hot_share_since(begun[each.name])
             rows.append(each.row(work, each.rate(work) / able[0].rate(work)))
     return rows
@@ -176,7 +184,8 @@ def _backend_seconds(database: Database) -> Callable[[], float]:
     """CPU seconds of the process that serves the shipper."""
     with psycopg.connect(database.superuser_url) as connection:
         row = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'admit-ship-%' AND datname = current_database()"
+            "SELECT pid FROM pg_stat_activity "
+            "WHERE application_name LIKE 'admit-ship-%' AND datname = current_database()"
         ).fetchone()
     ticks = os.sysconf("SC_CLK_TCK")
 

@@ -1,12 +1,9 @@
 """What beside a rate shows whether PostgreSQL holds it: size, dead tuples, updates within their page, connections."""
 
-import time
 from dataclasses import dataclass
 
 import psycopg
 
-# PostgreSQL tells of what a transaction did once in a second at most.
-_TOLD_AFTER_SECONDS = 1.2
 _STATE = """
 SELECT pg_database_size(current_database()), pg_table_size('sessions'), pg_indexes_size('sessions'), t.n_live_tup,
     t.n_dead_tup, t.n_tup_upd, t.n_tup_hot_upd,
@@ -37,7 +34,6 @@ class State:
 
 def read_state(url: str) -> State:
     """`url` is a superuser's."""
-    time.sleep(_TOLD_AFTER_SECONDS)
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(_STATE).fetchone()
     assert row is not None

@@ -157,7 +157,7 @@ def _page(
     given = {name: value for name, value in given.items() if value is not None}
     statement = _statement(place, frozenset(given))
     rows = session.connection().execute(statement, given | {"tenant_id": tenant_id, "page": limit})
-    return map(Found._make, rows)
+    return map(Found._make, rows.all())
 
 
 @lru_cache(maxsize=1_024)

@@ -109,7 +109,7 @@ def read_usage(record: AccountingRecord) -> Usage:
 
 
 def _faults(record: AccountingRecord, values: dict[str, str], is_impossible: bool) -> tuple[str, ...]:
-    faults = (IMPOSSIBLE_TIME,) if is_impossible else ()
+    faults: tuple[str, ...] = (IMPOSSIBLE_TIME,) if is_impossible else ()
     if not values.get("Acct-Session-Id"):
         faults += (SESSION_ID_MISSING,)
     elif len(values) < len(record.attributes) and sum(name == "Acct-Session-Id" for name, _ in record.attributes) > 1:
