@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
+from psycopg import sql
 
 from nac.clock import epoch_seconds
 from nac.journal.records import AccountingRecord
@@ -152,7 +153,7 @@ def preload(connection: psycopg.Connection, tenants: Sequence[UUID], sessions: i
             for statement in (_SITES, _NASES, _SESSIONS):
                 connection.execute(statement, given)
     for table in ("sessions", "nases", "sites"):
-        connection.execute(f"VACUUM (FREEZE, ANALYZE) {table}".encode())
+        connection.execute(sql.SQL("VACUUM (FREEZE, ANALYZE) {}").format(sql.Identifier(table)))
     return crowds
 
 
@@ -161,7 +162,7 @@ def _without_indexes(connection: psycopg.Connection) -> Iterator[None]:
     """They are made at the end, in a third of the time."""
     indexes = connection.execute(_INDEXES).fetchall()
     for name, _ in indexes:
-        connection.execute(f"DROP INDEX {name}".encode())
+        connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
     try:
         yield
     finally:

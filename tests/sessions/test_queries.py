@@ -1,13 +1,17 @@
 """Session queries over many live sessions: one query each, by an index, whoever asks."""
 
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
 import psycopg
 import pytest
 from sqlalchemy import event
 
-from loadtest.carrier.preload import preload
+from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER_SITE, preload
 from loadtest.carrier.queries import KINDS, ask
 from nac.db import TenantScope, driver_connection, session_scope
 from nac.sessions import service as sessions
+from nac.sessions.usage import DIMENSIONS, list_usage
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.statements import counted
 
@@ -77,3 +81,30 @@ def test_page_follows_a_page(crowds, app_engine):
             found += [shown.row.session_id for shown in page]
             after = page[-1].key
     assert len(found) == len(set(found)) == crowd.sessions
+
+
+def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
+    [_, crowd, _] = crowds
+    expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in DIMENSIONS}
+    hour = datetime.fromtimestamp(crowd.base, UTC).replace(minute=0, second=0)
+    for n in range(crowd.sessions):
+        age = n * 37 % LONGEST_SECONDS
+        used = (1, age - n % min(age + 1, INTERIM_SECONDS), age * 1_000, age * 9_000)
+        nas = int(crowd.nas(n).removeprefix("sw-"))
+        names = {
+            "hour": hour.isoformat(),
+            "endpoint": crowd.mac(n),
+            "user": crowd.user(n),
+            "nas": f"Switch {nas}",
+            "site": f"site-{nas // NASES_PER_SITE}",
+        }
+        for by, name in names.items():
+            expected[by][name] = [sum(pair) for pair in zip(expected[by][name], used, strict=True)]
+    for by in DIMENSIONS:
+        with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+            found = list_usage(
+                session, tenant_id=crowd.tenant_id, by=by, since=hour, until=hour + timedelta(hours=1), limit=LIVE
+            )
+        assert {
+            use.what: [use.sessions, use.seconds, use.input_octets, use.output_octets] for use in found
+        } == expected[by]
