@@ -67,8 +67,10 @@ class Usage:
 
 
 def read_usage(record: AccountingRecord) -> Usage:
-    # Of what may come once, the first counts, as it did when the device was let in.
-    values = dict(reversed(record.attributes))
+    values = dict(record.attributes)
+    if len(values) < len(record.attributes):
+        # Of what may come once, the first counts, as it did when the device was let in.
+        values = dict(reversed(record.attributes))
     get = values.get
     station = get("Calling-Station-Id", "")
     mac = normalise_mac(station)
