@@ -15,6 +15,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
+    ScalarSelect,
     Select,
     Text,
     any_,
@@ -93,7 +94,9 @@ class Filter:
     user: str = ""
     # Of the device, or of the network that it is in; IPv6 finds the prefixes that hold it and that it holds, too.
     address: Network | None = None
-    site_id: UUID | None = None
+    # A slug.
+    site: str = ""
+    nas_identifier: str = ""
     nas_id: UUID | None = None
     # Those that were there at some time from `since` to before `until`.
     since: datetime | None = None
@@ -145,7 +148,8 @@ def _page(
     given: dict[str, Any] = {
         "mac": wanted.mac or None,
         "user": wanted.user or None,
-        "site_id": wanted.site_id,
+        "site": wanted.site or None,
+        "nas_identifier": wanted.nas_identifier or None,
         "nas_id": wanted.nas_id,
         "since": wanted.since if place != "live" else None,
         "until": wanted.until,
@@ -199,9 +203,13 @@ def _selected(table: _Table) -> Select[Any]:
 
 
 def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[bool]]:
-    for name in ("mac", "site_id", "nas_id"):
+    for name in ("mac", "nas_id"):
         if name in given:
             yield getattr(table, name) == bindparam(name)
+    if "site" in given:
+        yield table.site_id == _id_of(Site, Site.slug == bindparam("site"))
+    if "nas_identifier" in given:
+        yield table.nas_id == _id_of(Nas, Nas.identifier == bindparam("nas_identifier"))
     if "user" in given:
         yield table.identity_key == func.lower(bindparam("user"))
     if "until" in given:
@@ -210,6 +218,10 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         yield _is_within(table.framed_ip, "v4", given)
     if "v6" in given or "v6_first" in given:
         yield _has_ipv6(table, given)
+
+
+def _id_of(table: type[Nas] | type[Site], named: ColumnElement[bool]) -> ScalarSelect[UUID]:
+    return select(table.id).where(table.tenant_id == bindparam("tenant_id"), named).correlate(None).scalar_subquery()
 
 
 def _given_network(wanted: Network) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -66,25 +65,43 @@ def list_sessions(
     """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
 
     `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6 or a network of them.
-    Raises NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no address. One query, and
-    one more each for a NAS or site; three more where those that ended are asked for and needed.
+    Raises NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no address. One query;
+    three more where those that ended are asked for and needed, and some where nothing is found.
     """
     wanted = Filter(
         mac=require_mac(mac) if mac else "",
         user=user,
         address=_network(address),
-        site_id=_site_id(session, tenant_id, site),
-        nas_id=nases.require_nas(session, tenant_id=tenant_id, reference=nas).id if nas else None,
+        site=site,
+        nas_identifier=nas,
         since=since,
         until=until,
     )
+
+    def look(wanted: Filter) -> Sequence[Found]:
+        return _find(session, tenant_id, wanted, ended=ended, after=after, limit=limit)
+
+    found = look(wanted)
+    if not found and site:
+        sites.require_by_slug(session, tenant_id=tenant_id, slug=site)
+    if not found and nas:
+        # There is none, it is known by its address or name, or nobody is there.
+        registered = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
+        if registered.identifier != nas:
+            found = look(replace(wanted, nas_identifier="", nas_id=registered.id))
+    return [_shown(each) for each in found]
+
+
+def _find(
+    session: Session, tenant_id: TenantId, wanted: Filter, *, ended: bool, after: Key | None, limit: int
+) -> Sequence[Found]:
     found: list[Found] = []
     if after is None or after.part == "live":
         found += repository.list_live(session, tenant_id, wanted, after=after, limit=limit)
         after = None
     if ended and len(found) < limit:
         found += repository.list_ended(session, tenant_id, wanted, after=after, limit=limit - len(found))
-    return [_shown(each) for each in found]
+    return found
 
 
 def get_session(session: Session, *, tenant_id: TenantId, row: int) -> Shown:
@@ -104,10 +121,6 @@ def deciding_row(session: Session, shown: Shown) -> AuthLog | None:
     query = select(AuthLog).where(AuthLog.tenant_id == row.tenant_id, AuthLog.at == moment_of(at))
     decisions = session.scalars(query).all()
     return next((decision for decision in decisions if decision.mac == row.mac), None)
-
-
-def _site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
-    return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).id if slug else None
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

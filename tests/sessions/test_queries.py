@@ -10,6 +10,7 @@ from sqlalchemy import event
 from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER_SITE, preload
 from loadtest.carrier.queries import KINDS, ask
 from nac.db import TenantScope, driver_connection, session_scope
+from nac.errors import NotFound
 from nac.sessions import service as sessions
 from nac.sessions.usage import DIMENSIONS, list_usage
 from tests.factories.tenancy import make_platform, make_tenant
@@ -20,6 +21,7 @@ INDEXES = {
     "user": {"ix_sessions_live_identity"},
     "mac": {"ix_sessions_live_mac"},
     "nas": {"ix_sessions_live_nas"},
+    "site": {"ix_sessions_live_site"},
     "address": {"ix_sessions_live_framed_ip"},
     "ipv6": {"ix_sessions_live_framed_ipv6", "ix_sessions_live_framed_prefix", "ix_sessions_live_delegated_prefix"},
 }
@@ -37,6 +39,8 @@ def crowds(database, app_engine, cell_engine):
 def wanted_of(crowd, kind, n):
     if kind == "ipv6":
         return {"address": "2001:db8::5"}
+    if kind == "site":
+        return {"site": "site-0"}
     return {kind: getattr(crowd, kind)(n)}
 
 
@@ -49,8 +53,7 @@ def test_each_question_is_answered_rightly_and_in_one_query(crowds, app_engine):
                 found = sessions.list_sessions(session, tenant_id=crowds[0].tenant_id, **wanted_of(crowds[0], kind, 5))
             assert found
         asked = [each for each in statements if "set_config" not in each]
-        # The NAS's name is looked up first.
-        assert len(asked) == (2 if kind == "nas" else 1), asked
+        assert len(asked) == 1, asked
 
 
 def test_each_question_reaches_an_index(crowds, app_engine):
@@ -71,6 +74,21 @@ def test_each_question_reaches_an_index(crowds, app_engine):
             plan = [line for (line,) in driver_connection(session).execute(f"EXPLAIN {statement}", parameters)]
         assert {index for index in indexes if any(index in line for line in plan)} == indexes, plan
         assert not any("Seq Scan on sessions" in line for line in plan)
+
+
+def test_nas_is_known_by_its_name_too_and_one_without_sessions_is_none(crowds, app_engine):
+    [crowd, *_] = crowds
+    with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+
+        def names(**wanted):
+            return {shown.nas for shown in sessions.list_sessions(session, tenant_id=crowd.tenant_id, **wanted)}
+
+        assert names(nas="Switch 1") == names(nas="sw-1") == {"Switch 1"}
+        assert names(nas="Switch 1", user=crowd.user(0)) == set()
+        assert names(site="main") == set()
+        for wanted in ({"nas": "sw-none"}, {"site": "none"}):
+            with pytest.raises(NotFound):
+                names(**wanted)
 
 
 def test_page_follows_a_page(crowds, app_engine):
