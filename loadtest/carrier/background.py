@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from random import Random
@@ -29,7 +30,7 @@ from loadtest.tally import Run
 from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
 from loadtest.workloads import Device, Pap, mab
 
-# What retention and re-decision are called goes here as well, once the worker has such jobs.
+# Unless others of the worker's are named.
 DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs")
 SERVING_TENANTS, DEVICES = 4, 2_000
 LOG_ROWS_PER_TENANT = 20_000
@@ -52,8 +53,10 @@ def measure_background(
     live: int,
     seconds: float,
     rounds: int,
+    pause: float,
     tell: Callable[[str], None],
 ) -> list[Row]:
+    """`jobs` are names of the worker's; `pause` is how many seconds pass between two runs of one."""
     with ExitStack() as stack:
         tell("starting an installation of our own")
         private = stack.enter_context(PrivateInstallation())
@@ -73,18 +76,15 @@ def measure_background(
         _load(mixed, rows, min(seconds, 2.0))
         found = []
         for job in jobs:
-            quiet, busy, runs = Run(), Run(), 0
-            pairs = []
+            windows = _Windows(job)
             for number in range(1, rounds + 1):
-                without = _load(mixed, rows, seconds)
-                with Busy(job, private.environment) as beside:
-                    within = _load(mixed, rows, seconds)
-                runs += beside.runs
-                pairs.append((_p99(without), _p99(within)))
-                tell(f"{job} {number}/{rounds}: p99 {pairs[-1][0]:.2f} ms without, {pairs[-1][1]:.2f} ms beside it")
-                quiet.merge(without)
-                busy.merge(within)
-            found.append(_row(job, quiet, busy, pairs, runs))
+                windows.without.append(_load(mixed, rows, seconds))
+                with Busy(job, private.environment, pause=pause) as busy:
+                    windows.beside.append(_load(mixed, rows, seconds))
+                windows.runs += busy.runs
+                without, beside = _p99(windows.without[-1]), _p99(windows.beside[-1])
+                tell(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
+            found.append(windows.row())
         rows.verify()
         return found
 
@@ -124,19 +124,29 @@ def _p99(run: Run) -> float:
     return run.tallies["mab"].latency.percentile(0.99) * 1e3
 
 
-def _row(job: str, quiet: Run, busy: Run, pairs: Sequence[tuple[float, float]], runs: int) -> Row:
-    without, beside = (median(each) for each in zip(*pairs, strict=True))
-    return {
-        "job": job,
-        "runs": runs,
-        "auth/s without": round(quiet.rate),
-        "auth/s beside": round(busy.rate),
-        "p99 ms without": round(without, 2),
-        "p99 ms beside": round(beside, 2),
-        "p99 beside / without": round(beside / without, 3),
-        "wrong": sum(tally.wrong.total() for run in (quiet, busy) for tally in run.tallies.values()),
-        "silent": sum(tally.unanswered for run in (quiet, busy) for tally in run.tallies.values()),
-    }
+@dataclass(slots=True)
+class _Windows:
+    """In turns without and with the job; the medians are compared."""
+
+    job: str
+    without: list[Run] = field(default_factory=list)
+    beside: list[Run] = field(default_factory=list)
+    runs: int = 0
+
+    def row(self) -> Row:
+        without, beside = (median(map(_p99, runs)) for runs in (self.without, self.beside))
+        tallies = [tally for run in (*self.without, *self.beside) for tally in run.tallies.values()]
+        return {
+            "job": self.job,
+            "runs": self.runs,
+            "auth/s without": round(median(run.rate for run in self.without)),
+            "auth/s beside": round(median(run.rate for run in self.beside)),
+            "p99 ms without": round(without, 2),
+            "p99 ms beside": round(beside, 2),
+            "p99 beside / without": round(beside / without, 3),
+            "wrong": sum(tally.wrong.total() for tally in tallies),
+            "silent": sum(tally.unanswered for tally in tallies),
+        }
 
 
 class Busy:
@@ -145,9 +155,10 @@ class Busy:
     BenchError at the end where it failed.
     """
 
-    def __init__(self, job: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, job: str, environment: Mapping[str, str], *, pause: float = 0.0) -> None:
+        """`environment` is the worker's."""
         self.runs = 0
-        self._command = [sys.executable, "-P", "-m", "loadtest.carrier.repeat", job]
+        self._command = [sys.executable, "-P", "-m", "loadtest.carrier.repeat", job, str(pause)]
         self._environment = environment
 
     def __enter__(self) -> "Busy":

@@ -1,4 +1,4 @@
-"""A job of the worker, over and over, until its standard input ends: python -m loadtest.carrier.repeat <job>
+"""A job of the worker, over and over, until its standard input ends: python -m loadtest.carrier.repeat <job> <pause>
 
 Takes the environment of the worker, prints a line when it begins, and at the end how often it was done, which is once
 at least. Any job of `worker.app` can be named; those that would find nothing to do are given some by `PREPARE`.
@@ -38,7 +38,7 @@ PREPARE: Mapping[str, str] = {"logs.ensure_partitions": _DROP_PARTITIONS, "tenan
 
 
 def main() -> int:
-    [name] = sys.argv[1:]
+    [name, pause] = sys.argv[1:]
     settings = load_settings()
     app.loader.import_default_modules()
     if name not in app.tasks:
@@ -48,7 +48,7 @@ def main() -> int:
     use_engine(make_engine(settings.database_worker_url, pool_size=2, application_name="admit-bench-job"))
     print("begins", flush=True)
     runs = 0
-    while not runs or not select.select([sys.stdin], [], [], 0)[0]:
+    while not runs or not select.select([sys.stdin], [], [], float(pause))[0]:
         if name in PREPARE:
             with psycopg.connect(settings.database_owner_url, autocommit=True) as connection:
                 connection.execute(PREPARE[name].encode())

@@ -55,6 +55,7 @@ class Found(NamedTuple):
     nas_key: str
     session_id: str
     started_at: datetime
+    site_id: UUID | None
     nas_id: UUID | None
     nas_address: str | None
     nas_port: str

@@ -10,6 +10,7 @@ from loadtest.carrier import background, detail, printing, shipping
 from loadtest.carrier.__main__ import main
 from loadtest.carrier.preload import shares
 from loadtest.processes import BenchError
+from loadtest.tally import Run
 from radius.agent.streams import AccountingStream
 from tests.agent.conftest import Tenant
 from tests.agent.journal import Journal, accounting, drain
@@ -74,6 +75,27 @@ def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
     assert busy.runs >= 1
     with pytest.raises(BenchError), background.Busy("logs.no_such_job", environment):
         pass
+
+
+def test_windows_beside_a_job_are_compared_with_those_without():
+    windows = background._Windows("logs.ensure_partitions", runs=2)
+    for runs, milliseconds in ((windows.without, (10, 10, 40)), (windows.beside, (11, 30, 11))):
+        for each in milliseconds:
+            run = Run(seconds=1.0)
+            run.tally("mab").right = 100
+            for _ in range(100):
+                run.tally("mab").latency.add(each / 1_000)
+            runs.append(run)
+    windows.beside[0].tally("mab").wrong["no VLAN"] += 1
+    row = windows.row()
+    assert row["p99 beside / without"] == pytest.approx(1.1, rel=0.05)
+    assert (row["auth/s without"], row["auth/s beside"], row["runs"], row["wrong"], row["silent"]) == (
+        100,
+        100,
+        2,
+        1,
+        0,
+    )
 
 
 def test_few_tenants_have_most_sessions():
