@@ -12,6 +12,7 @@ from tests.faults.wire import Wire
 pytestmark = pytest.mark.faults
 
 _PACKETS = 400
+_TRIES = 3
 # A Message-Authenticator must be right, and an EAP-Message comes with one or is dropped (RFC 3579 3.2).
 _LEFT_OUT = (79, 80)
 _STATUS_TYPES = (1, 2, 3, 7, 8, *range(9, 16))
@@ -65,7 +66,10 @@ def test_random_accounting_is_acknowledged_and_stored_as_it_came(instance, tenan
             packet.accounting_request(number % 256, random_attributes(rng, number), wire.secret)
             for number in range(_PACKETS)
         )
-        acknowledged = sum(bool(wire.exchange(request, acct=True, seconds=2)) for request in requests)
+        # Asked again as a NAS does, which makes no second row.
+        acknowledged = sum(
+            any(wire.exchange(request, acct=True, seconds=2) for _ in range(_TRIES)) for request in requests
+        )
     # One in some thousands does not decode, and radiusd drops it.
     assert acknowledged > 0.98 * _PACKETS, f"seed {seed}"
     instance.wait_until_shipped()
