@@ -53,21 +53,31 @@ class PrivateInstallation:
         finally:
             self._supervise("start", name)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its processes are started with."""
+        return _clean_environment() | self._stored()
+
     def _admit(self, *arguments: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
+        environment = _clean_environment()
         environment |= {"ADMIT_VAR_DIR": str(self._var), "ADMIT_CELL_SLOTS": str(_SLOTS)} | self._settings
         _run([str(_CHECKOUT / "admit"), *arguments], environment)
 
     def _read_settings(self) -> Settings:
+        return load_settings(self._stored(), required=REQUIRED)
+
+    def _stored(self) -> dict[str, str]:
         lines = (self._var / "admit.env").read_text().splitlines()
-        return load_settings(
-            dict(line.split("=", 1) for line in lines if line and not line.startswith("#")), required=REQUIRED
-        )
+        return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
     def _supervise(self, verb: str, name: str) -> None:
         run = json.loads((self._var / "layout.json").read_text())["run"]
         address = f"unix://{run}/supervisor.sock"
         _run([sys.executable, "-P", "-m", "supervisor.supervisorctl", "-s", address, verb, name], dict(os.environ))
+
+
+def _clean_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:

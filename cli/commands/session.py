@@ -40,7 +40,7 @@ def command() -> None:
 @tenant_option
 @click.option("--mac", default="", help="Of this device, in any notation.")
 @click.option("--user", metavar="NAME", default="", help="Of this user.")
-@click.option("--address", metavar="IP", default="", help="With this IPv4 or IPv6 address, or its prefix.")
+@click.option("--address", metavar="IP", default="", help="With this IP address or its prefix, or in this network.")
 @click.option("--nas", metavar="NAME|ID", default="", help="At this NAS.")
 @click.option("--site", metavar="SLUG", default="", help="At this site.")
 @click.option("--all", "ended", is_flag=True, help="Those that ended as well.")

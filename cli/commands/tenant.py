@@ -38,6 +38,8 @@ def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:
         "replay_days": tenant.replay_days or 0,
         "status_failure": tenant.status_failure,
         "nat_session_seconds": tenant.nat_session_seconds,
+        "silent_reports": tenant.silent_reports,
+        "silent_days": tenant.silent_days,
     }
 
 
@@ -128,6 +130,12 @@ def list_(as_json: bool) -> None:
     metavar="SECONDS",
     help="Session-Timeout at NASes behind NAT, where sessions cannot be ended otherwise; 0 for none.",
 )
+@click.option(
+    "--silent-reports", type=int, metavar="N", help="A session of which N reports did not come has ended (first: 3)."
+)
+@click.option(
+    "--silent-days", type=int, metavar="N", help="So has one that never sent any and is silent for N days (first: 7)."
+)
 @json_option
 def set_(
     slug: str,
@@ -136,6 +144,8 @@ def set_(
     replay_days: int | None,
     status_failure: Literal["soft", "hard"] | None,
     nat_session_seconds: int | None,
+    silent_reports: int | None,
+    silent_days: int | None,
     as_json: bool,
 ) -> None:
     """Change settings of the tenant SLUG; what is not given stays.
@@ -143,7 +153,9 @@ def set_(
     PEAP and MS-CHAP of version 1 are offered only where they are asked for: whoever imitates the network can find out
     passwords by them (docs/methods.md).
     """
-    if all(given is None for given in (methods, tls_versions, replay_days, status_failure, nat_session_seconds)):
+    silence = (silent_reports, silent_days)
+    others = (methods, tls_versions, replay_days, status_failure, nat_session_seconds)
+    if all(given is None for given in (*others, *silence)):
         raise InvalidInput("There is nothing to set.", remedy="See ./admit tenant set --help.")
     offer = parse_offer(methods=methods, tls_versions=tls_versions)
     domain = Domain()
@@ -156,6 +168,10 @@ def set_(
         if nat_session_seconds is not None:
             tenant = tenants.set_nat_session(
                 session, actor=domain.actor, tenant_id=tenant_id, seconds=nat_session_seconds
+            )
+        if silence != (None, None):
+            tenant = tenants.set_silence(
+                session, actor=domain.actor, tenant_id=tenant_id, reports=silent_reports, days=silent_days
             )
         row = _row(tenant, cells.require_slot(session, tenant_id=tenant_id))
     for risk in risks_of(offer.methods or ()):

@@ -10,6 +10,7 @@ _NAS = "5f0c9a44-1a0b-4c43-9c0e-7a2b3c4d5e6f"
 _NOW = epoch_microseconds()
 # Start, three Interim-Updates, Stop.
 RECORDS_PER_SESSION = 5
+_INTERIM_SECONDS = 600
 _STATUS = ("Start", "Interim-Update", "Interim-Update", "Interim-Update", "Stop")
 # Sessions that run at the same time: records of one session lie this many sessions apart.
 CONCURRENT = 20_000
@@ -58,13 +59,14 @@ def auth_record(number: int, tenant: UUID) -> AuthRecord:
     )
 
 
-def accounting_record(number: int, tenant: UUID) -> AccountingRecord:
-    block, within = divmod(number, CONCURRENT * RECORDS_PER_SESSION)
-    step, session = divmod(within, CONCURRENT)
-    session += block * CONCURRENT
-    seconds = step * 600
+def accounting_record(number: int, tenant: UUID, concurrent: int = CONCURRENT) -> AccountingRecord:
+    block, within = divmod(number, concurrent * RECORDS_PER_SESSION)
+    step, session = divmod(within, concurrent)
+    session += block * concurrent
+    seconds = step * _INTERIM_SECONDS
     return AccountingRecord(
-        _NOW + number * 50,
+        # Records of one session tell of one start.
+        _NOW + (seconds - _INTERIM_SECONDS * RECORDS_PER_SESSION) * 1_000_000 + number * 50,
         1,
         str(tenant),
         _SITE,

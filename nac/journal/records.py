@@ -99,6 +99,8 @@ class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
     nas_address: str
     # Every attribute in order, as radiusd prints it: (name, value).
     attributes: tuple[tuple[str, str], ...]
+    # Some of its text was not UTF-8: escaped where it identifies session or device, else left out.
+    unreadable: bool = False
 
 
 AnyRecord = AuthRecord | CertificateSentRecord | AccountingRecord

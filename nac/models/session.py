@@ -42,7 +42,12 @@ class RadiusSession(Base):
         _index("live_mac", "tenant_id", "mac", where=_LIVE),
         _index("live_identity", "tenant_id", "identity_key", where=_LIVE),
         _index("live_framed_ip", "tenant_id", "framed_ip", where=_LIVE),
-        _index("live_site", "tenant_id", "site_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        _index("live_site", "tenant_id", "site_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        _index("live_nas", "tenant_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
+        *(
+            _index(f"live_{name}", "tenant_id", name, where=f"{_LIVE} AND {name} IS NOT NULL")
+            for name in ("framed_ipv6", "framed_prefix", "delegated_prefix")
+        ),
         _index("ended", "tenant_id", "stopped_at", where=f"{_ENDED} AND NOT ('stale' = ANY (flags))"),
         _index("stale", "tenant_id", "stopped_at", where=f"{_ENDED} AND 'stale' = ANY (flags)"),
         _index("ended_mac", "tenant_id", "mac", where=_ENDED),

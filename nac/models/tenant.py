@@ -50,6 +50,9 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     status_failure: Mapped[str] = mapped_column(default="soft")
     # Session-Timeout at NASes behind NAT, to which no request about a session can be sent; 0 for none.
     nat_session_seconds: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    # A session that was not heard of for so many of its reports, or without any for so many days, has ended.
+    silent_reports: Mapped[int] = mapped_column(default=3, server_default=text("3"))
+    silent_days: Mapped[int] = mapped_column(default=7, server_default=text("7"))
     # Makes Chargeable-User-Identities, which are to be the same in each cell.
     cui_key: Mapped[UUID] = mapped_column(server_default=func.gen_random_uuid())
 

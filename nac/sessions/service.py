@@ -1,10 +1,9 @@
 """What is on a tenant's networks now, and what was, as accounting tells it."""
 
 import ipaddress
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,11 +12,11 @@ from nac.clock import utc_now
 from nac.decisions.recorded import moment_of
 from nac.errors import InvalidInput, NotFound
 from nac.ids import TenantId
-from nac.models import AuthLog, EndedSession, Nas, RadiusSession, Site
+from nac.models import AuthLog
 from nac.nases import service as nases
 from nac.session_class import decided_at
 from nac.sessions import repository
-from nac.sessions.repository import AnySession, Filter, Key
+from nac.sessions.repository import Filter, Found, Key
 from nac.sites import service as sites
 from nac.validation import require_mac
 
@@ -28,7 +27,7 @@ class SessionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    row: AnySession
+    row: Found
     # The NAS's name or, where it is not registered, what it says of itself.
     nas: str
     # "" where it belonged to none, or to one that is gone.
@@ -65,38 +64,51 @@ def list_sessions(
 ) -> Sequence[Shown]:
     """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
 
-    `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6. Raises
-    NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no address.
+    `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6 or a network of them.
+    Raises NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no address. One query;
+    three more where those that ended are asked for and needed, and some where nothing is found.
     """
     wanted = Filter(
         mac=require_mac(mac) if mac else "",
         user=user,
-        address=_address(address),
-        site_id=_site_id(session, tenant_id, site),
-        nas_id=nases.require_nas(session, tenant_id=tenant_id, reference=nas).id if nas else None,
+        address=_network(address),
+        site=site,
+        nas_identifier=nas,
         since=since,
         until=until,
     )
-    found: list[AnySession] = []
+
+    def look(wanted: Filter) -> Sequence[Found]:
+        return _find(session, tenant_id, wanted, ended=ended, after=after, limit=limit)
+
+    found = look(wanted)
+    if not found and site:
+        sites.require_by_slug(session, tenant_id=tenant_id, slug=site)
+    if not found and nas:
+        # There is none, it is known by its address or name, or nobody is there.
+        registered = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
+        if registered.identifier != nas:
+            found = look(replace(wanted, nas_identifier="", nas_id=registered.id))
+    return [_shown(each) for each in found]
+
+
+def _find(
+    session: Session, tenant_id: TenantId, wanted: Filter, *, ended: bool, after: Key | None, limit: int
+) -> Sequence[Found]:
+    found: list[Found] = []
     if after is None or after.part == "live":
         found += repository.list_live(session, tenant_id, wanted, after=after, limit=limit)
         after = None
     if ended and len(found) < limit:
         found += repository.list_ended(session, tenant_id, wanted, after=after, limit=limit - len(found))
-    return _shown(session, tenant_id, found)
+    return found
 
 
 def get_session(session: Session, *, tenant_id: TenantId, row: int) -> Shown:
     """Raises SessionNotFound."""
-    found: AnySession | None = session.scalars(
-        select(RadiusSession).where(RadiusSession.tenant_id == tenant_id, RadiusSession.id == row)
-    ).one_or_none()
-    if found is None:
-        found = session.scalars(
-            select(EndedSession).where(EndedSession.tenant_id == tenant_id, EndedSession.id == row)
-        ).one_or_none()
+    found = repository.get(session, tenant_id, row)
     if found is not None:
-        return _shown(session, tenant_id, [found])[0]
+        return _shown(found)
     raise SessionNotFound(f"There is no session {row}. See session list --all.")
 
 
@@ -111,35 +123,13 @@ def deciding_row(session: Session, shown: Shown) -> AuthLog | None:
     return next((decision for decision in decisions if decision.mac == row.mac), None)
 
 
-def _site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
-    return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).id if slug else None
-
-
-def _address(text: str) -> str:
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """A single address is a network of one."""
     try:
-        return str(ipaddress.ip_address(text)) if text else ""
+        return ipaddress.ip_network(text, strict=False) if text else None
     except ValueError as exc:
-        raise InvalidInput(f"{text!r} is no IPv4 or IPv6 address.") from exc
+        raise InvalidInput(f"{text!r} is no IPv4 or IPv6 address, and no network.", place="address") from exc
 
 
-def _shown(session: Session, tenant_id: TenantId, rows: Sequence[AnySession]) -> list[Shown]:
-    nas_names = _names(session, tenant_id, Nas, {row.nas_id for row in rows if row.nas_id})
-    site_slugs = _names(session, tenant_id, Site, {row.site_id for row in rows if row.site_id})
-    return [
-        Shown(
-            row,
-            nas_names.get(row.nas_id) or row.nas_key.partition("|")[0] or row.nas_address or "",
-            site_slugs.get(row.site_id) or "",
-        )
-        for row in rows
-    ]
-
-
-def _names(
-    session: Session, tenant_id: TenantId, table: type[Nas] | type[Site], ids: set[UUID]
-) -> Mapping[UUID | None, str]:
-    if not ids:
-        return {}
-    named = Site.slug if table is Site else Nas.name
-    query = select(table.id, named).where(table.tenant_id == tenant_id, table.id.in_(ids))
-    return {row.id: row[1] for row in session.execute(query)}
+def _shown(found: Found) -> Shown:
+    return Shown(found, found.nas or found.nas_key.partition("|")[0] or found.nas_address or "", found.site or "")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from sqlalchemy import BigInteger, Select, Text, cast, func, literal_column, select, union_all
+from sqlalchemy import Select, Text, cast, func, literal_column, select, union_all
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -52,13 +52,14 @@ def list_usage(
         "nas": Nas.name,
         "site": Site.slug,
     }[by]
-    sums = (func.sum(used.c[name]).cast(BigInteger) for name in ("seconds", "input_octets", "output_octets"))
+    # Numeric: a few counters at their largest are more than 64 bits hold.
+    sums = [func.sum(used.c[name]) for name in ("seconds", "input_octets", "output_octets")]
     query = (
         select(what, func.count(used.c.session_row.distinct()), *sums)
         .select_from(used)
         .group_by(literal_column("1"))
         .order_by(
-            *(() if by == "hour" else (func.sum(used.c.input_octets + used.c.output_octets).desc(),)),
+            *(() if by == "hour" else ((sums[1] + sums[2]).desc(),)),
             literal_column("1"),
         )
         .limit(limit)
@@ -67,7 +68,7 @@ def list_usage(
         query = query.outerjoin(Nas, (Nas.tenant_id == tenant_id) & (Nas.id == used.c.nas_id))
     if by == "site":
         query = query.outerjoin(Site, (Site.tenant_id == tenant_id) & (Site.id == used.c.site_id))
-    return [Use(str(row[0] or ""), *row[1:]) for row in session.execute(query)]
+    return [Use(str(row[0] or ""), row[1], *map(int, row[2:])) for row in session.execute(query)]
 
 
 def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*tuple[Any, ...]]:

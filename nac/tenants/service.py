@@ -9,7 +9,7 @@ from nac.cells import service as cells
 from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
 from nac.db import enter_tenant
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, SeveralMistakes
 from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
@@ -22,6 +22,9 @@ from nac.validation import require_name, require_slug
 MAX_REPLAY_DAYS = 90
 # Shorter, and devices do little but authenticate; longer, and it is none.
 NAT_SESSION_SECONDS = (60, 86_400)
+# A single report that is late ends no session; what was taken for ended may go on for as long (session_keeping).
+SILENT_REPORTS = (2, 100)
+SILENT_DAYS = (1, 60)
 
 
 class TenantNotFound(NotFound):
@@ -170,6 +173,29 @@ def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, second
     session.flush()
     after = {"nat_session_seconds": seconds}
     _audit(session, actor, tenant, "set", before={"nat_session_seconds": before}, after=after)
+    return tenant
+
+
+def set_silence(
+    session: Session, *, actor: str, tenant_id: TenantId, reports: int | None = None, days: int | None = None
+) -> Tenant:
+    """After how many missed reports, or days of a session without any, a silent session has ended; None stays."""
+    given = {"silent_reports": (reports, SILENT_REPORTS), "silent_days": (days, SILENT_DAYS)}
+    mistakes = [
+        InvalidInput(f"{value} is not possible here.", place=place, remedy=f"Give {least} to {most}.")
+        for place, (value, (least, most)) in given.items()
+        if value is not None and not least <= value <= most
+    ]
+    if mistakes:
+        raise mistakes[0] if len(mistakes) == 1 else SeveralMistakes(mistakes)
+    tenant = _require_locked(session, tenant_id)
+    before = {name: getattr(tenant, name) for name in given}
+    for name, (value, _) in given.items():
+        if value is not None:
+            setattr(tenant, name, value)
+    session.flush()
+    after = {name: getattr(tenant, name) for name in given}
+    _audit(session, actor, tenant, "set", before=before, after=after)
     return tenant
 
 

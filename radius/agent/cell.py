@@ -260,6 +260,7 @@ class CellAgent:
             listen_address=settings.listen_address,
             dictionary=self._dictionary(),
             alarms=self._alarms,
+            reach=settings.outbound_reach,
         )
         verifier = VerifierProcess(
             settings.verifier_port,

@@ -21,9 +21,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from nac.clock import epoch_seconds
 from nac.dictionary import Dictionary
 from nac.errors import AdmitError
+from nac.outbound.reach import USUAL, Reach
 from radius import wire
 from radius.agent.alarms import Alarms
-from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of
+from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of, reach_of
 from radius.agent.coa_packet import Ignored, read_answer
 from radius.agent.coa_queue import CoaQueue, Ending, Taken
 from radius.agent.driver import sentence
@@ -51,12 +52,14 @@ class CoaSender:
         listen_address: str,
         dictionary: Dictionary,
         alarms: Alarms,
+        reach: Reach = USUAL,
         pacing: Pacing | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._queue = queue
         self._engine = engine
         self._listen_address = listen_address
+        self._reach = reach_of(listen_address, reach)
         self._dictionary = dictionary
         self._alarms = alarms
         self._pacing = pacing or Pacing()
@@ -198,7 +201,7 @@ class CoaSender:
             self._ended.append(ending(taken, row.step, "withdrawn", "The session had ended."))
             return
         try:
-            peer = peer_of(taken, frozenset(self._sockets))
+            peer = peer_of(taken, frozenset(self._sockets), self._reach)
         except CannotSend as exc:
             self.counters["unreachable"] += 1
             self._ended.append(ending(taken, row.step, "unreachable", str(exc)))

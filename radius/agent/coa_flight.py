@@ -4,16 +4,19 @@ import ipaddress
 import random
 import socket
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from nac.coa_requests.causes import SESSION_NOT_FOUND, explain
 from nac.dictionary import Dictionary
 from nac.models.coa_request import CoaState
+from nac.outbound.reach import REMEDY, Reach
 from nac.vendors import find_vendor
 from nac.vendors.recipe import Setback
 from radius.agent.coa_packet import Answer, Facts, request_attributes, request_packet
 from radius.agent.coa_queue import Ending, Sending, Taken
+
+_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,18 @@ def ending(taken: Taken, step: int, state: CoaState, detail: str, answer: Answer
     return Ending(taken.row.id, taken.row.takings, step, state, answer.code if answer else None, cause or None, detail)
 
 
-def peer_of(taken: Taken, families: frozenset[socket.AddressFamily]) -> Peer:
-    """`families`: those that this cell speaks. Raises CannotSend."""
+def reach_of(listen_address: str, reach: Reach) -> Reach:
+    """Where a cell's NASes may be: a cell that listens on loopback has them there."""
+    if not ipaddress.ip_address(listen_address).is_loopback:
+        return reach
+    return replace(reach, allowed=(*reach.allowed, *_LOOPBACK))
+
+
+def peer_of(taken: Taken, families: frozenset[socket.AddressFamily], reach: Reach) -> Peer:
+    """`families`: those that this cell speaks; `reach`: where NASes may be, since tenants say where they are.
+
+    Raises CannotSend.
+    """
     row = taken.row
     if row.behind_nat:
         raise CannotSend(
@@ -145,6 +158,8 @@ def peer_of(taken: Taken, families: frozenset[socket.AddressFamily]) -> Peer:
         raise CannotSend(f"{address} is the address of no NAS. Register it with its own: ./admit nas add --address.")
     if family not in families:
         raise CannotSend(f"This cell has no IPv{address.version} address to send to {address} from.")
+    if why := reach.why_not(str(address)):
+        raise CannotSend(f"{why}. {REMEDY}")
     if not taken.secret:
         raise CannotSend("The secret of the NAS cannot be opened: the master key is another than it was sealed with.")
     return Peer(family, str(address), find_vendor(row.vendor).recipe.port)

@@ -16,11 +16,8 @@ PASS_SECONDS = 300
 SLICE_SECONDS = 1
 SLICE_ROWS = 20_000
 MOST_MOVED = 1_000
-# Three reports missed; a NAS that reports each minute may be busy for longer than that.
-MISSED_REPORTS = 3
+# Tenants say how many reports may be missed; a NAS that reports each minute may be busy for longer than that.
 LEAST_SILENCE_SECONDS = 900
-# Of a NAS that sends no Interim-Update: nothing is heard of a session before its end.
-SILENT_SECONDS = 7 * 86_400
 # A record comes up to a day late (usage.MAX_DELAY_SECONDS): what ended before that changes no more.
 SETTLED_SECONDS = 2 * 86_400
 # What was only taken for ended may go on.
@@ -31,11 +28,14 @@ _REAP = ending(
     """
     SELECT s.ctid AS place, s.updated_at AS ended_at, '' AS cause, '{stale}'::text[] AS flag,
         s.settled_seconds, s.settled_input, s.settled_output
-    FROM sessions s
+    FROM sessions s JOIN tenants t ON t.id = s.tenant_id
     WHERE s.id > %(first)s AND s.id <= %(last)s AND s.stopped_at IS NULL
+        -- Of few sessions is there more to ask.
+        AND s.updated_at < %(now)s::timestamptz - %(least)s * interval '1 second'
         AND s.updated_at < %(now)s::timestamptz - CASE
-            WHEN s.interim_seconds IS NULL THEN %(silent)s
-            ELSE greatest(s.interim_seconds * %(missed)s, %(least)s) END * interval '1 second'
+            -- Of a NAS that sends no Interim-Update nothing is heard before the end.
+            WHEN s.interim_seconds IS NULL THEN t.silent_days * interval '1 day'
+            ELSE s.interim_seconds::float8 * t.silent_reports * interval '1 second' END
     """
 )
 _COLUMNS = """
@@ -87,8 +87,6 @@ class Keeping:
         given = {
             "tenants": sorted(tenants),
             "now": datetime.fromtimestamp(now / _SECOND, UTC),
-            "silent": SILENT_SECONDS,
-            "missed": MISSED_REPORTS,
             "least": LEAST_SILENCE_SECONDS,
             "settled": SETTLED_SECONDS,
             "stale": STALE_SECONDS,

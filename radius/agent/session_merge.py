@@ -7,12 +7,12 @@ import psycopg
 
 from radius.agent.rows import copy_rows
 from radius.agent.session_ends import Named, ending
-from radius.agent.stays import SAME_START_SECONDS, SessionBatch
+from radius.agent.stays import SAME_START_SECONDS, UNSURE_SECONDS, SessionBatch
 
 STAYS_TABLE = """
 CREATE TEMPORARY TABLE shipped_stays (
     number int, tenant_id uuid, nas_key text, session_id text, mac_key text, started_at bigint, start_unknown boolean,
-    has_start boolean, progress bigint, stopped boolean, backwards boolean, event_at bigint, site_id uuid, nas_id uuid,
+    has_start boolean, progress bigint, stopped boolean, faults text[], event_at bigint, site_id uuid, nas_id uuid,
     nas_address inet, nas_port text, mac macaddr, identity text, framed_ip inet, framed_ipv6 inet, framed_prefix inet,
     delegated_prefix inet, class text, cui text, input_octets bigint, output_octets bigint, terminate_cause text
 ) ON COMMIT DELETE ROWS
@@ -34,7 +34,7 @@ WITH stay AS MATERIALIZED (
         to_timestamp(n.started_at::float8 / 1e6) + %(same_start)s::interval AS latest,
         to_timestamp(n.event_at::float8 / 1e6) AS event_at,
         to_timestamp((n.event_at / 3600000000 * 3600)::float8) AS hour,
-        n.has_start, n.progress, n.stopped, n.backwards, n.site_id, n.nas_id, n.nas_address,
+        n.has_start, n.progress, n.stopped, n.faults, n.site_id, n.nas_id, n.nas_address,
         coalesce(n.nas_port, '') AS nas_port, n.mac, coalesce(n.identity, '') AS identity, n.framed_ip, n.framed_ipv6,
         n.framed_prefix, n.delegated_prefix, coalesce(n.class, '') AS class, coalesce(n.cui, '') AS cui,
         n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
@@ -47,7 +47,7 @@ WITH stay AS MATERIALIZED (
         SELECT s.ctid AS place, s.started_at AS known_start, s.stopped_at AS known_stop,
             s.session_seconds AS known_seconds, s.input_octets AS known_input, s.output_octets AS known_output,
             s.updated_at AS known_update, s.usage_hour AS known_hour, s.settled_seconds, s.settled_input,
-            s.settled_output, 'nas-restarted' = ANY (s.flags) AS known_restarted
+            s.settled_output, s.flags AS known_flags, 'nas-restarted' = ANY (s.flags) AS known_restarted
         FROM sessions s
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
             AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
@@ -80,14 +80,13 @@ WITH stay AS MATERIALIZED (
         terminate_cause = CASE WHEN f.is_later AND (f.stopped OR f.ends_at IS NULL) THEN f.terminate_cause
             ELSE s.terminate_cause END,
         flags = CASE
-            WHEN s.flags = '{}' AND NOT f.ran_backwards THEN s.flags
+            WHEN s.flags = '{}' AND f.new_flags = '{}' THEN s.flags
             ELSE ARRAY(
                 SELECT flag FROM unnest(s.flags) flag
                 WHERE NOT (f.has_start AND flag = 'no-start')
                     AND NOT (f.is_later AND (f.stopped OR f.ends_at IS NULL) AND flag = ANY (%(presumed)s))
-                    AND flag <> 'counters-backwards'
                 UNION ALL
-                SELECT 'counters-backwards' WHERE f.ran_backwards OR 'counters-backwards' = ANY (s.flags)
+                SELECT DISTINCT flag FROM unnest(f.new_flags) flag WHERE flag <> ALL (s.flags)
             ) END,
         usage_hour = f.last_hour,
         settled_seconds = CASE WHEN f.ends_at IS NOT NULL THEN coalesce(f.total_seconds, 0) ELSE f.base_seconds END,
@@ -100,7 +99,7 @@ WITH stay AS MATERIALIZED (
             CASE WHEN t.hour_is_over THEN coalesce(t.known_input, 0) ELSE t.settled_input END AS base_input,
             CASE WHEN t.hour_is_over THEN coalesce(t.known_output, 0) ELSE t.settled_output END AS base_output,
             CASE
-                WHEN t.is_later AND t.stopped THEN t.event_at
+                WHEN t.is_later AND t.stopped THEN greatest(t.event_at, t.known_start)
                 WHEN t.is_later AND NOT (t.known_restarted AND t.event_at <= t.known_stop) THEN NULL
                 ELSE t.known_stop END AS ends_at
         FROM (
@@ -108,12 +107,16 @@ WITH stay AS MATERIALIZED (
                 greatest(f.seconds, f.known_seconds) AS total_seconds,
                 greatest(f.input_octets, f.known_input) AS total_input,
                 greatest(f.output_octets, f.known_output) AS total_output,
-                f.backwards OR coalesce(CASE
+                f.faults || CASE WHEN CASE
                     WHEN f.seconds > f.known_seconds
                         THEN f.input_octets < f.known_input OR f.output_octets < f.known_output
                     WHEN f.seconds < f.known_seconds
                         THEN f.input_octets > f.known_input OR f.output_octets > f.known_output
-                    END, false) AS ran_backwards
+                    END THEN '{counters-backwards}'::text[] ELSE '{}' END
+                || CASE WHEN f.known_stop IS NULL OR f.known_flags && %(presumed)s::text[] THEN '{}'::text[]
+                    WHEN f.stopped AND f.seconds <> f.known_seconds THEN '{stopped-twice}'
+                    WHEN f.has_start AND f.started_at > f.known_stop + %(unsure)s::interval THEN '{started-again}'
+                    ELSE '{}' END AS new_flags
             FROM found f CROSS JOIN LATERAL (
                 SELECT coalesce(
                     f.seconds > f.known_seconds
@@ -138,11 +141,10 @@ WITH stay AS MATERIALIZED (
     SELECT
         f.tenant_id, f.nas_key, f.session_id, f.mac_key, f.started_at, f.site_id, f.nas_id, f.nas_address, f.nas_port,
         f.mac, f.identity, f.framed_ip, f.framed_ipv6, f.framed_prefix, f.delegated_prefix, f.class, f.cui, f.event_at,
-        CASE WHEN f.stopped THEN f.event_at ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds,
-        f.input_octets, f.output_octets,
+        CASE WHEN f.stopped THEN greatest(f.event_at, f.started_at)
+            ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds, f.input_octets, f.output_octets,
         CASE WHEN over.is_over AND NOT f.stopped THEN 'NAS-Reboot' ELSE f.terminate_cause END,
-        CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END
-            || CASE WHEN f.backwards THEN '{counters-backwards}'::text[] ELSE '{}' END
+        CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END || f.faults
             || CASE WHEN over.is_over AND NOT f.stopped THEN '{nas-restarted}'::text[] ELSE '{}' END,
         f.hour, CASE WHEN over.is_over THEN f.seconds ELSE 0 END,
         CASE WHEN over.is_over THEN coalesce(f.input_octets, 0) ELSE 0 END,
@@ -207,7 +209,11 @@ def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> list[Named]:
         # First those that stand, so that a new session of the same id is not taken for one of them ...
         ended += cursor.execute(RESTARTS_CLOSE.encode()).fetchall()
     if copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
-        given = {"same_start": f"{SAME_START_SECONDS} seconds", "presumed": ["nas-restarted", "stale"]}
+        given = {
+            "same_start": f"{SAME_START_SECONDS} seconds",
+            "unsure": f"{UNSURE_SECONDS} seconds",
+            "presumed": ["nas-restarted", "stale"],
+        }
         while waiting := [number for (number,) in cursor.execute(STAYS_MERGE.encode(), given)]:
             cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))
     if restarted:

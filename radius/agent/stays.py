@@ -17,6 +17,14 @@ _SECOND = 1_000_000
 # A NAS that repeats a record without telling the delay shifts its start by the outage that made it repeat.
 SAME_START_SECONDS = 300
 _SAME_START = SAME_START_SECONDS * _SECOND
+# By how much the times of two records may be off from each other.
+UNSURE_SECONDS = 30
+_UNSURE = UNSURE_SECONDS * _SECOND
+# What only several records together show; docs/accounting.md explains them.
+BACKWARDS = "counters-backwards"
+STARTED_AGAIN = "started-again"
+STOPPED_TWICE = "stopped-twice"
+_NONE: frozenset[str] = frozenset()
 
 # Told once, they hold until something else is told.
 _LASTING = (
@@ -44,24 +52,33 @@ class Stay:
     has_start: bool
     progress: int
     stopped: bool
-    # A later record told of less than an earlier one.
-    backwards: bool = False
+    faults: frozenset[str] = _NONE
 
     def add(self, usage: Usage, started_at: int, *, known: bool) -> None:
         if known and self.start_unknown:
-            self.started_at, self.start_unknown = started_at, False
+            self.started_at, self.start_unknown = min(started_at, self.latest.event_at), False
             self.progress = _progress(self.latest, started_at)
+        if usage.faults:
+            self.faults |= frozenset(usage.faults)
         if usage.status_type == "Start":
             self.has_start = True
-            if known:
+            if self.stopped and usage.event_at > self.latest.event_at + _UNSURE:
+                self.faults |= {STARTED_AGAIN}
+            # One that is later than what the session did since was heard late, or is of another that has the same id.
+            if started_at <= self.latest.event_at:
                 self.started_at = started_at
+        elif usage.event_at < self.started_at:
+            self.started_at = started_at
         stopped = usage.status_type == "Stop"
         progress = _progress(usage, self.started_at)
         is_apart = progress != self.progress
+        if stopped and self.stopped and is_apart:
+            self.faults |= {STOPPED_TWICE}
         older, newer = (usage, self.latest) if self._is_later(progress, stopped) else (self.latest, usage)
         if newer is usage:
             self.progress, self.stopped, self.latest = progress, stopped, usage
-        self.backwards |= _fill(newer, older) and is_apart
+        if _fill(newer, older) and is_apart:
+            self.faults |= {BACKWARDS}
 
     def _is_later(self, progress: int, stopped: bool) -> bool:
         """Whether what is known already is later than another record of this progress."""
@@ -119,7 +136,8 @@ class SessionBatch:
                 return
         stopped = usage.status_type == "Stop"
         started = usage.status_type == "Start"
-        stays.append(Stay(usage, started_at, not known, started, _progress(usage, started_at), stopped))
+        faults = frozenset(usage.faults) if usage.faults else _NONE
+        stays.append(Stay(usage, started_at, not known, started, _progress(usage, started_at), stopped, faults))
 
     def _add_restart(self, usage: Usage) -> None:
         key = (usage.tenant_id, usage.nas_key)
@@ -162,7 +180,7 @@ def _stay_line(number: int, stay: Stay) -> str:
         "t" if stay.has_start else "f",
         "" if stay.start_unknown else str(stay.progress),
         "t" if stay.stopped else "f",
-        "t" if stay.backwards else "f",
+        f"{{{','.join(sorted(stay.faults))}}}",
         str(usage.event_at),
         usage.site_id,
         usage.nas_id,

@@ -17,7 +17,7 @@ from radius.agent.session_counts import count_keys
 from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
 from radius.agent.stays import SessionBatch
-from radius.agent.usage import accounting_line, read_usage
+from radius.agent.usage import Usage, accounting_line, read_usage
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
@@ -177,15 +177,18 @@ class AccountingWork:
             raise StrayRecord(f"a record of type {type(record).__name__} in the accounting journal")
         used = read_usage(record)
         try:
-            line = accounting_line(record, used)
+            self.log(record, used)
         except rows.Unstorable:
             record = rows.cleaned(record)
             used = read_usage(record)
-            line = accounting_line(record, used)
-        self._lines.append(line)
+            self.log(record, used)
         self._sessions.add(used)
         self.sightings.add_accounting(record, used)
         return record.at
+
+    def log(self, record: AccountingRecord, used: Usage) -> None:
+        """Keep it as it came. Raises Unstorable."""
+        self._lines.append(accounting_line(record, used))
 
     def finish(self, now: int) -> None:
         self._now = now

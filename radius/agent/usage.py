@@ -1,6 +1,7 @@
 """What an Accounting-Request says (RFC 2866, 2869, 3162), read with the doubts that real NASes deserve."""
 
 import calendar
+import hashlib
 import time
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,7 +24,13 @@ MAX_SESSION_SECONDS = 10 * 366 * _DAY_SECONDS
 _INT8_MAX = 2**63 - 1
 # PostgreSQL indexes keys up to 2,704 bytes: three of 253 characters (RFC 2865 5) of up to 3 bytes fit.
 MAX_KEY = 253
+_DIGEST = 16
 RESTARTS = ("Accounting-On", "Accounting-Off")
+# What a record is flagged for; docs/accounting.md explains them.
+IMPOSSIBLE_TIME = "impossible-time"
+SESSION_ID_MISSING = "session-id-missing"
+SESSION_ID_REPEATED = "session-id-repeated"
+UNREADABLE_TEXT = "unreadable-text"
 
 
 @dataclass(slots=True)
@@ -55,15 +62,23 @@ class Usage:
     input_octets: int | None
     output_octets: int | None
     terminate_cause: str
+    # What is to be doubted in it.
+    faults: tuple[str, ...] = ()
 
 
 def read_usage(record: AccountingRecord) -> Usage:
     values = dict(record.attributes)
+    if len(values) < len(record.attributes):
+        # Of what may come once, the first counts, as it did when the device was let in.
+        values = dict(reversed(record.attributes))
     get = values.get
     station = get("Calling-Station-Id", "")
     mac = normalise_mac(station)
     identifier = get("NAS-Identifier", "")
     stated = get("NAS-IP-Address") or get("NAS-IPv6-Address") or ""
+    event_at, is_impossible = _event_at(record.at, get("Acct-Delay-Time", ""), get("Event-Timestamp", ""))
+    lasted = get("Acct-Session-Time", "")
+    session_seconds = _number(lasted, MAX_SESSION_SECONDS)
     return Usage(
         at=record.at,
         tenant_id=record.tenant_id,
@@ -71,11 +86,11 @@ def read_usage(record: AccountingRecord) -> Usage:
         nas_id=record.nas_id,
         nas_address=host_address(record.nas_address),
         # Of what the NAS says alone: behind NAT its source address changes, and it may be registered at any time.
-        nas_key=f"{identifier}|{stated}"[:MAX_KEY] if identifier or stated else record.nas_address,
+        nas_key=shortened(f"{identifier}|{stated}") if identifier or stated else record.nas_address,
         status_type=get("Acct-Status-Type", ""),
-        session_id=get("Acct-Session-Id", "")[:MAX_KEY],
+        session_id=shortened(get("Acct-Session-Id", "")),
         mac=mac,
-        mac_key=mac or station[:MAX_KEY],
+        mac_key=mac or shortened(station),
         identity=get("User-Name", ""),
         nas_port=get("NAS-Port-Id") or get("NAS-Port") or "",
         framed_ip=host_address(get("Framed-IP-Address", "")),
@@ -86,12 +101,30 @@ def read_usage(record: AccountingRecord) -> Usage:
         delegated_prefix=ipv6_prefix(get("Delegated-IPv6-Prefix", "")),
         class_=next((value for name, value in record.attributes if name == "Class" and decided_at(value)), ""),
         cui=_text_of(get("Chargeable-User-Identity", ""))[:MAX_KEY],
-        event_at=_event_at(record.at, get("Acct-Delay-Time", ""), get("Event-Timestamp", "")),
-        session_seconds=_number(get("Acct-Session-Time", ""), MAX_SESSION_SECONDS),
+        event_at=event_at,
+        session_seconds=session_seconds,
         input_octets=_octets(get("Acct-Input-Octets", ""), get("Acct-Input-Gigawords", "")),
         output_octets=_octets(get("Acct-Output-Octets", ""), get("Acct-Output-Gigawords", "")),
         terminate_cause=get("Acct-Terminate-Cause", ""),
+        faults=_faults(record, values, is_impossible or (lasted != "" and session_seconds is None)),
     )
+
+
+def _faults(record: AccountingRecord, values: dict[str, str], is_impossible: bool) -> tuple[str, ...]:
+    faults: tuple[str, ...] = (IMPOSSIBLE_TIME,) if is_impossible else ()
+    if not values.get("Acct-Session-Id"):
+        faults += (SESSION_ID_MISSING,)
+    elif len(values) < len(record.attributes) and sum(name == "Acct-Session-Id" for name, _ in record.attributes) > 1:
+        faults += (SESSION_ID_REPEATED,)
+    return (*faults, UNREADABLE_TEXT) if record.unreadable else faults
+
+
+def shortened(text: str) -> str:
+    """As a key holds it; two texts that differ stay different where the key is too short for them."""
+    if len(text) <= MAX_KEY:
+        return text
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{text[: MAX_KEY - _DIGEST - 1]}~{digest}"
 
 
 def _text_of(octets: str) -> str:
@@ -140,18 +173,21 @@ def _octets(low: str, gigawords: str) -> int | None:
     return min(((high or 0) << 32) + (octets or 0), _INT8_MAX)
 
 
-def _event_at(at: int, delay: str, stamp: str) -> int:
-    """The delay comes first: it needs no right clock in the NAS."""
+def _event_at(at: int, delay: str, stamp: str) -> tuple[int, bool]:
+    """When it happened, and whether what the NAS says of that cannot be. The delay comes first: it needs no right clock
+    in the NAS."""
     seconds = _number(delay, MAX_DELAY_SECONDS)
     if seconds:
-        return at - seconds * _SECOND
+        return at - seconds * _SECOND, False
+    is_impossible = delay != "" and seconds is None
     if stamp and seconds is None:
         happened = event_timestamp(stamp)
         if happened is not None:
             happened *= _SECOND
             if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
-                return happened
-    return at
+                return happened, is_impossible
+        is_impossible = True
+    return at, is_impossible
 
 
 _MONTHS = {name: number for number, name in enumerate(calendar.month_abbr) if name}

@@ -49,6 +49,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             place.nas_id,
             request.nas_address,
             tuple(pair for pair in request.pairs if is_recordable(pair[0]) and is_sensed(pair)),
+            request.is_filtered,
         )
         key = key_of(record)
         if key in _repeats:

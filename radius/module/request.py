@@ -93,9 +93,14 @@ class AccessRequest:
         """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether text that is not UTF-8 came, and most of what it came with was left out."""
+        return "Admit-Filtered" in self.attributes
+
     def may_have_lost(self, name: str) -> bool:
         """Whether the attribute may have come although it is not here."""
-        return "Admit-Filtered" in self.attributes and name not in KEPT
+        return self.is_filtered and name not in KEPT
 
     def values(self, name: str) -> tuple[str, ...]:
         """All values of the attribute, in order."""

@@ -12,6 +12,7 @@ from hashlib import md5
 from pathlib import Path
 
 from nac.dictionary import read_dictionary
+from nac.outbound.reach import USUAL
 from radius.agent.alarms import Alarms
 from radius.agent.coa import CoaSender
 from radius.agent.coa_flight import Pacing
@@ -144,13 +145,14 @@ def dictionary():
     return read_dictionary(Path(FOLDER) / "dictionary")
 
 
-def make_sender(engine, cell_id, *, queue=None, pacing=QUICK) -> CoaSender:
+def make_sender(engine, cell_id, *, queue=None, pacing=QUICK, source=SOURCE, reach=USUAL) -> CoaSender:
     return CoaSender(
         queue or CoaQueue(engine, cell_id, OpenSealer()),
         engine,
-        listen_address=SOURCE,
+        listen_address=source,
         dictionary=dictionary(),
         alarms=Alarms(),
+        reach=reach,
         pacing=pacing,
     )
 

@@ -11,6 +11,7 @@ from hashlib import md5
 import psycopg
 import pytest
 
+from nac.outbound.reach import Reach
 from nac.vendors import Step, find_vendor
 from radius.agent import coa_flight
 from radius.agent.coa_queue import MOST_TAKINGS
@@ -216,6 +217,8 @@ def test_change_carries_its_attributes(owner, alpha, nas, sender):
         ("127.9.9.9", True, "The NAS is behind NAT: nothing reaches it over UDP."),
         ("224.0.0.9", False, "224.0.0.9 is the address of no NAS."),
         ("2001:db8::1", False, "This cell has no IPv6 address to send to 2001:db8::1 from."),
+        # Whoever has a tenant's secret says where its NAS is.
+        ("169.254.169.254", False, "169.254.169.254 is a link-local address, to which the platform does not connect."),
     ],
 )
 def test_nas_that_cannot_be_reached_is_told_of(owner, alpha, sender, address, behind_nat, told):
@@ -224,6 +227,29 @@ def test_nas_that_cannot_be_reached_is_told_of(owner, alpha, sender, address, be
     state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
     assert (state, attempts) == ("unreachable", 0)
     assert detail.startswith(told)
+
+
+def test_nas_is_where_the_platform_may_connect_to(owner, alpha, nas, cell_engine, platform):
+    """Registered or not. Who listens for NASes elsewhere than on loopback has none there."""
+    registered = add_vendor_nas(owner, alpha, nas.address)
+    requests = [
+        ask(owner, add_session(owner, alpha, nas.address)),
+        ask(owner, add_session(owner, alpha, "192.0.2.1", nas_id=registered)),
+    ]
+    with running(make_sender(cell_engine, platform.cell_id, source="::")):
+        for request in requests:
+            state, attempts, detail = ends(owner, request, "state", "attempts", "detail")
+            assert (state, attempts) == ("unreachable", 0)
+            assert detail.startswith(f"{nas.address} is a loopback address")
+            assert "ADMIT_OUTBOUND_NETWORKS" in detail
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    with running(make_sender(cell_engine, platform.cell_id, source="::", reach=Reach.parse("127.0.0.0/8"))):
+        nas.send(answer(nas.request(), DISCONNECT_ACK))
+        assert ends(owner, request) == "acknowledged"
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    with running(make_sender(cell_engine, platform.cell_id, reach=Reach.parse("!127.0.0.0/8"))):
+        assert ends(owner, request) == "unreachable"
+    assert nas.is_silent()
 
 
 def test_nothing_is_sent_of_what_has_ended_expired_or_was_withdrawn(owner, alpha, nas, sender):

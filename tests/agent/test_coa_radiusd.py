@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from nac.outbound.reach import Reach
 from radius.agent.coa_queue import CoaQueue
-from tests.agent.coa import SECRET, add_session, add_vendor_nas, ask, make_sender, outcome, own_address, running
+from tests.agent.coa import SECRET, SOURCE, add_session, add_vendor_nas, ask, make_sender, outcome, own_address, running
 from tests.waiting import until
 
 # Ends sessions of anna's alone, knows no vendor's command, and has only some VLANs.
@@ -19,7 +20,7 @@ modconfdir = {folder}
 pidfile = {folder}/radiusd.pid
 max_request_time = 10
 client admit {{
-    ipaddr = 127.0.0.1
+    ipaddr = {source}
     secret = "{secret}"
     require_message_authenticator = yes
 }}
@@ -68,12 +69,15 @@ server nas {{
 
 
 class Freeradius:
-    def __init__(self, folder: Path, port: int) -> None:
-        self.address, self._folder, self._port = own_address(), folder, port
+    def __init__(self, folder: Path, port: int, *, address: str = "", source: str = SOURCE) -> None:
+        self.address, self._folder, self._port = address or own_address(), folder, port
+        self._source = source
         (folder / "dictionary").write_text("")
 
     def __enter__(self):
-        text = CONFIGURATION.format(folder=self._folder, secret=SECRET.decode(), address=self.address, port=self._port)
+        text = CONFIGURATION.format(
+            folder=self._folder, secret=SECRET.decode(), address=self.address, port=self._port, source=self._source
+        )
         (self._folder / "radiusd.conf").write_text(text)
         with (self._folder / "output").open("wb") as log:
             self._process = subprocess.Popen(
@@ -149,3 +153,29 @@ def test_nas_with_another_secret_does_not_answer(owner, alpha, freeradius, cell_
     with running(make_sender(cell_engine, platform.cell_id, queue=queue)):
         request = ask(owner, add_session(owner, alpha, freeradius.address))
         assert ends(owner, request) == ("unanswered", None, None, 0)
+
+
+@pytest.mark.parametrize("listens", ["::1", "::"])
+def test_nas_with_an_ipv6_address_is_asked_over_ipv6(listens, owner, alpha, cell_engine, platform, tmp_path_factory):
+    """From the cell's own address or, where it listens on all, from the one that leads there."""
+    folder = tmp_path_factory.mktemp("six")
+    with (
+        Freeradius(folder, 3799, address="::1", source="::1") as nas,
+        running(make_sender(cell_engine, platform.cell_id, source=listens, reach=Reach.parse("::1"))) as sender,
+    ):
+        known = ask(owner, add_session(owner, alpha, "::1"))
+        unknown = ask(owner, add_session(owner, alpha, "::1", identity="bert"))
+        registered = add_vendor_nas(owner, alpha, "::1")
+        of_registered = ask(owner, add_session(owner, alpha, "2001:db8::7", nas_id=registered))
+        assert ends(owner, known) == ("acknowledged", 41, None, 0)
+        assert ends(owner, unknown) == ("refused", 42, 503, 0)
+        assert ends(owner, of_registered) == ("acknowledged", 41, None, 0)
+        # RFC 5176 3: by what the NAS knows itself.
+        until(lambda: "NAS-IPv6-Address = 2001:db8::7" in nas.log(), "it has said what it read")
+        assert "NAS-IPv6-Address = ::1" in nas.log()
+        if listens == "::1":
+            # It has no IPv4 address to send from.
+            other = ask(owner, add_session(owner, alpha, SOURCE))
+            assert ends(owner, other) == ("unreachable", None, None, 0)
+    assert not sender.counters["answers_forged"]
+    assert not sender.counters["answers_foreign"]

@@ -9,13 +9,14 @@ from radius.agent.session_keeping import (
     LEAST_SILENCE_SECONDS,
     PASS_SECONDS,
     SETTLED_SECONDS,
-    SILENT_SECONDS,
     STALE_SECONDS,
 )
 from tests.agent.journal import AT, SECOND, accounting
 from tests.agent.test_sessions import life, sessions
 
 HOUR = 3_600
+# Unless the tenant says otherwise.
+SILENT_SECONDS = 7 * 24 * HOUR
 
 
 def later(journal, seconds):
@@ -65,6 +66,23 @@ class TestSilence:
         assert sessions(owner)[0][2] is None
         later(journal, SILENT_SECONDS + PASS_SECONDS)
         assert sessions(owner)[0][6] == ["stale"]
+
+    def test_tenant_says_how_long_it_waits(self, owner, make, alpha, journal):
+        bravo = make("bravo")
+        owner.execute("UPDATE tenants SET silent_reports = 10, silent_days = 1 WHERE id = %s", (bravo.id,))
+        for tenant in (alpha, bravo):
+            journal.ship(accounting(tenant, "Start", session="silent"), accounting(tenant, "Start"))
+            journal.ship(interim(tenant, 600))
+        ended = "SELECT session_id FROM sessions WHERE tenant_id = %s AND 'stale' = ANY (flags) ORDER BY 1"
+        for seconds, of_alpha, of_bravo in (
+            (600 + 9 * 600, ["s1"], []),
+            (600 + 10 * 600 + PASS_SECONDS, ["s1"], ["s1"]),
+            (24 * HOUR + PASS_SECONDS, ["s1"], ["s1", "silent"]),
+            (SILENT_SECONDS + PASS_SECONDS, ["s1", "silent"], ["s1", "silent"]),
+        ):
+            later(journal, seconds)
+            found = [[name for (name,) in owner.execute(ended, (tenant.id,))] for tenant in (alpha, bravo)]
+            assert found == [of_alpha, of_bravo]
 
     def test_session_that_goes_on_after_all_is_live_again_and_counts_once(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))

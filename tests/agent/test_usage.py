@@ -4,7 +4,7 @@ import time
 import pytest
 
 from nac.journal.records import AccountingRecord
-from radius.agent.usage import event_timestamp, read_usage
+from radius.agent.usage import event_timestamp, read_usage, shortened
 
 SECOND = 1_000_000
 AT = 1_800_000_000 * SECOND
@@ -115,7 +115,7 @@ def test_nas_is_known_by_what_it_says_not_by_where_it_sends_from():
         ("aabb.ccdd.eeff", "aabbccddeeff", "aabbccddeeff"),
         ("198.51.100.7", "", "198.51.100.7"),
         ("", "", ""),
-        ("x" * 300, "", "x" * 253),
+        ("x" * 253, "", "x" * 253),
     ],
 )
 def test_station_is_its_mac_address_where_it_has_one(station, mac, key):
@@ -130,6 +130,37 @@ def test_station_is_its_mac_address_where_it_has_one(station, mac, key):
 def test_address_that_postgresql_would_refuse_is_left_out(address, expected):
     assert read(Framed_IP_Address=address).framed_ip == expected
     assert read(source=address).nas_address == expected
+
+
+def test_texts_longer_than_a_key_stay_apart():
+    """radiusd writes an octet that is no text as three characters, so 253 octets become 759."""
+    long = [shortened("=FF" * 252 + last) for last in ("=00", "=01")]
+    assert {len(key) for key in long} == {253}
+    assert long[0] != long[1]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "faults"),
+    [
+        ({"Acct_Delay_Time": "4294967295"}, ("impossible-time",)),
+        ({"Event_Timestamp": "Jan  1 1970 00:00:00 UTC"}, ("impossible-time",)),
+        ({"Event_Timestamp": "Feb  7 2106 06:28:15 UTC"}, ("impossible-time",)),
+        # The delay is believed, and nobody asks the clock.
+        ({"Event_Timestamp": "Jan  1 1970 00:00:00 UTC", "Acct_Delay_Time": "0"}, ()),
+        ({"Acct_Session_Time": "4294967295"}, ("impossible-time",)),
+        ({"Acct_Session_Id": ""}, ("session-id-missing",)),
+        ({}, ()),
+    ],
+)
+def test_what_cannot_be_is_left_aside_and_told(attributes, faults):
+    usage = read(**({"Acct_Session_Id": "s1"} | attributes))
+    assert (usage.event_at, usage.session_seconds, usage.faults) == (AT, None, faults)
+
+
+def test_of_several_session_ids_the_first_counts():
+    pairs = tuple(("Acct-Session-Id", f"{number:02}" + "x" * 251) for number in range(16))
+    usage = read_usage(AccountingRecord(AT, 1, "t", "", "", "192.0.2.1", pairs))
+    assert (usage.session_id, usage.faults) == ("00" + "x" * 251, ("session-id-repeated",))
 
 
 def test_session_longer_than_ten_years_is_a_broken_counter():

@@ -1,5 +1,6 @@
 """`./admit session` and `./admit usage`: what a help desk sees of who is on the network."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -67,6 +68,8 @@ def test_live_sessions_are_listed_and_with_all_the_ended_ones(there: Admit) -> N
         (("--mac", "02A0.C000.0001"), 1),
         (("--user", "OTTO"), 1),
         (("--address", "192.0.2.9"), 1),
+        (("--address", "192.0.2.0/24"), 1),
+        (("--address", "2001:db8::/32"), 0),
         (("--since", "10m"), 1),
         (("--until", "2h"), 0),
         (("--limit", "1"), 1),
@@ -106,3 +109,21 @@ def test_usage_is_summed_up_by_what_is_asked(there: Admit) -> None:
         "output_octets": 7,
     }
     assert there.json("usage", "-t", "alpha", "--until", "2d") == []
+
+
+def test_tenant_says_how_long_a_silent_session_is_waited_for(alpha: Admit) -> None:
+    set_up = alpha.json("tenant", "set", "alpha", "--silent-reports", "5")
+    assert (set_up["silent_reports"], set_up["silent_days"]) == (5, 7)
+    assert alpha.json("tenant", "set", "alpha", "--silent-days", "60")["silent_days"] == 60
+    for option, value, place in (
+        ("--silent-reports", "1", "silent_reports"),
+        ("--silent-reports", "101", "silent_reports"),
+        ("--silent-days", "0", "silent_days"),
+        ("--silent-days", "61", "silent_days"),
+    ):
+        result = alpha.run("tenant", "set", "alpha", option, value, "--json")
+        assert (result.exit_code, json.loads(result.stdout)["place"]) == (2, place)
+    both = alpha.run("tenant", "set", "alpha", "--silent-reports", "0", "--silent-days", "0").output
+    assert "silent_reports" in both
+    assert "silent_days" in both
+    assert alpha.json("tenant", "show", "alpha")["silent_days"] == 60

@@ -105,11 +105,20 @@ def test_pages_leave_nothing_out_and_tell_nothing_twice(put, app_engine: Engine,
         ({"address": "2001:db8::7"}, {"framed_ipv6": "2001:db8::7"}),
         ({"address": "2001:db8:1::5"}, {"framed_prefix": "2001:db8:1::/64"}),
         ({"address": "2001:db8:40:1::5"}, {"delegated_prefix": "2001:db8:40::/48"}),
+        ({"address": "2001:db8::/32"}, {"framed_ipv6": "2001:db8:ffff::7"}),
+        ({"address": "2001:db8:40::/48"}, {"delegated_prefix": "2001:db8:40:ff00::/56"}),
+        ({"address": "2001:db8:40:ff00::/56"}, {"delegated_prefix": "2001:db8:40::/48"}),
+        ({"address": "2001:db8:1::/64"}, {"framed_prefix": "2001:db8:1::/64"}),
+        ({"address": "192.0.2.8/30"}, {"framed_ip": "192.0.2.9"}),
     ],
 )
 def test_session_is_found_by_what_it_is_known_by(history: bool, wanted, row, put, ask) -> None:
     put(1, stop=20, history=history, **row)
-    put(2, stop=20, history=history, identity="otto", framed_ip="192.0.2.10", mac="02a0c0000002")
+    near = {"framed_ip": "192.0.2.12", "framed_ipv6": "2001:db7::7", "framed_prefix": "2001:db8:2::/64"}
+    near["delegated_prefix"] = "2001:db8:41::/48"
+    if wanted == {"address": "2001:db8::/32"}:
+        near |= {"framed_prefix": "2001:db9::/64", "delegated_prefix": None}
+    put(2, stop=20, history=history, identity="otto", mac="02a0c0000002", **near)
     assert ask(ended=True, **wanted) == ["s1"]
 
 

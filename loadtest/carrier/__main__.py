@@ -1,0 +1,120 @@
+"""Sessions at a carrier's scale: `preloaded` and `detail` are accounting, `queries` session queries, `background` the
+worker's jobs beside full load. Prints a markdown table, or JSON. Exit status 1 where something could not be measured.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from loadtest.carrier import printing
+from loadtest.carrier.background import DEFAULT_JOBS, measure_background
+from loadtest.carrier.detail import DETAILS, DetailStream
+from loadtest.carrier.queries import measure_queries
+from loadtest.carrier.shipping import WORKS, contenders, take_turns
+from loadtest.micro.records import RECORDS_PER_SESSION
+from loadtest.processes import BenchError
+from nac.errors import AdmitError
+from radius.agent.streams import AccountingStream
+
+_LEVELS = "0,250k,500k,1M,2M,4M"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        rows = _COMMANDS[options.command](options)
+    except (BenchError, AdmitError) as error:
+        print(f"carrier: {error}", file=sys.stderr)
+        return 1
+    printing.show(rows, as_json=options.json)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m loadtest.carrier", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    preloaded = commands.add_parser("preloaded", help="P9: accounting beside so many live sessions")
+    preloaded.add_argument("--levels", type=_numbers, default=_numbers(_LEVELS), help=f"default: {_LEVELS}")
+    detail = commands.add_parser("detail", help="accounting by how much of it the log keeps")
+    detail.add_argument("--live", type=_number, default=0, help="live sessions beside (default: none)")
+    for command in (preloaded, detail):
+        command.add_argument("--works", default=",".join(WORKS), help=f"of {', '.join(WORKS)} (default: all)")
+        command.add_argument("--records", type=_number, default=100_000, help="of a turn (default: 100k)")
+        command.add_argument("--rounds", type=int, default=3)
+    queries = commands.add_parser("queries", help="P10: session queries by user, MAC address, NAS and address")
+    queries.add_argument("--live", type=_number, default=1_000_000, help="live sessions (default: 1M)")
+    queries.add_argument("--seconds", type=float, default=10.0, help="for each kind, and for all mixed (default: 10)")
+    queries.add_argument("--processes", type=int, default=2)
+    background = commands.add_parser("background", help="p99 of authentication while the worker is busy")
+    background.add_argument("--jobs", default=",".join(DEFAULT_JOBS), help="of the worker's (default: %(default)s)")
+    background.add_argument("--tenants", type=int, default=100, help="with data (default: 100)")
+    background.add_argument("--live", type=_number, default=1_000_000, help="their live sessions (default: 1M)")
+    background.add_argument("--seconds", type=float, default=10.0, help="of a window (default: 10)")
+    background.add_argument("--rounds", type=int, default=4)
+    background.add_argument("--pause", type=float, default=0.0, help="seconds between two runs of a job (default: 0)")
+    for command in commands.choices.values():
+        command.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _number(text: str) -> int:
+    """4M, 250k or 100."""
+    scale = {"k": 1_000, "M": 1_000_000}.get(text[-1:], 1)
+    return int(text[:-1] if scale > 1 else text) * scale
+
+
+def _numbers(text: str) -> list[int]:
+    return [_number(each) for each in text.split(",")]
+
+
+def _chosen(text: str, known: Sequence[str]) -> list[str]:
+    asked = [each.strip() for each in text.split(",")]
+    if unknown := [each for each in asked if each not in known]:
+        raise BenchError(f"{unknown[0]!r}: choose from {', '.join(known)}")
+    return [each for each in known if each in asked]
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _preloaded(options: argparse.Namespace) -> list[printing.Row]:
+    return _ship(options, [(f"{level:,}", level, AccountingStream()) for level in options.levels])
+
+
+def _detail(options: argparse.Namespace) -> list[printing.Row]:
+    return _ship(options, [(detail, options.live, DetailStream(detail)) for detail in DETAILS])
+
+
+def _ship(options: argparse.Namespace, plans: Sequence[tuple[str, int, AccountingStream]]) -> list[printing.Row]:
+    count = max(1, options.records // RECORDS_PER_SESSION) * RECORDS_PER_SESSION
+    works = [work for work in WORKS if work in _chosen(options.works, WORKS)]
+    with contenders(plans, tell=_tell) as made:
+        return take_turns(made, works, rounds=options.rounds, count=count, tell=_tell)
+
+
+def _queries(options: argparse.Namespace) -> list[printing.Row]:
+    return measure_queries(options.live, seconds=options.seconds, processes=options.processes, tell=_tell)
+
+
+def _background(options: argparse.Namespace) -> list[printing.Row]:
+    return measure_background(
+        options.jobs.split(","),
+        tenants=options.tenants,
+        live=options.live,
+        seconds=options.seconds,
+        rounds=options.rounds,
+        pause=options.pause,
+        tell=_tell,
+    )
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], list[printing.Row]]] = {
+    "preloaded": _preloaded,
+    "detail": _detail,
+    "queries": _queries,
+    "background": _background,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

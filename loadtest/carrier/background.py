@@ -1,0 +1,176 @@
+"""p99 of authentication at full load, in turns without and with one of the worker's jobs beside it.
+
+In an installation of the bench's own, beside the data of as many tenants as are asked for. A job is run over and over,
+by the worker's own function and in its role (`repeat.py`).
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+from random import Random
+from statistics import median
+from uuid import UUID, uuid4
+
+import psycopg
+
+from loadtest.carrier.preload import preload, shares
+from loadtest.carrier.printing import Row
+from loadtest.private_installation import PrivateInstallation
+from loadtest.processes import BenchError
+from loadtest.product import Installation, StoredRows
+from loadtest.product_tenants import BenchTenants
+from loadtest.radius_client import RadiusClient
+from loadtest.systems import MAB_WINDOW
+from loadtest.tally import Run
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.workloads import Device, Pap, mab
+
+# Unless others of the worker's are named.
+DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs")
+SERVING_TENANTS, DEVICES = 4, 2_000
+LOG_ROWS_PER_TENANT = 20_000
+_TENANTS = """
+INSERT INTO tenants (id, msp_id, slug, name) SELECT id, (SELECT min(id::text)::uuid FROM msps), 'data-' || n, 'Data'
+FROM unnest(%s::uuid[]) WITH ORDINALITY AS t (id, n)
+"""
+_LOGS = """
+INSERT INTO accounting_log (at, tenant_id, cell_id, status_type, identity, terminate_cause, mac)
+SELECT now() - n * interval '1 second', %(tenant)s, %(cell)s, 'Start', 'user' || n, '',
+    lpad(to_hex(n), 12, '0')::macaddr
+FROM generate_series(1, %(rows)s) n
+"""
+
+
+def measure_background(
+    jobs: Sequence[str],
+    *,
+    tenants: int,
+    live: int,
+    seconds: float,
+    rounds: int,
+    pause: float,
+    tell: Callable[[str], None],
+) -> list[Row]:
+    """`jobs` are names of the worker's; `pause` is how many seconds pass between two runs of one."""
+    with ExitStack() as stack:
+        tell("starting an installation of our own")
+        private = stack.enter_context(PrivateInstallation())
+        installation = private.installation
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="admit-bench-")))
+        made = BenchTenants(installation, folder, tell)
+        serving = [made.provision(each) for each in _serving()]
+        for each in serving:
+            made.wait_live(each)
+        add_data(installation, tenants, live, tell)
+        devices = [
+            Device(each.target, endpoint.mac, endpoint.vlan) for each in serving for endpoint in each.tenant.endpoints
+        ]
+        mixed = [mab(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices]
+        Random(7).shuffle(mixed)
+        rows = StoredRows(installation, [each.tenant_id for each in serving])
+        _load(mixed, rows, min(seconds, 2.0))
+        found = []
+        for job in jobs:
+            windows = _Windows(job)
+            for number in range(1, rounds + 1):
+                windows.without.append(_load(mixed, rows, seconds))
+                with Busy(job, private.environment, pause=pause) as busy:
+                    windows.beside.append(_load(mixed, rows, seconds))
+                windows.runs += busy.runs
+                without, beside = _p99(windows.without[-1]), _p99(windows.beside[-1])
+                tell(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
+            found.append(windows.row())
+        rows.verify()
+        return found
+
+
+def _serving() -> list[BenchTenant]:
+    return [
+        BenchTenant(
+            f"serving-{number}",
+            [Endpoint(f"02b{number:x}{device:08x}", GROUPS[device % len(GROUPS)]) for device in range(DEVICES)],
+        )
+        for number in range(SERVING_TENANTS)
+    ]
+
+
+def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None]) -> None:
+    """Tenants that nobody authenticates at: live sessions, and a day's log each."""
+    ids: list[UUID] = [uuid4() for _ in range(tenants)]
+    url = installation.owner.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_TENANTS, (ids,))
+        preload(connection, ids, live)
+        for tenant in ids:
+            connection.execute(_LOGS, {"tenant": tenant, "cell": installation.cell_id, "rows": LOG_ROWS_PER_TENANT})
+    tell(f"{tenants} tenants, {live:,} live sessions (at most {max(shares(tenants, live)):,} of one)")
+
+
+def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float) -> Run:
+    with RadiusClient() as client:
+        run = client.run(cycle(exchanges).__next__, seconds=seconds, window=MAB_WINDOW)
+    if not run.right:
+        raise BenchError(f"nothing was answered as it should: {dict(run.faults())}")
+    rows.settle(run)
+    return run
+
+
+def _p99(run: Run) -> float:
+    return run.tallies["mab"].latency.percentile(0.99) * 1e3
+
+
+@dataclass(slots=True)
+class _Windows:
+    """In turns without and with the job; the medians are compared."""
+
+    job: str
+    without: list[Run] = field(default_factory=list)
+    beside: list[Run] = field(default_factory=list)
+    runs: int = 0
+
+    def row(self) -> Row:
+        without, beside = (median(map(_p99, runs)) for runs in (self.without, self.beside))
+        tallies = [tally for run in (*self.without, *self.beside) for tally in run.tallies.values()]
+        return {
+            "job": self.job,
+            "runs": self.runs,
+            "auth/s without": round(median(run.rate for run in self.without)),
+            "auth/s beside": round(median(run.rate for run in self.beside)),
+            "p99 ms without": round(without, 2),
+            "p99 ms beside": round(beside, 2),
+            "p99 beside / without": round(beside / without, 3),
+            "wrong": sum(tally.wrong.total() for tally in tallies),
+            "silent": sum(tally.unanswered for tally in tallies),
+        }
+
+
+class Busy:
+    """A job, over and over in a process of its own for the length of a `with`; `runs` tells afterwards how often.
+
+    BenchError at the end where it failed.
+    """
+
+    def __init__(self, job: str, environment: Mapping[str, str], *, pause: float = 0.0) -> None:
+        """`environment` is the worker's."""
+        self.runs = 0
+        self._command = [sys.executable, "-P", "-m", "loadtest.carrier.repeat", job, str(pause)]
+        self._environment = environment
+
+    def __enter__(self) -> "Busy":
+        self._process = subprocess.Popen(
+            self._command, env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        told, _nothing = self._process.communicate()
+        if self._process.returncode:
+            raise BenchError("the job failed; what it said is above")
+        self.runs = int(told)

@@ -1,0 +1,58 @@
+"""What accounting_log keeps of a record beside its columns: as many of its attributes as `Detail` says."""
+
+from typing import Literal, get_args
+
+import msgspec
+
+from nac.journal.records import AccountingRecord
+from radius.agent.session_keeping import Keeping
+from radius.agent.sightings import SightingBatch
+from radius.agent.streams import AccountingStream, AccountingWork
+from radius.agent.usage import Usage
+
+# all: as Admit does. chosen: those that no column holds. none: the columns alone. no log: sessions and usage alone.
+Detail = Literal["all", "chosen", "none", "no log"]
+DETAILS: tuple[Detail, ...] = get_args(Detail)
+_IN_COLUMNS = frozenset(
+    (
+        "User-Name",
+        "NAS-IP-Address",
+        "NAS-Identifier",
+        "Calling-Station-Id",
+        "Acct-Status-Type",
+        "Acct-Session-Id",
+        "Acct-Session-Time",
+        "Acct-Input-Octets",
+        "Acct-Output-Octets",
+        "Acct-Input-Gigawords",
+        "Acct-Output-Gigawords",
+        "Acct-Terminate-Cause",
+    )
+)
+
+
+class DetailStream(AccountingStream):
+    """The product's stream, but for what it writes into accounting_log."""
+
+    def __init__(self, detail: Detail) -> None:
+        super().__init__()
+        self._detail = detail
+
+    def begin(self, tenants: frozenset[str]) -> "DetailWork":
+        return DetailWork(tenants, self.sightings.batch(), self.keeping, self._detail)
+
+
+class DetailWork(AccountingWork):
+    def __init__(self, tenants: frozenset[str], seen: SightingBatch, keeping: Keeping, detail: Detail) -> None:
+        super().__init__(tenants, seen, frozenset(), keeping)
+        self._detail = detail
+
+    def log(self, record: AccountingRecord, used: Usage) -> None:
+        if self._detail == "no log":
+            return
+        if self._detail == "none":
+            record = msgspec.structs.replace(record, attributes=())
+        elif self._detail == "chosen":
+            kept = tuple(pair for pair in record.attributes if pair[0] not in _IN_COLUMNS)
+            record = msgspec.structs.replace(record, attributes=kept)
+        super().log(record, used)

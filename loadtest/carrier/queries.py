@@ -1,0 +1,95 @@
+"""P10: what is on the network, asked as a help desk or another system asks, through the service and its scope."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from time import perf_counter
+
+import psycopg
+
+from loadtest.carrier.preload import Crowd, preload
+from loadtest.carrier.printing import Row
+from loadtest.fleet import run_together
+from loadtest.micro.ship import make_cell
+from loadtest.processes import BenchError
+from loadtest.tally import Run
+from nac.db import TenantScope, make_engine, session_scope
+from nac.ids import TenantId
+from nac.sessions import service as sessions
+from tests.postgres import Cluster
+
+KINDS = ("user", "mac", "nas", "address")
+MIXED = "mixed"
+PAGE = 100
+
+
+def measure_queries(live: int, *, seconds: float, processes: int, tell: Callable[[str], None]) -> list[Row]:
+    """Each kind by itself, then all in turn; a page of 100 at most, of a tenant as likely as it has sessions."""
+    cluster = Cluster()
+    try:
+        cluster.start()
+        database = cluster.create_database()
+        _, tenants = make_cell(database)
+        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+            start = perf_counter()
+            crowds = preload(connection, tenants, live)
+        tell(f"{live:,} live sessions in {perf_counter() - start:.1f} s")
+        rows = []
+        for name, kinds in (*((kind, (kind,)) for kind in KINDS), (MIXED, KINDS)):
+            works = [partial(ask, database.app_url, crowds, kinds, seconds, seed) for seed in range(processes)]
+            rows.append(_row(name, run_together(works), processes))
+            tell(f"{name}: {rows[-1]['queries/s']:,}/s")
+        return rows
+    finally:
+        cluster.remove()
+
+
+def ask(url: str, crowds: Sequence[Crowd], kinds: Sequence[str], seconds: float, seed: int) -> Run:
+    """One client, one question after the other. BenchError where an answer is wrong."""
+    engine, random = make_engine(url, pool_size=1, application_name="admit-bench"), Random(seed)
+    sizes = [crowd.sessions for crowd in crowds]
+    run = Run()
+    try:
+        # The first asks for statements to be made.
+        for kind in kinds * 10:
+            _ask_one(engine, random.choices(crowds, sizes)[0], kind, 0)
+        begin = now = perf_counter()
+        while now < begin + seconds:
+            [crowd] = random.choices(crowds, sizes)
+            kind = kinds[run.requests % len(kinds)]
+            _ask_one(engine, crowd, kind, random.randrange(crowd.sessions))
+            before, now = now, perf_counter()
+            run.requests += 1
+            tally = run.tally(kind)
+            tally.right += 1
+            tally.latency.add(now - before)
+        run.seconds = now - begin
+    finally:
+        engine.dispose()
+    return run
+
+
+def _ask_one(engine: object, crowd: Crowd, kind: str, n: int) -> None:
+    tenant_id = TenantId(crowd.tenant_id)
+    wanted = getattr(crowd, kind)(n)
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        found = sessions.list_sessions(session, tenant_id=tenant_id, limit=PAGE, **{kind: wanted})
+    if kind == "nas":
+        is_right = bool(found) and all(shown.nas == wanted.replace("sw-", "Switch ") for shown in found)
+    else:
+        is_right = f"{n:08X}" in {shown.row.session_id for shown in found}
+    if not is_right:
+        raise BenchError(f"the session of {kind} {wanted} was not found")
+
+
+def _row(name: str, run: Run, processes: int) -> Row:
+    """Latencies of the slowest kind."""
+    slowest = max((tally.latency for tally in run.tallies.values()), key=lambda latency: latency.percentile(0.99))
+    return {
+        "by": name,
+        "clients": processes,
+        "queries/s": round(run.rate),
+        "p50 ms": round(slowest.percentile(0.5) * 1e3, 2),
+        "p99 ms": round(slowest.percentile(0.99) * 1e3, 2),
+        "slowest ms": round(slowest.max_seconds * 1e3, 1),
+    }

@@ -1,0 +1,198 @@
+"""Accounting into PostgreSQL, several databases in turns: what a shipper makes of the same work beside other tables."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Literal
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import Engine
+
+from loadtest.carrier.preload import Crowd, preload
+from loadtest.carrier.printing import Row
+from loadtest.carrier.state import State, read_state
+from loadtest.micro.records import RECORDS_PER_SESSION, accounting_record
+from loadtest.micro.ship import TENANTS, make_cell
+from loadtest.processes import BenchError
+from nac.clock import epoch_microseconds
+from nac.journal.records import AccountingRecord
+from nac.journal.segment import JournalWriter
+from radius.agent.alarms import Alarms
+from radius.agent.ship import Shipper, shipping_engine
+from radius.agent.streams import AccountingStream
+from tests.postgres import Cluster, Database
+
+# Sessions that begin, report three times and end beside those that are there; or reports of those that are there.
+Work = Literal["new", "interim"]
+WORKS: tuple[Work, ...] = ("new", "interim")
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    records: int
+    seconds: float
+    agent_seconds: float
+    postgres_seconds: float
+
+
+@dataclass(eq=False, slots=True)
+class Contender:
+    """A database with a cell in it, its journal and its shipper."""
+
+    name: str
+    database: Database
+    tenants: list[UUID]
+    crowds: list[Crowd]
+    engine: Engine
+    shipper: Shipper
+    writer: JournalWriter
+    turns: dict[Work, list[Turn]] = field(default_factory=dict)
+    last: dict[Work, State] = field(default_factory=dict)
+    hot: dict[Work, float | None] = field(default_factory=dict)
+    _written: int = 0
+
+    def take_turn(self, work: Work, count: int) -> None:
+        for record in self._records(work, count):
+            self.writer.append(record)
+        before = self.shipper.counters["shipped"]
+        backend = _backend_seconds(self.database)
+        start, cpu, theirs = perf_counter(), process_time(), backend()
+        while self.shipper.step():
+            continue
+        seconds, ours, theirs = perf_counter() - start, process_time() - cpu, backend() - theirs
+        shipped = self.shipper.counters["shipped"] - before
+        if shipped != count:
+            raise BenchError(f"{self.name}: {count:,} records were written, but {shipped:,} shipped")
+        self.turns.setdefault(work, []).append(Turn(shipped, seconds, ours, theirs))
+
+    def _records(self, work: Work, count: int) -> Iterator[AccountingRecord]:
+        if work == "new":
+            concurrent = count // RECORDS_PER_SESSION
+            for number in range(self._written, self._written + count):
+                yield accounting_record(number, self.tenants[number % concurrent % TENANTS], concurrent)
+            self._written += count
+            return
+        random = Random(count + len(self.turns.get(work, ())))
+        at = epoch_microseconds()
+        sizes = [crowd.sessions for crowd in self.crowds]
+        for crowd in random.choices(self.crowds, sizes, k=count):
+            yield crowd.report(random.randrange(crowd.sessions), at=at)
+
+    def state(self) -> State:
+        with self.engine.connect() as connection:
+            # Else what this connection did is told when it has been idle for ten seconds.
+            connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
+        return read_state(self.database.superuser_url)
+
+    def row(self, work: Work, share: float | None) -> Row:
+        turns, state = self.turns[work], self.last[work]
+        rates = [turn.records / turn.seconds for turn in turns]
+        each = {
+            role: median(getattr(turn, f"{role}_seconds") / turn.records * 1e6 for turn in turns)
+            for role in ("agent", "postgres")
+        }
+        return {
+            "beside": self.name,
+            "work": work,
+            "records/s": round(median(rates)),
+            "rounds": f"{min(rates):,.0f}-{max(rates):,.0f}",
+            "of the first": share and round(share, 3),
+            "agent us": round(each["agent"], 1),
+            "PostgreSQL us": round(each["postgres"], 1),
+            "database MB": round(state.database_bytes / 1e6),
+            "sessions MB": round(state.table_bytes / 1e6),
+            "indexes MB": round(state.index_bytes / 1e6),
+            "dead tuples": state.dead,
+            "HOT": None if self.hot[work] is None else f"{self.hot[work]:.1%}",
+            "connections": state.connections,
+        }
+
+    def rate(self, work: Work) -> float:
+        return median(turn.records / turn.seconds for turn in self.turns[work])
+
+
+@contextmanager
+def contenders(plans: Sequence[tuple[str, int, AccountingStream]], *, tell: Tell) -> Iterator[list[Contender]]:
+    """One for each of (name, live sessions, stream), in a private cluster (no fsync)."""
+    with ExitStack() as stack:
+        cluster = Cluster()
+        stack.callback(cluster.remove)
+        cluster.start()
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="admit-bench-")))
+        yield [
+            stack.enter_context(_contender(cluster, folder / f"{number}", *plan, tell=tell))
+            for number, plan in enumerate(plans)
+        ]
+
+
+@contextmanager
+def _contender(
+    cluster: Cluster, journal: Path, name: str, sessions: int, stream: AccountingStream, *, tell: Tell
+) -> Iterator[Contender]:
+    database = cluster.create_database(f"admit_{journal.name}")
+    cell_id, tenants = make_cell(database)
+    start = perf_counter()
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        crowds = preload(connection, tenants, sessions) if sessions else []
+    tell(f"{name}: {sessions:,} live sessions in {perf_counter() - start:.1f} s")
+    engine = shipping_engine(database.cell_url, stream)
+    alarms = Alarms()
+    shipper = Shipper(stream, cell_id=cell_id, engine=engine, journal=journal, alarms=alarms)
+    writer = JournalWriter(journal / stream.name, max_bytes=8 << 30)
+    try:
+        yield Contender(name, database, tenants, crowds, engine, shipper, writer)
+    finally:
+        writer.close()
+        shipper.close()
+        engine.dispose()
+    if alarms.standing():
+        raise BenchError(f"{name}: {alarms.standing()}")
+
+
+def take_turns(made: Sequence[Contender], works: Sequence[Work], *, rounds: int, count: int, tell: Tell) -> list[Row]:
+    """A B C A B C; a round before the first that counts warms up. Rows in the order of works and contenders.
+
+    A turn is `count` records, a multiple of RECORDS_PER_SESSION: all that its sessions have to tell.
+    """
+    rows = []
+    for work in works:
+        able = [each for each in made if each.crowds or work == "new"]
+        for each in able:
+            each.take_turn(work, count)
+            each.turns[work].clear()
+        begun = {each.name: each.state() for each in able}
+        for number in range(1, rounds + 1):
+            for each in able:
+                each.take_turn(work, count)
+                tell(f"{work} {number}/{rounds} {each.name}: {count / each.turns[work][-1].seconds:,.0f}/s")
+        for each in able:
+            each.last[work] = each.state()
+            each.hot[work] = each.last[work].hot_share_since(begun[each.name])
+            rows.append(each.row(work, each.rate(work) / able[0].rate(work)))
+    return rows
+
+
+def _backend_seconds(database: Database) -> Callable[[], float]:
+    """CPU seconds of the process that serves the shipper."""
+    with psycopg.connect(database.superuser_url) as connection:
+        row = connection.execute(
+            "SELECT pid FROM pg_stat_activity "
+            "WHERE application_name LIKE 'admit-ship-%' AND datname = current_database()"
+        ).fetchone()
+    ticks = os.sysconf("SC_CLK_TCK")
+
+    def seconds() -> float:
+        if row is None:
+            return 0.0
+        fields = Path(f"/proc/{row[0]}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / ticks
+
+    return seconds

@@ -1,0 +1,220 @@
+"""Records that cannot be right: kept as they came, merged by the rules of docs/accounting.md, and flagged."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nac.db import TenantScope, session_scope
+from nac.sessions.usage import DIMENSIONS, list_usage
+from tests.agent.journal import AT, SECOND, accounting
+from tests.agent.test_session_keeping import interim, usage
+from tests.agent.test_sessions import life, sessions
+
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["Start", "Interim-Update", "Stop", "Accounting-On"]),
+        st.integers(-1_000, 1_000),
+        st.none() | st.integers(0, 1_000) | st.integers(0, 2**32),
+        st.none() | st.integers(0, 2**32 - 1),
+        st.sampled_from(["", "s1", "s2"]),
+    ),
+    max_size=12,
+)
+# No session ends before it began, and what it used is in the hours once it is over.
+WRONG = """
+SELECT s.* FROM sessions s LEFT JOIN LATERAL (
+    SELECT sum(seconds) AS seconds, sum(input_octets) AS input FROM usage_hours WHERE session_row = s.id
+) u ON true
+WHERE s.stopped_at < s.started_at OR least(s.session_seconds, s.input_octets, s.interim_seconds) < 0
+    OR s.stopped_at IS NOT NULL AND (
+        coalesce(u.seconds, 0), coalesce(u.input, 0)) <> (coalesce(s.session_seconds, 0), coalesce(s.input_octets, 0)
+    )
+"""
+
+
+def flags(owner):
+    return {row[0]: row[6] for row in sessions(owner)}
+
+
+def kept(owner):
+    return [row[0] for row in owner.execute("SELECT attributes FROM accounting_log ORDER BY id")]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_second_stop_that_tells_more_counts_and_is_told(together, owner, alpha, journal):
+    first, second = (
+        accounting(alpha, "Stop", at=AT + seconds * SECOND, seconds=seconds, Acct_Input_Octets=str(seconds))
+        for seconds in (600, 700)
+    )
+    journal.ship(accounting(alpha, "Start"))
+    if together:
+        journal.ship(first, second)
+    else:
+        journal.ship(first).ship(second)
+    assert sessions(owner) == [("s1", AT, AT + 700 * SECOND, 700, 700, "", ["stopped-twice"])]
+    assert sum(row[1] for row in usage(owner)) == 700
+
+
+def test_stop_that_comes_again_is_no_second_one(owner, alpha, journal):
+    """Without Acct-Delay-Time: it seems to have happened later."""
+    journal.ship(*life(alpha), accounting(alpha, "Stop", at=AT + 1_860 * SECOND, seconds=1_800))
+    journal.ship(accounting(alpha, "Stop", at=AT + 1_890 * SECOND, seconds=1_800))
+    assert flags(owner) == {"s1": []}
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_start_soon_after_the_stop_begins_no_session_and_is_told(together, owner, alpha, journal):
+    before = [accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 10 * SECOND, seconds=10)]
+    again = accounting(alpha, "Start", at=AT + 120 * SECOND)
+    if together:
+        journal.ship(*before, again)
+    else:
+        journal.ship(*before).ship(again)
+    assert sessions(owner) == [("s1", AT, AT + 10 * SECOND, 10, None, "", ["started-again"])]
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 720 * SECOND, seconds=600, Acct_Input_Octets="9"))
+    assert [(row[2], row[3], row[4], row[6]) for row in sessions(owner)] == [(None, 600, 9, ["started-again"])]
+
+
+@pytest.mark.parametrize("seconds", [10, None])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("together", [True, False])
+def test_session_never_ends_before_it_began(together, order, seconds, owner, alpha, journal):
+    """Its Start was heard late, with no delay told."""
+    records = [accounting(alpha, "Start", at=AT + 200 * SECOND), accounting(alpha, "Stop", at=AT, seconds=seconds)]
+    records = [records[number] for number in order]
+    if together:
+        journal.ship(*records)
+    else:
+        journal.ship(records[0]).ship(records[1])
+    [(_, start, stop, lasted, *_)] = sessions(owner)
+    assert start <= stop
+    assert lasted == (seconds or 0)
+
+
+def test_start_long_after_the_stop_is_a_session_of_its_own(owner, alpha, journal):
+    journal.ship(*life(alpha), accounting(alpha, "Start", at=AT + 1_900 * SECOND))
+    assert [(row[1], row[2], row[6]) for row in sessions(owner)] == [
+        (AT, AT + 1_800 * SECOND, []),
+        (AT + 1_900 * SECOND, None, []),
+    ]
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        {"Acct_Delay_Time": "4294967295"},
+        {"Event_Timestamp": "Jan  1 1970 00:00:00 UTC"},
+        {"Event_Timestamp": "Feb  7 2106 06:28:15 UTC"},
+        {"Acct_Session_Time": "4294967295"},
+    ],
+    ids=str,
+)
+def test_impossible_time_is_replaced_by_that_of_arrival(impossible, owner, alpha, journal):
+    journal.ship(accounting(alpha, "Start"))
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 600 * SECOND, Acct_Input_Octets="5", **impossible))
+    assert sessions(owner) == [("s1", AT, None, 600, 5, "", ["impossible-time"])]
+    [name] = impossible
+    assert dict(kept(owner)[1])[name.replace("_", "-")] == impossible[name]
+
+
+def test_session_longer_than_it_can_be_is_one_of_its_own(owner, alpha, journal):
+    """It says that it began long before the other did."""
+    year = 365 * 86_400
+    journal.ship(accounting(alpha, "Start"), interim(alpha, 60, 5))
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 120 * SECOND, seconds=year, Acct_Input_Octets="7"))
+    assert [(row[1], row[3], row[4], row[6]) for row in sessions(owner)] == [
+        (AT + (120 - year) * SECOND, year, 7, ["no-start"]),
+        (AT, 60, 5, []),
+    ]
+
+
+def test_records_without_a_session_id_make_one_session_for_each_device(owner, alpha, journal):
+    stations = ("00-00-00-00-00-01", "00-00-00-00-00-02")
+    journal.ship(*(accounting(alpha, "Start", session="", station=station) for station in stations))
+    journal.ship(accounting(alpha, "Stop", session="", station=stations[0], at=AT + 60 * SECOND, seconds=60))
+    told = owner.execute("SELECT stopped_at IS NULL, flags FROM sessions ORDER BY mac").fetchall()
+    assert told == [(False, ["session-id-missing"]), (True, ["session-id-missing"])]
+
+
+def test_session_id_of_four_thousand_octets_is_kept_and_known_again(owner, alpha, journal):
+    """No packet holds one, but a journal may."""
+    long = "x" * 4_095
+    for last in "ab":
+        journal.ship(accounting(alpha, "Start", session=long + last))
+        journal.ship(interim(alpha, 60, 5, session=long + last))
+    assert sorted(len(row[0]) for row in sessions(owner)) == [253, 253]
+    assert {dict(pairs)["Acct-Session-Id"] for pairs in kept(owner)} == {long + "a", long + "b"}
+
+
+def test_counters_at_their_largest_overflow_no_sum(owner, alpha, journal, app_engine):
+    largest = {f"Acct_{way}_{half}": "4294967295" for way in ("Input", "Output") for half in ("Octets", "Gigawords")}
+    journal.ship(
+        *(
+            accounting(alpha, "Stop", session=f"s{number}", at=AT + 60 * SECOND, seconds=60, **largest)
+            for number in range(3)
+        )
+    )
+    since = datetime.fromtimestamp(AT // SECOND, UTC)
+    for by in DIMENSIONS:
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            [use] = list_usage(session, tenant_id=alpha.id, by=by, since=since, until=datetime.max.replace(tzinfo=UTC))
+        assert (use.input_octets, use.output_octets) == (3 * (2**63 - 1),) * 2
+
+
+def test_restart_of_a_nas_leaves_the_sessions_of_other_tenants(owner, make, alpha, journal):
+    """The same NAS-Identifier and address: neither is anybody's property."""
+    bravo = make("bravo")
+    journal.ship(accounting(alpha, "Start", session="a"), accounting(bravo, "Start", session="b"))
+    journal.ship(accounting(bravo, "Accounting-On", at=AT + 60 * SECOND))
+    assert flags(owner) == {"a": [], "b": ["nas-restarted"]}
+
+
+def test_unreadable_text_is_told(owner, alpha, journal):
+    record = msgspec.structs.replace(accounting(alpha, "Start", session="=FF=01"), unreadable=True)
+    journal.ship(record)
+    assert flags(owner) == {"=FF=01": ["unreadable-text"]}
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["Tunnel-Start", "Tunnel-Stop", "Tunnel-Reject", "Tunnel-Link-Start", "Tunnel-Link-Stop", "Tunnel-Link-Reject"],
+)
+def test_tunnel_record_makes_no_session_and_is_kept(status, owner, alpha, journal):
+    """RFC 2867 3: they tell of a tunnel between two machines of an operator."""
+    journal.ship(accounting(alpha, "Start"))
+    tunnel = {"Acct_Tunnel_Connection": "42", "Acct_Tunnel_Packets_Lost": "7"}
+    journal.ship(accounting(alpha, status, at=AT + 60 * SECOND, seconds=60, **tunnel))
+    assert sessions(owner) == [("s1", AT, None, 0, None, "", [])]
+    stored = dict(kept(owner)[1])
+    assert (stored["Acct-Status-Type"], stored["Acct-Tunnel-Connection"], stored["Acct-Tunnel-Packets-Lost"]) == (
+        status,
+        "42",
+        "7",
+    )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=st.lists(RECORDS, max_size=4))
+def test_whatever_is_told_no_total_is_negative(batches, owner, alpha, journal):
+    for table in ("sessions", "usage_hours", "nas_restarts"):
+        owner.execute(f"DELETE FROM {table}")
+    for batch in batches:
+        journal.ship(
+            *(
+                accounting(
+                    alpha,
+                    status,
+                    session=session,
+                    at=AT + offset * SECOND,
+                    seconds=seconds,
+                    **({} if octets is None else {"Acct_Input_Octets": str(octets)}),
+                )
+                for status, offset, seconds, octets, session in batch
+            )
+        )
+    assert owner.execute(WRONG).fetchall() == []
+    assert owner.execute("SELECT FROM usage_hours WHERE least(seconds, input_octets) < 0").fetchall() == []
+    assert journal.alarm_codes == set()

@@ -1,0 +1,123 @@
+"""The benchmarks of sessions at a carrier's scale, in miniature: the work is done, and what they tell is so."""
+
+import json
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from loadtest.carrier import background, detail, printing, shipping
+from loadtest.carrier.__main__ import main
+from loadtest.carrier.preload import shares
+from loadtest.processes import BenchError
+from loadtest.tally import Run
+from radius.agent.streams import AccountingStream
+from tests.agent.conftest import Tenant
+from tests.agent.journal import Journal, accounting, drain
+from tests.factories.tenancy import make_platform, make_tenant
+
+
+def quiet(_: str) -> None:
+    """Nobody wants to hear of it."""
+
+
+def test_accounting_beside_live_sessions_touches_those_and_begins_others():
+    plans = [("0", 0, AccountingStream()), ("300", 300, AccountingStream())]
+    with shipping.contenders(plans, tell=quiet) as made:
+        rows = shipping.take_turns(made, shipping.WORKS, rounds=1, count=100, tell=quiet)
+        counts = []
+        for each in made:
+            with psycopg.connect(each.database.superuser_url) as connection:
+                counts += connection.execute("SELECT count(*), count(*) - count(stopped_at) FROM sessions")
+    assert [(row["beside"], row["work"]) for row in rows] == [("0", "new"), ("300", "new"), ("300", "interim")]
+    assert all(row["records/s"] > 0 and row["connections"] == 1 for row in rows)
+    assert rows[2]["HOT"] is not None
+    # Twenty sessions in each of two turns have begun and ended; every report was of one that was there.
+    assert counts == [(40, 0), (340, 300)]
+
+
+def test_what_the_log_keeps_follows_its_detail(database, app_engine, cell_engine, tmp_path):
+    platform = make_platform(app_engine, cell_engine, slots=4)
+    kept = {}
+    for level in detail.DETAILS:
+        tenant = make_tenant(app_engine, platform, level.replace(" ", "-"))
+        journal = Journal(tmp_path / level, database, platform.cell_id)
+        with closing(journal), closing(journal.shipper(detail.DetailStream(level))) as shipper:
+            record = accounting(Tenant(tenant.id, tenant.number, 0), "Start", Called_Station_Id="02-00-00-00-00-01")
+            journal.write(record)
+            drain(shipper)
+        with psycopg.connect(database.owner_url) as connection:
+            rows = connection.execute(
+                "SELECT attributes, session_id FROM accounting_log WHERE tenant_id = %s", (tenant.id,)
+            ).fetchall()
+            sessions = connection.execute("DELETE FROM sessions RETURNING session_id").fetchall()
+            connection.execute("DELETE FROM journal_positions")
+        assert sessions == [("s1",)]
+        kept[level] = [({name for name, _ in attributes}, session_id) for attributes, session_id in rows]
+    assert len(kept["all"][0][0]) == 7
+    assert kept == {
+        "all": kept["all"],
+        "chosen": [({"Called-Station-Id"}, "s1")],
+        "none": [(set(), "s1")],
+        "no log": [],
+    }
+
+
+def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
+    environment = {
+        "ADMIT_VAR_DIR": str(tmp_path),
+        "ADMIT_DATABASE_WORKER_URL": database.worker_url,
+        "ADMIT_DATABASE_OWNER_URL": database.owner_url,
+        "ADMIT_REDIS_URL": "redis://127.0.0.1:1",
+    }
+    with background.Busy("logs.ensure_partitions", environment) as busy:
+        pass
+    assert busy.runs >= 1
+    with pytest.raises(BenchError), background.Busy("logs.no_such_job", environment):
+        pass
+
+
+def test_windows_beside_a_job_are_compared_with_those_without():
+    windows = background._Windows("logs.ensure_partitions", runs=2)
+    for runs, milliseconds in ((windows.without, (10, 10, 40)), (windows.beside, (11, 30, 11))):
+        for each in milliseconds:
+            run = Run(seconds=1.0)
+            run.tally("mab").right = 100
+            for _ in range(100):
+                run.tally("mab").latency.add(each / 1_000)
+            runs.append(run)
+    windows.beside[0].tally("mab").wrong["no VLAN"] += 1
+    row = windows.row()
+    assert row["p99 beside / without"] == pytest.approx(1.1, rel=0.05)
+    assert (row["auth/s without"], row["auth/s beside"], row["runs"], row["wrong"], row["silent"]) == (
+        100,
+        100,
+        2,
+        1,
+        0,
+    )
+
+
+def test_few_tenants_have_most_sessions():
+    made = shares(10, 1_000)
+    assert sum(made) == 1_000
+    assert made == sorted(made, reverse=True)
+    assert made[0] > 5 * made[-1]
+
+
+def test_rows_are_printed_as_a_table_or_as_json(capsys):
+    rows = [{"beside": "0", "records/s": 12_345, "HOT": None}, {"beside": "4M", "records/s": 0.5, "HOT": "99 %"}]
+    printing.show(rows, as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "| beside | records/s | HOT |",
+        "| --- | --- | --- |",
+        "| 0 | 12,345 | - |",
+        "| 4M | 0.5 | 99 % |",
+    ]
+    printing.show(rows, as_json=True)
+    assert json.loads(capsys.readouterr().out) == rows
+
+
+def test_work_that_nobody_knows_is_refused(capsys):
+    assert main(["preloaded", "--works", "nothing"]) == 1
+    assert "choose from new, interim" in capsys.readouterr().err

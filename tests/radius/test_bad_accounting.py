@@ -1,0 +1,97 @@
+"""Accounting that cannot be right, as radiusd hands it over: acknowledged, kept, and read with its doubts."""
+
+import pytest
+
+from loadtest.packet import (
+    ACCT_DELAY_TIME,
+    ACCT_SESSION_ID,
+    ACCT_SESSION_TIME,
+    ACCT_STATUS_TYPE,
+    CALLING_STATION_ID,
+    NAS_IDENTIFIER,
+    USER_NAME,
+)
+from radius.agent.usage import read_usage
+from tests.radius.nas import Nas, joined
+from tests.radius.supplicant import new_mac
+from tests.radius.tenants import PRINTER
+
+EVENT_TIMESTAMP, ACCT_TUNNEL_CONNECTION, ACCT_TUNNEL_PACKETS_LOST, ACCT_LINK_COUNT = 55, 68, 86, 51
+LARGEST = 2**32 - 1
+
+
+def account(cell, *attributes, status=3):
+    """The record of an acknowledged request, and what is read in it."""
+    before = len(cell.accounting())
+    sent = [(ACCT_STATUS_TYPE, status), (CALLING_STATION_ID, PRINTER), *attributes]
+    assert Nas(cell.alpha).account(joined(sent)) is not None
+    [record] = cell.accounting()[before:]
+    return record, read_usage(record)
+
+
+def test_session_ids_of_253_octets_that_are_no_text_stay_apart(cell):
+    keys = set()
+    for last in (b"\xfe", b"\xff"):
+        record, usage = account(cell, (ACCT_SESSION_ID, b"\xff" * 252 + last))
+        assert dict(record.attributes)["Acct-Session-Id"] == "=FF" * 252 + f"={last.hex().upper()}"
+        assert (len(usage.session_id), usage.faults) == (253, ("unreadable-text",))
+        keys.add(usage.session_id)
+    assert len(keys) == 2
+
+
+def test_a_packet_full_of_session_ids_is_kept_and_the_first_counts(cell):
+    ids = [new_mac() + f"{number:02}" + "x" * 239 for number in range(15)]
+    record, usage = account(cell, *((ACCT_SESSION_ID, each) for each in ids))
+    assert [value for name, value in record.attributes if name == "Acct-Session-Id"] == ids
+    assert (usage.session_id, usage.faults) == (ids[0], ("session-id-repeated",))
+
+
+@pytest.mark.parametrize("ids", [(), ((ACCT_SESSION_ID, b"\x00"),)], ids=["none", "NUL"])
+def test_request_without_a_session_id_is_kept(cell, ids):
+    _, usage = account(cell, (USER_NAME, new_mac()), *ids)
+    assert (usage.mac_key, usage.faults) == (PRINTER, ("session-id-missing",))
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [(ACCT_DELAY_TIME, LARGEST), (EVENT_TIMESTAMP, 0), (EVENT_TIMESTAMP, LARGEST), (ACCT_SESSION_TIME, LARGEST)],
+    ids=["delay", "1970", "2106", "session time"],
+)
+def test_impossible_time_is_kept_and_that_of_arrival_counts(cell, impossible):
+    record, usage = account(cell, (ACCT_SESSION_ID, new_mac()), impossible)
+    assert len(record.attributes) == 4
+    assert (usage.event_at, usage.session_seconds, usage.faults) == (record.at, None, ("impossible-time",))
+
+
+@pytest.mark.parametrize(
+    ("status", "name"),
+    [
+        (9, "Tunnel-Start"),
+        (10, "Tunnel-Stop"),
+        (11, "Tunnel-Reject"),
+        (12, "Tunnel-Link-Start"),
+        (13, "Tunnel-Link-Stop"),
+        (14, "Tunnel-Link-Reject"),
+        (15, "Failed"),
+        (LARGEST, "4294967295"),
+    ],
+)
+@pytest.mark.parametrize("switch", [b"switch-1", b"caf\xe9"], ids=["text", "no text"])
+def test_tunnel_record_is_kept_with_what_it_tells(cell, status, name, switch):
+    """RFC 2867 3, 4: also where something else in it is no text."""
+    sent = [
+        (ACCT_SESSION_ID, new_mac()),
+        (NAS_IDENTIFIER, switch),
+        (ACCT_TUNNEL_CONNECTION, "42"),
+        (ACCT_TUNNEL_PACKETS_LOST, 7),
+        (ACCT_LINK_COUNT, 2),
+    ]
+    record, usage = account(cell, *sent, status=status)
+    told = dict(record.attributes)
+    assert usage.status_type == name
+    assert [told[f"Acct-{each}"] for each in ("Tunnel-Connection", "Tunnel-Packets-Lost", "Link-Count")] == [
+        "42",
+        "7",
+        "2",
+    ]
+    assert usage.faults == (() if switch.isascii() else ("unreadable-text",))

@@ -1,0 +1,128 @@
+"""Session queries over many live sessions: one query each, by an index, whoever asks."""
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from sqlalchemy import event
+
+from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER_SITE, preload
+from loadtest.carrier.queries import KINDS, ask
+from nac.db import TenantScope, driver_connection, session_scope
+from nac.errors import NotFound
+from nac.sessions import service as sessions
+from nac.sessions.usage import DIMENSIONS, list_usage
+from tests.factories.tenancy import make_platform, make_tenant
+from tests.statements import counted
+
+LIVE = 6_000
+INDEXES = {
+    "user": {"ix_sessions_live_identity"},
+    "mac": {"ix_sessions_live_mac"},
+    "nas": {"ix_sessions_live_nas"},
+    "site": {"ix_sessions_live_site"},
+    "address": {"ix_sessions_live_framed_ip"},
+    "ipv6": {"ix_sessions_live_framed_ipv6", "ix_sessions_live_framed_prefix", "ix_sessions_live_delegated_prefix"},
+}
+
+
+@pytest.fixture
+def crowds(database, app_engine, cell_engine):
+    """Of three tenants; the largest has over half of all sessions."""
+    platform = make_platform(app_engine, cell_engine, slots=3)
+    tenants = [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "charlie")]
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        return preload(connection, tenants, LIVE)
+
+
+def wanted_of(crowd, kind, n):
+    if kind == "ipv6":
+        return {"address": "2001:db8::5"}
+    if kind == "site":
+        return {"site": "site-0"}
+    return {kind: getattr(crowd, kind)(n)}
+
+
+def test_each_question_is_answered_rightly_and_in_one_query(crowds, app_engine):
+    run = ask(app_engine.url.render_as_string(hide_password=False), crowds, KINDS, 0.2, seed=1)
+    assert run.right == run.requests >= 1
+    for kind in INDEXES:
+        with session_scope(TenantScope(crowds[0].tenant_id), engine=app_engine) as session:
+            with counted(app_engine) as statements:
+                found = sessions.list_sessions(session, tenant_id=crowds[0].tenant_id, **wanted_of(crowds[0], kind, 5))
+            assert found
+        asked = [each for each in statements if "set_config" not in each]
+        assert len(asked) == 1, asked
+
+
+def test_each_question_reaches_an_index(crowds, app_engine):
+    tenant_id = crowds[0].tenant_id
+    sent = []
+
+    def note(connection, cursor, statement, parameters, context, executemany):
+        sent.append((statement, parameters))
+
+    for kind, indexes in INDEXES.items():
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            event.listen(app_engine, "before_cursor_execute", note)
+            try:
+                sessions.list_sessions(session, tenant_id=tenant_id, **wanted_of(crowds[0], kind, 5))
+            finally:
+                event.remove(app_engine, "before_cursor_execute", note)
+            statement, parameters = sent[-1]
+            plan = [line for (line,) in driver_connection(session).execute(f"EXPLAIN {statement}", parameters)]
+        assert {index for index in indexes if any(index in line for line in plan)} == indexes, plan
+        assert not any("Seq Scan on sessions" in line for line in plan)
+
+
+def test_nas_is_known_by_its_name_too_and_one_without_sessions_is_none(crowds, app_engine):
+    [crowd, *_] = crowds
+    with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+
+        def names(**wanted):
+            return {shown.nas for shown in sessions.list_sessions(session, tenant_id=crowd.tenant_id, **wanted)}
+
+        assert names(nas="Switch 1") == names(nas="sw-1") == {"Switch 1"}
+        assert names(nas="Switch 1", user=crowd.user(0)) == set()
+        assert names(site="main") == set()
+        for wanted in ({"nas": "sw-none"}, {"site": "none"}):
+            with pytest.raises(NotFound):
+                names(**wanted)
+
+
+def test_page_follows_a_page(crowds, app_engine):
+    [crowd, *_] = crowds
+    found, after = [], None
+    with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+        while page := sessions.list_sessions(session, tenant_id=crowd.tenant_id, after=after, limit=1_000):
+            found += [shown.row.session_id for shown in page]
+            after = page[-1].key
+    assert len(found) == len(set(found)) == crowd.sessions
+
+
+def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
+    [_, crowd, _] = crowds
+    expected = {by: defaultdict(lambda: [0, 0, 0, 0]) for by in DIMENSIONS}
+    hour = datetime.fromtimestamp(crowd.base, UTC).replace(minute=0, second=0)
+    for n in range(crowd.sessions):
+        age = n * 37 % LONGEST_SECONDS
+        used = (1, age - n % min(age + 1, INTERIM_SECONDS), age * 1_000, age * 9_000)
+        nas = int(crowd.nas(n).removeprefix("sw-"))
+        names = {
+            "hour": hour.isoformat(),
+            "endpoint": crowd.mac(n),
+            "user": crowd.user(n),
+            "nas": f"Switch {nas}",
+            "site": f"site-{nas // NASES_PER_SITE}",
+        }
+        for by, name in names.items():
+            expected[by][name] = [sum(pair) for pair in zip(expected[by][name], used, strict=True)]
+    for by in DIMENSIONS:
+        with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+            found = list_usage(
+                session, tenant_id=crowd.tenant_id, by=by, since=hour, until=hour + timedelta(hours=1), limit=LIVE
+            )
+        assert {
+            use.what: [use.sessions, use.seconds, use.input_octets, use.output_octets] for use in found
+        } == expected[by]
