@@ -209,6 +209,31 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     sent: Moment | None = None
 
 
+class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
+    # As in `./admit status`.
+    code: Text
+    state: Literal["raised", "cleared"]
+    # Name of the cell that tells it.
+    cell: Text = ""
+    since: Moment
+
+
+class Endpoint(AdmitPart, frozen=True, kw_only=True, tag="endpoint"):
+    status: Literal["discovered", "blocked"]
+    name: Text = ""
+    vendor: Text = ""
+    profile: Text = ""
+
+
+class Certificate(AdmitPart, frozen=True, kw_only=True, tag="certificate"):
+    status: Literal["issued", "revoked", "suspended", "expiring"]
+    profile: Text = ""
+    # A name of RFC 5280 5.3.1
+    revocation_reason: Text = ""
+    # Until it ends, where it is told for that.
+    days: Count | None = None
+
+
 class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"}):
     timestamp: Moment
     ecs: Ecs
@@ -223,7 +248,8 @@ class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"})
     rule: Rule | None = None
     network: Network | None = None
     tls: Tls | None = None
-    admit: Authentication | Accounting | Session | Coa
+    x509: X509 | None = None
+    admit: Authentication | Accounting | Session | Coa | Alarm | Endpoint | Certificate
 
 
 _encoder = msgspec.json.Encoder()

@@ -13,11 +13,13 @@ from sqlalchemy import select
 from cli.layout import CHECKOUT
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded import microseconds_of
-from nac.events import accounting, authentication, coa
+from nac.events import accounting, alarms, authentication, certificates, coa, endpoints
 from nac.events.document import MAX_TEXT, from_json, to_json
 from nac.events.schema import event_schema
 from nac.events.texts import Tenant
-from nac.models import AccountingLog, AuthLog, CoaRequest, RadiusSession
+from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, RadiusSession
+from nac.models import Certificate as CertificateRow
+from nac.models import Endpoint as EndpointRow
 from radius.agent import rows
 from radius.agent.usage import accounting_line, read_usage
 from tests.agent.conftest import alpha, journal, make, owner, platform  # noqa: F401  # fixtures
@@ -246,6 +248,81 @@ def test_request_that_was_done_is_a_success():
 def test_request_that_waits_is_no_result_yet():
     with pytest.raises(ValueError, match="not ended"):
         coa.from_request(coa_row(state="sending", ended_at=None), tenant=ALPHA)
+
+
+def entry(**values):
+    given = {
+        "id": 12,
+        "at": NOW,
+        "actor": "cli:anna",
+        "action": "nas.add",
+        "target": "switch-3",
+        "before": None,
+        "after": {"vendor": "cisco", "behind_nat": False, "secret": SECRET.hex()},
+    }
+    return AuditEntry(**(given | values))
+
+
+def test_endpoint_is_told_when_it_is_discovered_and_when_it_is_blocked():
+    row = EndpointRow(id=uuid4(), mac="aabbccddeeff", name="", first_seen_at=NOW, vendor="Axis", found_profile="camera")
+    told = checked(endpoints.discovered(row, tenant=ALPHA))
+    assert told["admit"] == {
+        "kind": "endpoint",
+        "schema": 1,
+        "status": "discovered",
+        "vendor": "Axis",
+        "profile": "camera",
+    }
+    blocked = entry(action="endpoint.block", target="aa:bb:cc:dd:ee:ff", after={"status": "blocked"})
+    assert checked(endpoints.blocked(blocked, tenant=ALPHA))["client"] == {"mac": "AA-BB-CC-DD-EE-FF"}
+    with pytest.raises(ValueError, match="blocks no endpoint"):
+        endpoints.blocked(entry(), tenant=ALPHA)
+
+
+def certificate_row(**values):
+    given = {
+        "id": uuid4(),
+        "serial": b"\x4d\x2a",
+        "profile": "eap-client-user",
+        "common_name": "anna",
+        "subject": "/O=Alpha/CN=anna",
+        "status": "valid",
+        "revoked_at": None,
+        "revocation_reason": "",
+        "created_at": NOW,
+        "not_before": NOW,
+        "not_after": NOW + timedelta(days=365),
+        "key_sealed": SECRET,
+    }
+    return CertificateRow(**(given | values))
+
+
+def test_certificate_has_an_event_for_each_thing_that_befalls_it():
+    row = certificate_row()
+    events = [
+        certificates.issued(row, tenant=ALPHA),
+        certificates.expiring(row, days=14, warned_at=NOW, tenant=ALPHA),
+        certificates.expiring(row, days=7, warned_at=NOW, tenant=ALPHA),
+    ]
+    for at in (NOW, NOW + timedelta(days=1)):
+        row.status, row.revoked_at, row.revocation_reason = "suspended", at, "certificate-hold"
+        events.append(certificates.ended(row, tenant=ALPHA))
+    told = [checked(event) for event in events]
+    assert len({each["event"]["id"] for each in told}) == 5
+    assert told[0]["x509"]["serial_number"] == "4D2A"
+    assert told[1]["admit"]["days"] == 14
+    assert told[4]["admit"]["revocation_reason"] == "certificate-hold"
+    with pytest.raises(ValueError, match="neither"):
+        certificates.ended(certificate_row(), tenant=ALPHA)
+
+
+def test_alarm_is_told_when_it_is_raised_and_when_it_is_cleared():
+    alarm = {"code": "coa", "detail": "No requests are sent.", "since": NOW.isoformat()}
+    raised = checked(alarms.from_alarm(alarm, cell="cell-1"))
+    cleared = checked(alarms.from_alarm(alarm, cell="cell-1", cleared_at=NOW + timedelta(minutes=5)))
+    assert cleared["event"]["id"] == raised["event"]["id"] + ":cleared"
+    assert cleared["@timestamp"] == "2026-11-21T18:35:00.000001Z"
+    assert (raised["admit"]["state"], cleared["admit"]["state"]) == ("raised", "cleared")
 
 
 def fields(schema, part, path=""):
