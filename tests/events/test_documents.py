@@ -21,7 +21,7 @@ from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, RadiusSes
 from nac.models import Certificate as CertificateRow
 from nac.models import Endpoint as EndpointRow
 from radius.agent import rows
-from radius.agent.usage import accounting_line, read_usage
+from radius.agent.usage import accounting_line, accounting_record, read_usage
 from tests.agent.conftest import alpha, journal, make, owner, platform  # noqa: F401  # fixtures
 from tests.agent.journal import auth
 from tests.events.samples import SECRET, accounting_records, auth_records
@@ -106,31 +106,11 @@ def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, 
     for record in records:
         row = logged[record.at]
         shipped = as_shipped(record, lambda each: accounting_line(each, read_usage(each)))
-        event = accounting.from_record(shipped_accounting(shipped, row.id), tenant=tenant)
+        event = accounting.from_record(accounting_record(shipped, read_usage(shipped)), number=row.id, tenant=tenant)
         assert to_json(event) == to_json(accounting.from_log(row, tenant=tenant))
         told = checked(event)
         assert SECRET.hex() not in json.dumps(told)
         assert told["event"]["id"] == f"accounting:{record.at}-{row.id}"
-
-
-def shipped_accounting(record, number):
-    used = read_usage(record)
-    return accounting.Record(
-        used.at,
-        number,
-        used.site_id,
-        used.nas_id,
-        used.nas_address,
-        used.status_type,
-        used.session_id,
-        used.mac,
-        used.identity,
-        used.session_seconds,
-        used.input_octets,
-        used.output_octets,
-        used.terminate_cause,
-        record.attributes,
-    )
 
 
 def test_nothing_secret_of_a_reply_or_a_packet_is_told():
