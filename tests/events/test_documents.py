@@ -22,7 +22,6 @@ from nac.models import Certificate as CertificateRow
 from nac.models import Endpoint as EndpointRow
 from radius.agent import rows
 from radius.agent.usage import accounting_line, accounting_record, read_usage
-from tests.agent.conftest import alpha, journal, make, owner, platform  # noqa: F401  # fixtures
 from tests.agent.journal import auth
 from tests.events.samples import SECRET, accounting_records, auth_records
 
@@ -60,7 +59,7 @@ def distinct(records):
     return list({record.at: record for record in records}.values())
 
 
-def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):  # noqa: F811
+def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
     tenant = Tenant(str(alpha.id), "alpha")
 
     @settings(max_examples=100)
@@ -89,7 +88,7 @@ def as_shipped(record, line):
     return record
 
 
-def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):  # noqa: F811
+def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
     tenant = Tenant(str(alpha.id), "alpha")
 
     @settings(max_examples=100)

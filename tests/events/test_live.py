@@ -3,8 +3,12 @@
 import asyncio
 import json
 import os
+import random
 import signal
+import subprocess
+import sys
 import threading
+import time
 from contextlib import aclosing, contextmanager
 
 import pytest
@@ -14,6 +18,7 @@ from sqlalchemy import select
 import nac.events.live
 import radius.agent.live
 from nac.db import TenantScope, session_scope
+from nac.decisions.recorded import microseconds_of
 from nac.events import accounting as accounting_events
 from nac.events import authentication
 from nac.events.document import to_json
@@ -23,9 +28,9 @@ from nac.events.texts import Tenant
 from nac.models import AccountingLog, AuthLog
 from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
 from radius.agent.streams import AccountingStream, AuthStream
-from tests.agent.conftest import alpha, make, owner, platform  # noqa: F401  # fixtures
 from tests.agent.journal import AT, Journal, accounting, auth
 from tests.redis_server import RedisServer
+from tests.replica.reading import ROOT
 from tests.waiting import until
 
 # Shorter than in earnest, for what is waited for here.
@@ -67,7 +72,7 @@ def own_redis():
 
 
 @pytest.fixture
-def bravo(make):  # noqa: F811
+def bravo(make):
     return make("bravo")
 
 
@@ -90,7 +95,7 @@ def feed_of(server, *tenants):
 
 
 @contextmanager
-def shipping(tmp_path, database, platform, feed):  # noqa: F811
+def shipping(tmp_path, database, platform, feed):
     journal = Journal(tmp_path / "journal", database, platform.cell_id)
     journal.auth, journal.acct = journal.shipper(AuthStream(feed)), journal.shipper(AccountingStream(live=feed))
     try:
@@ -147,7 +152,7 @@ def stored(engine, tenant_id, model):
         return session.scalars(select(model).where(model.tenant_id == tenant_id)).all()
 
 
-def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, database, tmp_path, alpha, redis_server):  # noqa: F811
+def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, database, tmp_path, alpha, redis_server):
     tenant = Tenant(str(alpha.id), "alpha")
     with (
         running(feed_of(redis_server, alpha)) as feed,
@@ -167,7 +172,7 @@ def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, d
     assert listener.left_out == 0
 
 
-def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, bravo, redis_server):  # noqa: F811
+def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, bravo, redis_server):
     with (
         running(feed_of(redis_server, alpha, bravo)) as feed,
         shipping(tmp_path, database, platform, feed) as journal,
@@ -186,7 +191,7 @@ def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, br
     assert {heard.tenant_id for heard in both.heard if isinstance(heard, Heard)} == {alpha.id, bravo.id}
 
 
-def test_nobody_who_listens_costs_neither_ids_nor_entries(platform, database, tmp_path, alpha, redis_server):  # noqa: F811
+def test_nobody_who_listens_costs_neither_ids_nor_entries(platform, database, tmp_path, alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
         until(lambda: feed._ask_at > feed._answered_at, "Redis was asked")
@@ -214,7 +219,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("state", FAILURES)
-def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_path, alpha, owner, own_redis):  # noqa: F811
+def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_path, alpha, owner, own_redis):
     fail, mend = FAILURES[state]
     with (
         running(feed_of(own_redis, alpha)) as feed,
@@ -237,7 +242,7 @@ def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_pa
     assert len(listener.events) + listener.left_out == 2 * MOST_WAITING + 1
 
 
-def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, tmp_path, alpha, redis_server):  # noqa: F811
+def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, tmp_path, alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
         slow = listen(redis_server.url, [alpha.id])
@@ -259,7 +264,7 @@ def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, 
     client.close()
 
 
-def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):  # noqa: F811
+def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
     feed = feed_of(None, alpha)
     feed.wanted = frozenset([str(alpha.id)])
     stream = AuthStream(feed)
@@ -284,7 +289,7 @@ class NumberedCursor:
         return [(number,) for number in range(self.count)]
 
 
-def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path, alpha, redis_server):  # noqa: F811
+def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path, alpha, redis_server):
     with Listener(redis_server.url, alpha) as listener:
         for _ in range(2):
             feed = feed_of(redis_server, alpha)
@@ -297,7 +302,41 @@ def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path
     assert [notice.count for notice in listener.notices if notice.kind == "left-out"] == [None]
 
 
-def test_interest_lapses_with_the_listener(alpha, redis_server):  # noqa: F811
+def test_shipper_killed_again_and_again_tells_each_event_once_and_none_that_is_not_stored(
+    database, platform, journal, alpha, app_engine, redis_server
+):
+    dice = random.Random(5)
+    command = [sys.executable, "-m", "tests.agent.shipping_process", database.cell_url, str(platform.cell_id)]
+    command += [str(journal.directory), redis_server.url, str(alpha.id)]
+    written = []
+
+    def write():
+        for _ in range(20):
+            record = accounting(alpha, "Start", session=f"s{len(written)}", at=AT + len(written))
+            journal.write(record)
+            written.append(record)
+
+    with Listener(redis_server.url, alpha) as listener:
+        for _ in range(3):
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+            assert process.stdout.readline() == b"ready\n"
+            before = len(listener.events)
+            until(lambda before=before: write() or len(listener.events) > before, "events of the new one")
+            end = time.monotonic() + dice.uniform(0, 0.2)
+            while time.monotonic() < end:
+                write()
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+    journal.ship()
+    ids = [event.event.id for event in listener.events]
+    logged = {f"accounting:{microseconds_of(row.at)}-{row.id}" for row in stored(app_engine, alpha.id, AccountingLog)}
+    assert len(logged) == len(written)
+    assert len(ids) == len(set(ids))
+    assert set(ids) <= logged
+
+
+def test_interest_lapses_with_the_listener(alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     client.flushall()
     with running(feed_of(redis_server, alpha)) as feed:
@@ -310,7 +349,7 @@ def test_interest_lapses_with_the_listener(alpha, redis_server):  # noqa: F811
     client.close()
 
 
-def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_path, alpha, redis_server, monkeypatch):  # noqa: F811
+def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_path, alpha, redis_server, monkeypatch):
     real = authentication.from_record
 
     def sometimes(record, **given):
@@ -349,7 +388,7 @@ def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_pat
         (Filter(rejects=True, user="anna"), []),
     ],
 )
-def test_filter_lets_through_what_fits(wanted, heard, alpha):  # noqa: F811
+def test_filter_lets_through_what_fits(wanted, heard, alpha):
     tenant = Tenant(str(alpha.id), "alpha")
     of_carl = {"nas_id": "11111111-0000-4000-8000-000000000000", "site_id": "22222222-0000-4000-8000-000000000000"}
     events = [
@@ -369,7 +408,7 @@ def test_filter_lets_through_what_fits(wanted, heard, alpha):  # noqa: F811
     assert [name for event, name in zip(events, named, strict=True) if wanted.fits(event)] == heard
 
 
-def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_server):  # noqa: F811
+def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_server):
     async def first_event(journal, feed):
         async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
             async for each in stream:
