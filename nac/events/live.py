@@ -55,7 +55,8 @@ def interest_key(tenant_id: object) -> str:
 
 
 def entry(writer: str, first: int, lines: Collection[bytes]) -> Fields:
-    """`first` is the number of the first event or, of an entry without any, of the next one that comes."""
+    """`first` is the number of the first event or, of an entry without any, of the next one that comes. A writer's
+    numbers have no gap but for what it left out."""
     return {"writer": writer, "first": str(first), "events": b"[" + b",".join(lines) + b"]"}
 
 
@@ -116,7 +117,6 @@ class Listening:
         self._tenants = {events_key(UUID(str(each))).encode(): _Tenant(each, now) for each in tenants}
         self._wanted = wanted
         self._said_at = float("-inf")
-        self._said_before: set[TenantId] = set()
         self._is_lost = False
         # By stream: what was read last.
         self.positions: dict[Any, Any] = {}
@@ -125,19 +125,12 @@ class Listening:
     def streams(self) -> list[bytes]:
         return list(self._tenants)
 
-    def interest(self, now: float) -> list[tuple[TenantId, str]]:
-        """Tenants and keys to write (SET, with the expiry INTEREST_SECONDS) now; [] while that is not due."""
+    def interest(self, now: float) -> list[str]:
+        """Keys to write now, with the expiry INTEREST_SECONDS; [] while that is not due."""
         if now - self._said_at < INTEREST_SECONDS / 3:
             return []
         self._said_at = now
-        return [(each.id, interest_key(each.id)) for each in self._tenants.values()]
-
-    def said(self, before: Sequence[tuple[TenantId, object]]) -> Iterator[Notice]:
-        """What the keys held before: where one had lapsed, agents told nothing meanwhile."""
-        for tenant_id, value in before:
-            if value is None and tenant_id in self._said_before:
-                yield Notice("left-out", tenant_id)
-            self._said_before.add(tenant_id)
+        return [interest_key(each.id) for each in self._tenants.values()]
 
     def begin(self, newest: Sequence[bytes | None]) -> None:
         """`newest` entry of each of `streams`: what comes after it is told."""
@@ -171,7 +164,7 @@ class Listening:
         expected = tenant.next.get(writer)
         if expected is None:
             if tenant.next:
-                # An agent that has ended told nothing of what it had not sent.
+                # The agent before it has ended, or took nobody to be listening for a while.
                 yield Notice("left-out", tenant.id)
             while len(tenant.next) >= _MOST_WRITERS:
                 del tenant.next[next(iter(tenant.next))]
@@ -209,8 +202,8 @@ def listen(
             try:
                 if not state.positions:
                     state.begin([_position(client.xrevrange(stream, count=1)) for stream in state.streams])
-                keys = state.interest(time.monotonic())
-                before = [(each, client.set(key, "1", ex=INTEREST_SECONDS, get=True)) for each, key in keys]
+                for key in state.interest(time.monotonic()):
+                    client.set(key, "1", ex=INTEREST_SECONDS)
                 reply: Any = client.xread(state.positions, count=_READ_ENTRIES, block=int(_BLOCK_SECONDS * 1000))
             except (redis.RedisError, OSError):
                 client.connection_pool.disconnect()
@@ -218,7 +211,6 @@ def listen(
                 yield None
                 time.sleep(_RETRY_SECONDS)
                 continue
-            yield from state.said(before)
             yield from state.take(reply, time.monotonic())
             yield None
 
@@ -233,8 +225,8 @@ async def listen_async(
             try:
                 if not state.positions:
                     state.begin([_position(await client.xrevrange(stream, count=1)) for stream in state.streams])
-                keys = state.interest(time.monotonic())
-                before = [(each, await client.set(key, "1", ex=INTEREST_SECONDS, get=True)) for each, key in keys]
+                for key in state.interest(time.monotonic()):
+                    await client.set(key, "1", ex=INTEREST_SECONDS)
                 reply: Any = await client.xread(state.positions, count=_READ_ENTRIES, block=int(_BLOCK_SECONDS * 1000))
             except (redis.RedisError, OSError):
                 await client.connection_pool.disconnect()
@@ -243,8 +235,6 @@ async def listen_async(
                 yield None
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            for notice in state.said(before):
-                yield notice
             for heard in state.take(reply, time.monotonic()):
                 yield heard
             yield None

@@ -114,10 +114,12 @@ class LiveFeed:
         self.wanted: frozenset[str] = frozenset()
         self._client = connect(url, timeout_seconds=TIMEOUT_SECONDS)
         self._tenants = tenants
-        self._name = f"{cell}-{os.urandom(4).hex()}"
+        self._name = cell
         self._filled = threading.Condition()
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
+        # Another name each time that somebody begins to listen: in between nothing was numbered.
+        self._writers: dict[str, str] = {}
         # The number of each tenant's next event.
         self._next: Counter[str] = Counter()
         self._unsent: list[tuple[str, Fields]] = []
@@ -200,12 +202,17 @@ class LiveFeed:
         ids = sorted(self._tenants())
         asked = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
         listened = [tenant_id for tenant_id, found in zip(ids, asked, strict=True) if found is not None]
-        self.wanted = frozenset(listened[:MOST_LISTENED])
+        wanted = frozenset(listened[:MOST_LISTENED])
+        for tenant_id in wanted - self.wanted:
+            self._writers[tenant_id] = f"{self._name}-{os.urandom(4).hex()}"
+        self.wanted = wanted
         with self._filled:
             waiting = Counter(each.told.tenant_id for each in self._waiting)
             here = [(tenant_id, self._next[tenant_id] - waiting[tenant_id]) for tenant_id in self.wanted]
         if not self._unsent:
-            self._unsent = [(events_key(tenant_id), entry(self._name, number, ())) for tenant_id, number in here]
+            self._unsent = [
+                (events_key(tenant_id), entry(self._writers[tenant_id], number, ())) for tenant_id, number in here
+            ]
             self._send()
         self._ask_at, self._answered_at = now + ASK_SECONDS, now
         if self._in_trouble:
@@ -226,19 +233,19 @@ class LiveFeed:
         for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
             if tenant_id not in self.wanted or tenant_id not in slugs:
                 continue
-            first, lines, size = 0, list[bytes](), 0
+            writer, first, lines, size = self._writers[tenant_id], 0, list[bytes](), 0
             for number, told in group:
                 line = self._made(told, Tenant(tenant_id, slugs[tenant_id]))
                 full = len(lines) == ENTRY_EVENTS or size + len(line) > ENTRY_BYTES
                 if lines and (full or not line or number != first + len(lines)):
-                    yield events_key(tenant_id), entry(self._name, first, lines)
+                    yield events_key(tenant_id), entry(writer, first, lines)
                     lines, size = [], 0
                 if line:
                     first = first if lines else number
                     lines.append(line)
                     size += len(line)
             if lines:
-                yield events_key(tenant_id), entry(self._name, first, lines)
+                yield events_key(tenant_id), entry(writer, first, lines)
 
     def _made(self, told: Told, tenant: Tenant) -> bytes:
         """b"" where none can be made: the numbers tell that it is missing."""
