@@ -6,20 +6,25 @@ from typing import Protocol
 import msgspec
 import psycopg
 
+from nac.events import accounting, authentication
+from nac.events.document import Event
+from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from radius.agent import hits, rows, session_counts, session_merge, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
+from radius.agent.live import LiveBatch, LiveFeed, Make
 from radius.agent.rows import copy_rows
 from radius.agent.session_counts import count_keys
 from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
 from radius.agent.stays import SessionBatch
-from radius.agent.usage import Usage, accounting_line, read_usage
+from radius.agent.usage import Usage, accounting_line, accounting_record, read_usage
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class StrayRecord(ValueError):
@@ -47,6 +52,10 @@ class Stream(Protocol):
     # Temporary tables: PostgreSQL refuses COPY into tables with row-level security.
     tables: tuple[str, ...]
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody listens to what is shipped."""
+
     def begin(self, tenants: frozenset[str]) -> Work: ...
 
     def committed(self, work: Work) -> None: ...
@@ -57,23 +66,41 @@ class Stream(Protocol):
         """Whether there is something to write although no record came."""
 
 
-class AuthStream:
+class _Told:
+    """A stream of which listeners are told."""
+
+    live: LiveFeed | None
+
+    @property
+    def is_watched(self) -> bool:
+        return self.live is not None and bool(self.live.wanted)
+
+
+class AuthStream(_Told):
     name = "auth"
     tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, sightings.EVIDENCE_TABLE, hits.HITS_TABLE)
 
-    def __init__(self) -> None:
+    def __init__(self, live: LiveFeed | None = None) -> None:
+        self.live = live
         self.sightings = Sightings(QUIET_MICROSECONDS)
         self.conversations = Conversations()
         self.forgotten_conversations = 0
 
     def begin(self, tenants: frozenset[str]) -> "AuthWork":
-        return AuthWork(tenants, self.conversations.copy(), self.sightings.batch())
+        return AuthWork(
+            tenants,
+            self.conversations.copy(),
+            self.sightings.batch(),
+            _live_batch(self.live, auth_event, "auth_log_id_seq"),
+        )
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AuthWork)
         self.conversations = work.conversations
         self.forgotten_conversations += work.conversations.forgotten
         self.sightings.remember(work.sightings)
+        if self.live:
+            self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
         self.conversations = Conversations.from_json(open_conversations)
@@ -83,7 +110,10 @@ class AuthStream:
 
 
 class AuthWork:
-    def __init__(self, tenants: frozenset[str], conversations: Conversations, seen: SightingBatch) -> None:
+    def __init__(
+        self, tenants: frozenset[str], conversations: Conversations, seen: SightingBatch, live: LiveBatch
+    ) -> None:
+        self.live = live
         self._tenants = tenants
         self._lines: list[str] = []
         self.conversations = conversations
@@ -100,11 +130,15 @@ class AuthWork:
             return record.at
         if not isinstance(record, AuthRecord):
             raise StrayRecord(f"a record of type {type(record).__name__} in the authentication journal")
+        cleaned = len(payload) > rows.LARGE_PAYLOAD_BYTES
         try:
             line = rows.auth_line(record)
         except rows.Unstorable:
             record = rows.cleaned(record)
             line = rows.auth_line(record)
+            cleaned = True
+        if record.tenant_id in self.live.wanted:
+            self.live.note(len(self._lines), record.tenant_id, bytes(payload), cleaned=cleaned)
         self._lines.append(line)
         self._hits.add(record)
         self._external.add(record)
@@ -116,10 +150,12 @@ class AuthWork:
     def finish(self, now: int) -> None:
         for record in self.conversations.take_abandoned(now):
             if record.tenant_id in self._tenants:
+                if record.tenant_id in self.live.wanted:
+                    self.live.note(len(self._lines), record.tenant_id, _encode(record), cleaned=False)
                 self._lines.append(rows.auth_line(record))
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
-        if copy_rows(cursor, rows.AUTH_COPY, self._lines):
+        if copy_rows(cursor, rows.AUTH_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(rows.AUTH_INSERT, (cell_id,))
         write_sightings(cursor, self.sightings)
         if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
@@ -130,7 +166,7 @@ class AuthWork:
         return self.conversations.to_json()
 
 
-class AccountingStream:
+class AccountingStream(_Told):
     name = "acct"
     tables: tuple[str, ...] = (
         usage.ACCOUNTING_TABLE,
@@ -140,19 +176,23 @@ class AccountingStream:
         sightings.EVIDENCE_TABLE,
     )
 
-    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset) -> None:
+    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset, live: LiveFeed | None = None) -> None:
         """`counted` tells the tenants whose live sessions the replica counts."""
+        self.live = live
         self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
         self.keeping = Keeping()
         self._counted = counted
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
-        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping)
+        live = _live_batch(self.live, accounting_event, "accounting_log_id_seq")
+        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping, live)
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AccountingWork)
         self.sightings.remember(work.sightings)
         self.keeping = work.keeping
+        if self.live:
+            self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
         """Accounting has none."""
@@ -162,7 +202,15 @@ class AccountingStream:
 
 
 class AccountingWork:
-    def __init__(self, tenants: frozenset[str], seen: SightingBatch, counted: frozenset[str], keeping: Keeping) -> None:
+    def __init__(
+        self,
+        tenants: frozenset[str],
+        seen: SightingBatch,
+        counted: frozenset[str],
+        keeping: Keeping,
+        live: LiveBatch,
+    ) -> None:
+        self.live = live
         self.sightings = seen
         self.keeping = keeping
         self._counted = counted
@@ -175,13 +223,18 @@ class AccountingWork:
         record = _record(payload, self._tenants)
         if not isinstance(record, AccountingRecord):
             raise StrayRecord(f"a record of type {type(record).__name__} in the accounting journal")
+        cleaned = len(payload) > rows.LARGE_PAYLOAD_BYTES
         used = read_usage(record)
+        position = len(self._lines)
         try:
             self.log(record, used)
         except rows.Unstorable:
             record = rows.cleaned(record)
             used = read_usage(record)
             self.log(record, used)
+            cleaned = True
+        if record.tenant_id in self.live.wanted:
+            self.live.note(position, record.tenant_id, bytes(payload), cleaned=cleaned)
         self._sessions.add(used)
         self.sightings.add_accounting(record, used)
         return record.at
@@ -194,7 +247,7 @@ class AccountingWork:
         self._now = now
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
-        if copy_rows(cursor, usage.ACCOUNTING_COPY, self._lines):
+        if copy_rows(cursor, usage.ACCOUNTING_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
         ended = session_merge.merge(cursor, self._sessions)
         write_sightings(cursor, self.sightings)
@@ -207,6 +260,23 @@ class AccountingWork:
 
     def open_conversations(self) -> str:
         return "{}"
+
+
+def _live_batch(feed: LiveFeed | None, make: Make, sequence: str) -> LiveBatch:
+    """One that wants nothing where there is no feed."""
+    return LiveBatch(make, sequence, feed.wanted if feed else frozenset())
+
+
+def auth_event(payload: bytes, cleaned: bool, number: int, tenant: Tenant) -> Event:
+    record: AuthRecord = _decode(payload)
+    return authentication.from_record(rows.cleaned(record) if cleaned else record, number=number, tenant=tenant)
+
+
+def accounting_event(payload: bytes, cleaned: bool, number: int, tenant: Tenant) -> Event:
+    record: AccountingRecord = _decode(payload)
+    record = rows.cleaned(record) if cleaned else record
+    told = accounting_record(record, read_usage(record))
+    return accounting.from_record(told, number=number, tenant=tenant)
 
 
 def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:
