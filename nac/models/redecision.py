@@ -83,15 +83,21 @@ class Redecision(TenantOwned, CreatedAt, Base):
     detail: Mapped[str] = mapped_column(default="", server_default="")
 
 
-class RedecisionItem(TenantOwned, Base):
+class RedecisionItem(Base):
     """A live session that would be decided otherwise."""
 
     __tablename__ = "redecision_items"
     __table_args__ = (
-        Index("ix_redecision_items_found", "redecision_id", "session_row", postgresql_where=text("state = 'found'")),
-        Index("ix_redecision_items_tenant_id", "tenant_id"),
+        Index(
+            "ix_redecision_items_found",
+            "tenant_id",
+            "redecision_id",
+            "session_row",
+            postgresql_where=text("state = 'found'"),
+        ),
     )
 
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     redecision_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
     session_row: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
     # disconnect | reauthenticate

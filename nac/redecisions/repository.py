@@ -2,7 +2,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import CursorResult, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, CursorResult, and_, delete, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
@@ -98,14 +98,22 @@ def last_fed(session: Session, tenant_id: TenantId) -> datetime | None:
     return session.scalar(select(func.max(Redecision.fed_at)).where(Redecision.tenant_id == tenant_id))
 
 
+def _of(run: Redecision) -> ColumnElement[bool]:
+    return and_(RedecisionItem.tenant_id == run.tenant_id, RedecisionItem.redecision_id == run.id)
+
+
 def put_items(session: Session, run: Redecision, judgements: Iterable[Judgement]) -> None:
     """Of a session that is there already the later judgement counts."""
     rows = [_item_row(run, each) for each in judgements if each.action]
     if not rows:
         return
     statement = insert_or_update(RedecisionItem)
-    changed = {name: statement.excluded[name] for name in rows[0] if name not in ("redecision_id", "session_row")}
-    statement = statement.on_conflict_do_update(index_elements=["redecision_id", "session_row"], set_=changed)
+    changed = {
+        name: statement.excluded[name] for name in rows[0] if name not in ("tenant_id", "redecision_id", "session_row")
+    }
+    statement = statement.on_conflict_do_update(
+        index_elements=["tenant_id", "redecision_id", "session_row"], set_=changed
+    )
     session.execute(statement, rows)
 
 
@@ -135,13 +143,13 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
 
 def count_items(session: Session, run: Redecision) -> dict[str, int]:
     """By action."""
-    query = select(RedecisionItem.action, func.count()).where(RedecisionItem.redecision_id == run.id)
+    query = select(RedecisionItem.action, func.count()).where(_of(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
     """Of its items, by state."""
-    query = select(RedecisionItem.state, func.count()).where(RedecisionItem.redecision_id == run.id)
+    query = select(RedecisionItem.state, func.count()).where(_of(run))
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.state))}
 
 
@@ -167,7 +175,7 @@ def found_items(session: Session, run: Redecision, *, busy: Collection[str], lim
     query = (
         select(RedecisionItem)
         .where(
-            RedecisionItem.redecision_id == run.id,
+            _of(run),
             RedecisionItem.state == "found",
             RedecisionItem.nas_key.not_in(list(busy)),
         )
@@ -178,16 +186,12 @@ def found_items(session: Session, run: Redecision, *, busy: Collection[str], lim
 
 
 def has_found(session: Session, run: Redecision) -> bool:
-    found = select(RedecisionItem).where(RedecisionItem.redecision_id == run.id, RedecisionItem.state == "found")
+    found = select(RedecisionItem).where(_of(run), RedecisionItem.state == "found")
     return bool(session.scalar(select(found.exists())))
 
 
 def withdraw_items(session: Session, run: Redecision) -> None:
-    session.execute(
-        update(RedecisionItem)
-        .where(RedecisionItem.redecision_id == run.id, RedecisionItem.state == "found")
-        .values(state="withdrawn")
-    )
+    session.execute(update(RedecisionItem).where(_of(run), RedecisionItem.state == "found").values(state="withdrawn"))
 
 
 def found_of(session: Session, run: Redecision) -> Iterator[Found]:
@@ -196,9 +200,9 @@ def found_of(session: Session, run: Redecision) -> Iterator[Found]:
     before = item.before_verdict, item.before_rule, item.before_vlan, item.before_monitored
     after = item.after_verdict, item.after_rule, item.after_vlan, item.after_monitored
     alike = (item.action, item.nas, item.site, item.after_reason, *before, *after)
-    query = select(*alike, func.count(), func.min(item.session_row)).where(item.redecision_id == run.id)
+    query = select(*alike, func.count(), func.min(item.session_row)).where(_of(run))
     counted = session.execute(query.group_by(*alike)).all()
-    named = select(item).where(item.redecision_id == run.id, item.session_row.in_([row[-1] for row in counted]))
+    named = select(item).where(_of(run), item.session_row.in_([row[-1] for row in counted]))
     examples = {row.session_row: row for row in session.scalars(named)}
     for action, nas, site, reason, *told, sessions, first in counted:
         example = examples[first]

@@ -64,9 +64,9 @@ CREATE INDEX ix_redecisions_at_work ON redecisions (tenant_id, id) WHERE state I
 
 -- The sessions that would be decided otherwise: up to all of a tenant, so without a look at the run for each.
 CREATE TABLE redecision_items (
+    tenant_id uuid NOT NULL CONSTRAINT fk_redecision_items_tenant_id REFERENCES tenants ON DELETE CASCADE,
     redecision_id bigint NOT NULL,
     session_row bigint NOT NULL,
-    tenant_id uuid NOT NULL CONSTRAINT fk_redecision_items_tenant_id REFERENCES tenants ON DELETE CASCADE,
     action text NOT NULL CONSTRAINT ck_redecision_items_action CHECK (action IN ('disconnect', 'reauthenticate')),
     -- found, then asked (of the NAS), settled (no longer needed) or withdrawn
     state text NOT NULL DEFAULT 'found'
@@ -86,10 +86,9 @@ CREATE TABLE redecision_items (
     after_monitored text NOT NULL,
     -- A code of nac.reasons.
     after_reason text NOT NULL,
-    CONSTRAINT pk_redecision_items PRIMARY KEY (redecision_id, session_row)
+    CONSTRAINT pk_redecision_items PRIMARY KEY (tenant_id, redecision_id, session_row)
 );
-CREATE INDEX ix_redecision_items_found ON redecision_items (redecision_id, session_row) WHERE state = 'found';
-CREATE INDEX ix_redecision_items_tenant_id ON redecision_items (tenant_id);
+CREATE INDEX ix_redecision_items_found ON redecision_items (tenant_id, redecision_id, session_row) WHERE state = 'found';
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON redecision_settings, redecision_marks, redecisions, redecision_items
     TO admit_app, admit_worker;

@@ -3,6 +3,7 @@ CREATE TABLE redecision_position (
     id int CONSTRAINT pk_redecision_position PRIMARY KEY CONSTRAINT ck_redecision_position_id CHECK (id = 1),
     position pg_snapshot NOT NULL
 );
+ALTER TABLE redecision_position ENABLE ROW LEVEL SECURITY;
 INSERT INTO redecision_position VALUES (1, pg_current_snapshot());
 
 -- Writes down what has changed of what sessions were decided by, for tenants that want it. Whoever changes something
