@@ -13,6 +13,7 @@ from nac.redecisions.judging import Judgement
 from nac.redecisions.tallies import Change, Example, Found
 
 OPEN = ("deciding", "waiting", "sending")
+_KEY = ("tenant_id", "redecision_id", "session_row")
 
 # What the cell does not decide with yet is left.
 _TAKE_MARKS = text(

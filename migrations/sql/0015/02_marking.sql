@@ -4,7 +4,6 @@ CREATE TABLE redecision_position (
     position pg_snapshot NOT NULL
 );
 ALTER TABLE redecision_position ENABLE ROW LEVEL SECURITY;
-INSERT INTO redecision_position VALUES (1, pg_current_snapshot());
 
 -- Writes down what has changed of what sessions were decided by, for tenants that want it. Whoever changes something
 -- pays nothing for it: the feed that cells follow is read, by what became visible since (ADR 0001).
@@ -14,6 +13,8 @@ DECLARE
     before pg_snapshot;
     upto pg_snapshot;
 BEGIN
+    -- Nothing was looked through yet: what is to come counts.
+    INSERT INTO redecision_position VALUES (1, pg_current_snapshot()) ON CONFLICT DO NOTHING;
     SELECT p.position INTO before FROM redecision_position p FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;

@@ -1,0 +1,284 @@
+"""What a change does to those who are on the network already."""
+
+import pytest
+
+from nac.endpoints import service as endpoints
+from nac.errors import Conflict
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.redecisions import running, service
+from nac.redecisions.settings import FLOOR
+from nac.session_class import class_of
+from tests.redecisions.conftest import by_group, document
+
+PRINTER, CAMERA, LAPTOP = "00a0c0000001", "00a0c0000002", "00a0c0000003"
+
+
+@pytest.fixture
+def office(net):
+    """A printer and a camera in VLANs of their own; {name: session}."""
+    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.add(PRINTER, "printers")
+    net.add(CAMERA, "cameras")
+    sessions = {"printer": net.join(PRINTER), "camera": net.join(CAMERA)}
+    net.forget_marks()
+    return sessions
+
+
+def test_nothing_is_asked_where_the_result_is_the_same(net, office):
+    # Another rule, and the same for the NAS.
+    net.decide_by(document(by_group("printers", "20", identifier="other"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["sessions"], run["unchanged"]) == ("done", 2, 2)
+    assert (run["disconnects"], run["reauthentications"], run["cannot_be_redecided"]) == (0, 0, {})
+    assert net.asked == {}
+
+
+def test_another_vlan_has_the_device_authenticate_again_and_a_deny_ends_the_session(net, office):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
+    [run] = net.runs
+    assert (run["state"], run["scope"], run["disconnects"], run["reauthentications"]) == ("done", "all", 1, 1)
+    changes = {change["action"]: change for change in run["changes"]}
+    assert changes["reauthenticate"]["before"]["text"] == "permit by r, VLAN 20"
+    assert changes["reauthenticate"]["after"]["text"] == "permit by r, VLAN 21"
+    assert changes["disconnect"]["after"] | {"text": ""} == {
+        "verdict": "deny",
+        "rule": "",
+        "vlan": "",
+        "text": "",
+        "reason": "fallback-denied",
+    }
+    assert changes["disconnect"]["examples"][0]["mac"] == CAMERA
+    assert run["nases"] == [{"nas": "Switch", "disconnect": 1, "reauthenticate": 1}]
+    assert run["sites"] == [{"site": "branch", "disconnect": 1, "reauthenticate": 1}]
+    assert run["requests"] == {"queued": 2}
+
+
+def test_device_that_has_authenticated_again_goes_by_its_later_decision(net, office):
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    # The NAS reports the new Class with its next record alone.
+    net.log(*net.answer(PRINTER))
+    net.settle()
+    assert net.asked == {}
+
+
+def test_change_waits_until_the_cell_decides_with_it(net, office):
+    net.follow()
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.collect()
+    assert not net.turn()
+    assert net.runs == []
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_change_of_a_device_concerns_its_sessions_alone(net, office):
+    net.call(ENDPOINT_GROUPS.create, name="phones")
+    net.call(endpoints.set_groups, mac=PRINTER, groups=["cameras"])
+    net.settle()
+    [run] = net.runs
+    assert (run["scope"], run["sessions"], run["cause"]) == ("some", 1, "endpoint")
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_change_of_nobody_on_the_network_leaves_no_trace(net, office):
+    net.add(LAPTOP, "printers")
+    net.settle()
+    assert net.runs == []
+
+
+def test_change_of_a_user_concerns_his_sessions(net, office):
+    staff = by_group("staff", "40", attribute="user.group", identifier="staff")
+    net.decide_by(document(staff, by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.add_user("anna", "staff")
+    anna = net.join(LAPTOP, user="Anna")
+    net.forget_marks()
+    net.call(USER_GROUPS.create, name="other")
+    net.owner.execute("UPDATE users SET disabled = true WHERE name = 'anna'")
+    net.settle()
+    assert net.asked == {anna: "disconnect"}
+    [change] = net.runs[0]["changes"]
+    assert change["after"]["reason"] == "user-disabled"
+
+
+def test_blocked_device_is_asked_off_once(net, office):
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+    # By the block itself: nothing is left to be found.
+    assert net.runs == []
+
+
+def test_several_changes_are_one_run(net, office):
+    for vlan in ("21", "22", "23"):
+        net.decide_by(document(by_group("printers", vlan), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    [run] = net.runs
+    assert run["changes"][0]["after"]["vlan"] == "23"
+
+
+def test_change_while_it_decides_has_all_looked_at_once_more(net, office, monkeypatch):
+    monkeypatch.setattr(running, "PAGE", 1)
+    monkeypatch.setattr(running.reading.read_page, "__kwdefaults__", {"limit": 1})
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.follow()
+    net.collect()
+    assert net.turn()
+    # The camera, whose session is the newest, has been looked at.
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
+    net.settle()
+    first, second = net.runs
+    assert (first["state"], first["reauthentications"]) == ("done", 1)
+    assert (second["state"], second["reauthentications"]) == ("done", 2)
+    assert net.asked == dict.fromkeys(office.values(), "reauthenticate")
+
+
+def test_session_without_a_known_decision_is_counted_and_never_guessed(net, office):
+    foreign = net.begin(LAPTOP, "0x666f6f", "laptop")
+    gone = net.begin(LAPTOP, "0x410000000000000001", "laptop")
+    net.decide_by(document())
+    net.settle()
+    [run] = net.runs
+    assert run["cannot_be_redecided"] == {"no-class": 1, "no-decision": 1}
+    assert {foreign, gone}.isdisjoint(net.asked)
+    assert set(net.asked) == set(office.values())
+
+
+def test_session_of_a_start_that_came_late_is_looked_at(net, office):
+    at = net.log(*net.answer(PRINTER))
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    late = net.begin(PRINTER, class_of(at), "late")
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+    assert net.asked[late] == "reauthenticate"
+
+
+@pytest.fixture
+def crowd(net):
+    """More devices than may be disconnected without anybody's word."""
+    net.decide_by(document(by_group("printers", "20")))
+    macs = [f"00a0c00001{number:02x}" for number in range(FLOOR + 2)]
+    for mac in macs:
+        net.add(mac, "printers")
+    sessions = [net.join(mac) for mac in macs]
+    net.forget_marks()
+    return sessions
+
+
+def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd):
+    net.decide_by(document())
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", FLOOR + 2)
+    assert f"disconnect {FLOOR + 2} of {FLOOR + 2} sessions" in run["detail"]
+    assert net.asked == {}
+    net.call(service.approve, number=run["id"])
+    net.turn()
+    # As many as one NAS takes at a time.
+    assert len(net.asked) == 10
+    with pytest.raises(Conflict, match="does not wait"):
+        net.call(service.approve, number=run["id"])
+
+
+def test_many_small_changes_are_a_large_one(net, crowd):
+    net.call(service.set_settings, ceiling_percent=0)
+    for mac in [f"00a0c00001{number:02x}" for number in range(FLOOR + 1)]:
+        net.owner.execute(
+            "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND mac = %s", (mac,)
+        )
+        net.settle()
+    states = [run["state"] for run in net.runs]
+    assert "waiting" in states
+    assert sum(run["disconnects"] for run in net.runs if run["state"] != "waiting") <= FLOOR
+
+
+def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["requests"]) == ("sending", {"queued": 10})
+    assert net.call(service.stop, number=run["id"]) == 10
+    net.turn()
+    [stopped] = net.runs
+    assert (stopped["state"], stopped["requests"], stopped["items"]) == (
+        "stopped",
+        {"withdrawn": 10},
+        {"asked": 10, "withdrawn": 2},
+    )
+    assert net.asked == {}
+    with pytest.raises(Conflict, match="is over"):
+        net.call(service.stop, number=run["id"])
+
+
+def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    # Before the rest is sent, everything is as it was again.
+    net.decide_by(document(by_group("printers", "20")))
+    net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour'")
+    net.wait()
+    net.turn()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("done", {"asked": 10, "settled": 2})
+
+
+def test_mode_preview_finds_and_sends_nothing_until_approved(net, office):
+    net.call(service.set_settings, mode="preview")
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["waits_for"]) == ("waiting", "preview")
+    assert net.asked == {}
+    net.call(service.approve, number=run["id"])
+    net.turn()
+    assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
+
+
+def test_mode_off_looks_at_nothing_but_when_a_person_asks(net, office):
+    net.call(service.set_settings, mode="off")
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    assert net.runs == []
+    net.call(service.start)
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_preview_says_beforehand_what_is_sent(net, office):
+    draft = document(by_group("printers", "21"))
+    with net.scope() as session:
+        row = service.preview(session, tenant_id=net.id, drafts={net.policy_id: draft}).tallies.row()
+    assert net.asked == {}
+    net.decide_by(draft)
+    net.settle()
+    [run] = net.runs
+    same = ("disconnects", "reauthentications", "nases", "sites")
+    assert {name: row[name] for name in same} == {name: run[name] for name in same}
+    assert sorted(row["changes"], key=str) == sorted(run["changes"], key=str)
+
+
+def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
+    net.call(service.set_settings, every_minutes=5)
+    net.settle()
+    assert net.runs == []
+    net.owner.execute("UPDATE redecision_settings SET looked_at = now() - interval '6 minutes'")
+    net.settle()
+    assert [run["cause"] for run in net.runs] == ["time goes by"]
+
+
+def test_tenants_do_not_see_each_other(net, net_of, office):
+    bravo = net_of("bravo")
+    bravo.decide_by(document(by_group("printers", "20")))
+    bravo.add(PRINTER, "printers")
+    there = bravo.join(PRINTER)
+    bravo.forget_marks()
+    net.owner.execute("DELETE FROM redecisions")
+    bravo.decide_by(document(by_group("printers", "99")))
+    bravo.settle()
+    net.settle()
+    assert bravo.asked == {there: "reauthenticate"}
+    assert net.asked == {}
+    assert net.runs == []
