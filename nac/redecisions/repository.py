@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, CursorResult, and_, delete, func, insert, 
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
+from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem, RedecisionMark
 from nac.policies.differences import Answer
@@ -41,14 +42,12 @@ def take_marks(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tu
     return [(row[0], row[1]) for row in session.execute(_TAKE_MARKS, {"tenant": tenant_id, "limit": limit})]
 
 
-def add_mark(session: Session, tenant_id: TenantId, noun: str, key: str, *, seconds: int) -> None:
-    """Due in so many seconds."""
-    due_at = func.now() + timedelta(seconds=seconds)
-    session.execute(insert(RedecisionMark).values(tenant_id=tenant_id, noun=noun, key=key, due_at=due_at))
-
-
-def drop_marks(session: Session, tenant_id: TenantId) -> None:
-    session.execute(delete(RedecisionMark).where(RedecisionMark.tenant_id == tenant_id))
+def add_marks(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int) -> None:
+    """(noun, key) of each, due in so many seconds."""
+    due_at = utc_now() + timedelta(seconds=seconds)
+    rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
+    if rows:
+        session.execute(insert(RedecisionMark), rows)
 
 
 def get(session: Session, tenant_id: TenantId, number: int, *, lock: bool = False) -> Redecision | None:

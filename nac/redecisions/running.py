@@ -26,8 +26,11 @@ MOST_MARKS = 1_000
 # Devices that were let in before a change may tell of their session so much later.
 LATE_SECONDS = 60
 LATE = "late"
-# What concerns a device, a user or who showed a certificate; everything else concerns all.
-_NARROW = frozenset(("endpoint", "user", "certificate", "external-status", LATE))
+# What concerns a device, a user or who showed a certificate; everything else concerns all. Each is looked at a second
+# time, under another name, for sessions that became known late.
+_CONCERNING = ("endpoint", "user", "certificate", "external-status")
+_AGAIN = {f"{noun}-again": noun for noun in _CONCERNING}
+_NARROW = frozenset((*_CONCERNING, *_AGAIN, LATE))
 _WORDS = {"time": "time goes by", LATE: "sessions that became known late", "external-status": "certificate"}
 
 
@@ -54,7 +57,7 @@ def begin(
     session.flush()
     if scope == "all":
         newest = reading.newest_row(session, tenant_id)
-        repository.add_mark(session, tenant_id, LATE, str(newest), seconds=LATE_SECONDS)
+        repository.add_marks(session, tenant_id, [(LATE, str(newest))], seconds=LATE_SECONDS)
     return run
 
 
@@ -64,6 +67,9 @@ def _take_marks(session: Session, tenant_id: TenantId, settings: Settings) -> bo
         return False
     if {noun for noun, _ in marks} - _NARROW:
         _look_at_all(session, tenant_id, _cause(marks))
+    again = [(f"{noun}-again", key) for noun, key in marks if noun in _CONCERNING]
+    repository.add_marks(session, tenant_id, again, seconds=LATE_SECONDS)
+    marks = [(_AGAIN.get(noun, noun), key) for noun, key in marks]
     # Those of a run that has begun already may be behind it.
     rows = _concerned(session, tenant_id, marks)
     if len(rows) > PAGE:
@@ -98,7 +104,7 @@ def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str,
     for newest in of[LATE]:
         later = reading.later_rows(session, tenant_id, int(newest), limit=PAGE)
         if len(later) == PAGE:
-            repository.add_mark(session, tenant_id, LATE, str(later[-1]), seconds=0)
+            repository.add_marks(session, tenant_id, [(LATE, str(later[-1]))], seconds=0)
         rows.update(later)
     return sorted(rows)
 

@@ -160,7 +160,9 @@ class Net:
     def collect(self):
         with session_scope(PlatformScope(), engine=self.engines.worker) as session:
             session.execute(text("SELECT collect_redecision_marks()"))
-        self.owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun NOT IN ('late')")
+        self.owner.execute(
+            "UPDATE redecision_marks SET due_at = now() WHERE noun <> 'late' AND noun NOT LIKE '%-again'"
+        )
 
     def turn(self):
         with self.scope("worker") as session:

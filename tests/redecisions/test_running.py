@@ -156,6 +156,21 @@ def test_session_of_a_start_that_came_late_is_looked_at(net, office):
     assert net.asked[late] == "reauthenticate"
 
 
+def test_device_whose_session_became_known_after_its_change_is_looked_at(net, office):
+    net.add(LAPTOP, "printers")
+    at = net.log(*net.answer(LAPTOP))
+    net.call(endpoints.set_groups, mac=LAPTOP, groups=["cameras"])
+    net.settle()
+    late = net.begin(LAPTOP, class_of(at), "late")
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+    assert net.asked == {late: "reauthenticate"}
+    # That was all: nothing is looked at for ever.
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+    assert net.owner.execute("SELECT count(*) FROM redecision_marks").fetchone() == (0,)
+
+
 @pytest.fixture
 def crowd(net):
     """More devices than may be disconnected without anybody's word."""
