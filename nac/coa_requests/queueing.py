@@ -83,6 +83,16 @@ _OF_SESSIONS = text(
 )
 
 
+_WITHDRAW_OUTDATED = text(
+    """
+UPDATE coa_requests c SET state = 'withdrawn', ended_at = now(), detail = 'It is decided otherwise by now.'
+FROM unnest(CAST(:rows AS bigint[]), CAST(:kinds AS text[])) AS wanted (session_row, kind)
+WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state = 'queued'
+    AND c.redecision_id IS NOT NULL AND c.kind <> wanted.kind
+"""
+).bindparams(bindparam("rows", type_=ARRAY(BigInteger())), bindparam("kinds", type_=ARRAY(Text())))
+
+
 def queue_disconnects(
     session: Session, *, tenant_id: TenantId, serials: Sequence[bytes], reason: str, asked_by: str = ""
 ) -> int:
@@ -149,6 +159,16 @@ def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: in
     )
     assert isinstance(result, CursorResult)
     return result.rowcount
+
+
+def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[int, str]) -> None:
+    """What re-decisions queued about these sessions (`sessions.id`) is not sent where another kind is wanted now.
+
+    "" wants none. What people asked for, and what follows from a block or a revocation, stays.
+    """
+    told = {"tenant": tenant_id, "rows": list(wanted), "kinds": list(wanted.values())}
+    if wanted:
+        session.execute(_WITHDRAW_OUTDATED, told)
 
 
 def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:

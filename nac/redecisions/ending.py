@@ -48,13 +48,16 @@ def _over_ceiling(session: Session, run: Redecision, settings: Settings) -> str:
 def _supersede_older(session: Session, run: Redecision) -> None:
     """What a later run has looked at as well is sent by that one."""
     for older in repository.lock_before(session, run):
-        withdraw(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
+        _end(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
 
 
-def withdraw(session: Session, run: Redecision, state: str, detail: str) -> int:
-    """End it for good; returns how many requests that had been queued are not sent any more."""
+def stop(session: Session, run: Redecision, detail: str) -> int:
+    """Returns how many requests that had been queued are not sent any more."""
+    _end(session, run, "stopped", detail)
+    return withdraw_redecision(session, tenant_id=run.tenant_id, redecision=run.id, detail=detail)
+
+
+def _end(session: Session, run: Redecision, state: str, detail: str) -> None:
     repository.withdraw_items(session, run)
-    withdrawn = withdraw_redecision(session, tenant_id=run.tenant_id, redecision=run.id, detail=detail)
     run.state, run.detail, run.ended_at = state, detail, utc_now()
     session.flush()
-    return withdrawn

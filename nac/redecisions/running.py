@@ -12,6 +12,7 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds, utc_now
+from nac.coa_requests.queueing import withdraw_outdated
 from nac.ids import TenantId
 from nac.models import Redecision
 from nac.redecisions import ending, reading, repository, sending
@@ -111,6 +112,7 @@ def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str,
 
 def _look_at_some(session: Session, tenant_id: TenantId, rows: Sequence[int], cause: str, settings: Settings) -> None:
     judgements = Judge(session, tenant_id).judge(reading.read_rows(session, tenant_id, rows), at=epoch_seconds())
+    _withdraw_outdated(session, tenant_id, judgements)
     if not any(each.action for each in judgements):
         # Most changes concern nobody who is on the network: not worth a run.
         return
@@ -125,7 +127,9 @@ def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
         cursor = run.cursor_at, run.cursor_id
     page = reading.read_page(session, run.tenant_id, cursor)
     if page:
-        _write(session, run, Judge(session, run.tenant_id).judge(page, at=epoch_seconds()))
+        judgements = Judge(session, run.tenant_id).judge(page, at=epoch_seconds())
+        _withdraw_outdated(session, run.tenant_id, judgements)
+        _write(session, run, judgements)
         run.cursor_at, run.cursor_id = page[-1].started_at, page[-1].id
     if len(page) == PAGE:
         return True
@@ -134,6 +138,12 @@ def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
     if again:
         begin(session, tenant_id=run.tenant_id, cause=f"{run.cause}, and what changed meanwhile")
     return again
+
+
+def _withdraw_outdated(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
+    """What an earlier run queued is not sent where a later change has made it wrong."""
+    wanted = {each.live.id: str(each.action) for each in judgements if not each.undecidable}
+    withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
 
 
 def _write(session: Session, run: Redecision, judgements: Sequence[Judgement]) -> None:

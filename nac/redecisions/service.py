@@ -106,7 +106,7 @@ def stop(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> i
     if run.state not in repository.OPEN and not (waits.get("queued") or waits.get("sending")):
         raise Conflict(f"Re-decision {number} is over: it is {run.state}.", place="redecision")
     before = {"state": run.state}
-    withdrawn = ending.withdraw(session, run, "stopped", f"Stopped by {actor}.")
+    withdrawn = ending.stop(session, run, f"Stopped by {actor}.")
     _audit(session, actor, run, "stop", before, withdrawn=withdrawn)
     return withdrawn
 

@@ -228,6 +228,36 @@ def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
         net.call(service.stop, number=run["id"])
 
 
+def test_roll_back_withdraws_what_the_bad_policy_had_queued(net, office):
+    net.decide_by(document())
+    net.settle()
+    assert net.asked == dict.fromkeys(office.values(), "disconnect")
+    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "31", identifier="c")))
+    net.settle()
+    assert net.asked == {office["camera"]: "reauthenticate"}
+    assert [run["requests"] for run in net.runs] == [{"withdrawn": 2}, {"queued": 1}]
+
+
+def test_device_that_is_put_back_is_left_alone(net, office):
+    net.call(ENDPOINT_GROUPS.create, name="phones")
+    net.call(endpoints.set_groups, mac=PRINTER, groups=["phones"])
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+    net.call(endpoints.set_groups, mac=PRINTER, groups=["printers"])
+    net.settle()
+    assert net.asked == {}
+
+
+def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
+    net.decide_by(document())
+    net.settle()
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    first, second = net.runs
+    assert (first["state"], first["items"]) == ("superseded", {"withdrawn": FLOOR + 2})
+    assert (second["state"], second["reauthentications"]) == ("sending", FLOOR + 2)
+
+
 def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
