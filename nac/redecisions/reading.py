@@ -23,9 +23,9 @@ _LIVE = """
 SELECT s.id, s.started_at, coalesce(replace(s.mac::text, ':', ''), ''), s.identity, s.nas_id, s.nas_key,
     coalesce(host(s.nas_address), ''), s.class, EXISTS (
         SELECT FROM coa_requests c
-        WHERE c.tenant_id = s.tenant_id AND c.session_row = s.id AND (
+        WHERE c.tenant_id = s.tenant_id AND c.session_row = s.id AND c.kind <> 'change' AND (
             c.state = 'sending' OR (c.state = 'queued' AND c.redecision_id IS NULL)
-            OR (c.state = 'acknowledged' AND c.kind <> 'change' AND c.ended_at > now() - interval '{just_now}')
+            OR (c.state = 'acknowledged' AND c.ended_at > now() - interval '{just_now}')
         )
     )
 FROM sessions s

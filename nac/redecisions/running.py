@@ -63,9 +63,21 @@ def begin(
 
 
 def _take_marks(session: Session, tenant_id: TenantId, settings: Settings) -> bool:
+    """Works changes off; whether more of them wait. Those of several turns are one run."""
     marks = repository.take_marks(session, tenant_id, MOST_MARKS)
-    if settings.mode == "off" or not marks:
-        return False
+    run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
+    if marks and settings.mode != "off":
+        run = _work_off(session, tenant_id, marks, run)
+    more = len(marks) == MOST_MARKS
+    if run is not None and not more:
+        ending.end_deciding(session, run, settings)
+    return more
+
+
+def _work_off(
+    session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
+) -> Redecision | None:
+    """Returns the run over some sessions, where there is one."""
     if {noun for noun, _ in marks} - _NARROW:
         _look_at_all(session, tenant_id, _cause(marks))
     again = [(f"{noun}-again", key) for noun, key in marks if noun in _CONCERNING]
@@ -75,9 +87,8 @@ def _take_marks(session: Session, tenant_id: TenantId, settings: Settings) -> bo
     rows = _concerned(session, tenant_id, marks)
     if len(rows) > PAGE:
         _look_at_all(session, tenant_id, _cause(marks))
-    elif rows:
-        _look_at_some(session, tenant_id, rows, _cause(marks), settings)
-    return len(marks) == MOST_MARKS
+        return run
+    return _look_at_some(session, tenant_id, rows, _cause(marks), run)
 
 
 def _look_at_all(session: Session, tenant_id: TenantId, cause: str) -> None:
@@ -110,15 +121,19 @@ def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str,
     return sorted(rows)
 
 
-def _look_at_some(session: Session, tenant_id: TenantId, rows: Sequence[int], cause: str, settings: Settings) -> None:
+def _look_at_some(
+    session: Session, tenant_id: TenantId, rows: Sequence[int], cause: str, run: Redecision | None
+) -> Redecision | None:
+    if not rows:
+        return run
     judgements = Judge(session, tenant_id).judge(reading.read_rows(session, tenant_id, rows), at=epoch_seconds())
     _withdraw_outdated(session, tenant_id, judgements)
-    if not any(each.action for each in judgements):
-        # Most changes concern nobody who is on the network: not worth a run.
-        return
-    run = begin(session, tenant_id=tenant_id, cause=cause, scope="some")
-    _write(session, run, judgements)
-    ending.end_deciding(session, run, settings)
+    # Most changes concern nobody who is on the network: not worth a run.
+    if run is None and any(each.action for each in judgements):
+        run = begin(session, tenant_id=tenant_id, cause=cause, scope="some")
+    if run is not None:
+        _write(session, run, judgements)
+    return run
 
 
 def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:

@@ -119,6 +119,25 @@ def test_several_changes_are_one_run(net, office):
     assert run["changes"][0]["after"]["vlan"] == "23"
 
 
+def test_many_changes_that_take_several_turns_are_one_run(net, office, monkeypatch):
+    monkeypatch.setattr(running, "MOST_MARKS", 1)
+    net.owner.execute("DELETE FROM endpoint_group_members")
+    net.follow()
+    net.collect()
+    assert net.turn()
+    assert [run["state"] for run in net.runs] == ["deciding"]
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["scope"], run["disconnects"]) == ("done", "some", 2)
+
+
+def test_change_that_concerns_very_many_looks_at_all(net, office, monkeypatch):
+    monkeypatch.setattr(running, "PAGE", 1)
+    net.owner.execute("DELETE FROM endpoint_group_members")
+    net.settle()
+    assert [(run["scope"], run["disconnects"]) for run in net.runs] == [("all", 2)]
+
+
 def test_change_while_it_decides_has_all_looked_at_once_more(net, office, monkeypatch):
     monkeypatch.setattr(running, "PAGE", 1)
     monkeypatch.setattr(running.reading.read_page, "__kwdefaults__", {"limit": 1})
