@@ -111,6 +111,23 @@ def test_blocked_device_is_asked_off_once(net, office):
     assert net.runs == []
 
 
+@pytest.mark.parametrize(
+    ("statement", "cause", "reasons"),
+    [
+        ("UPDATE tenants SET methods = '{pap}'", "tenant", {"method-not-offered"}),
+        ("UPDATE sites SET policy_id = NULL", "site", {"no-policy"}),
+        # The default site is the same, and so is the reply.
+        ("DELETE FROM nases", "nas", set()),
+    ],
+)
+def test_change_of_what_concerns_all_has_all_looked_at(net, office, statement, cause, reasons):
+    net.owner.execute(statement)
+    net.settle()
+    [run] = net.runs
+    assert (run["scope"], run["sessions"], run["cause"]) == ("all", 2, cause)
+    assert {change["after"]["reason"] for change in run["changes"]} == reasons
+
+
 def test_several_changes_are_one_run(net, office):
     for vlan in ("21", "22", "23"):
         net.decide_by(document(by_group("printers", vlan), by_group("cameras", "30", identifier="c")))

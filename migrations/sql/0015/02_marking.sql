@@ -26,7 +26,9 @@ BEGIN
     LEFT JOIN redecision_settings s ON s.tenant_id = c.tenant_id
     WHERE c.xact >= pg_snapshot_xmin(before)
         AND NOT pg_visible_in_snapshot(c.xact, before) AND pg_visible_in_snapshot(c.xact, upto)
-        AND c.noun IN ('policy', 'site', 'nas', 'authority', 'endpoint', 'user', 'certificate', 'external-status')
+        AND c.noun IN (
+            'policy', 'site', 'nas', 'authority', 'tenant', 'endpoint', 'user', 'certificate', 'external-status'
+        )
         AND coalesce(s.mode, 'send') <> 'off'
     ORDER BY c.tenant_id, c.noun, c.key, c.xact DESC;
     WITH due AS (
