@@ -1,14 +1,17 @@
 """What becomes of a run once every session was looked at: it is sent, waits for a person, or there is nothing to do."""
 
+import logging
 from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.coa_requests.queueing import withdraw_redecision
-from nac.models import Redecision
+from nac.models import Redecision, Tenant
 from nac.redecisions import reading, repository
 from nac.redecisions.settings import FLOOR, Settings
+
+_log = logging.getLogger(__name__)
 
 # What was disconnected without anybody's word counts for so long: many small changes are a large one.
 _WINDOW = timedelta(hours=1)
@@ -23,6 +26,10 @@ def end_deciding(session: Session, run: Redecision, settings: Settings) -> None:
         run.state, run.ended_at = "done", utc_now()
     elif over := _over_ceiling(session, run, settings):
         run.state, run.waits_for, run.detail = "waiting", "ceiling", over
+        slug = session.get_one(Tenant, run.tenant_id).slug
+        _log.warning(
+            "tenant %s: re-decision %d waits: %s ./admit redecide show -t %s %d", slug, run.id, over, slug, run.id
+        )
     elif settings.mode == "preview" and not run.sends:
         run.state, run.waits_for = "waiting", "preview"
         run.detail = "The tenant's mode is preview: nothing is sent unless somebody approves it."

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import bindparam, select, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import select
 from sqlalchemy.orm import Session
-from sqlalchemy.types import BigInteger
 
 from nac.endpoint_facts import device_facts
 from nac.engine import Policy, Request, decide
@@ -24,7 +22,7 @@ from nac.policies.differences import Answer
 from nac.policies.facts import nas_values
 from nac.policies.places import Place, place_of
 from nac.redecisions.knowledge import Knowledge
-from nac.redecisions.reading import Live, Recorded, decisions_of
+from nac.redecisions.reading import Live, Recorded, count_earlier, decisions_of
 from nac.redecisions.trusting import AuthorityUnclear
 from nac.session_class import decided_at
 
@@ -50,26 +48,6 @@ _ALWAYS_RECORDED = frozenset(
 )
 _AGES = frozenset(("certificate.age_days", "certificate.expires_in_days"))
 _DAY_SECONDS = 86_400
-# Beyond so many it makes no difference.
-_MOST_COUNTED = 1_000
-
-# A session counts those that began before it: who came first stays.
-_COUNT = text(
-    """
-SELECT asked.id, (
-    SELECT count(*) FROM (
-        SELECT FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL AND s.mac = asked.mac
-            AND (s.started_at, s.id) < (asked.started_at, asked.id) LIMIT :most
-    ) earlier
-), (
-    SELECT count(*) FROM (
-        SELECT FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL
-            AND s.identity_key = asked.identity_key AND (s.started_at, s.id) < (asked.started_at, asked.id) LIMIT :most
-    ) earlier
-)
-FROM sessions asked WHERE asked.tenant_id = :tenant AND asked.id = ANY (:ids)
-"""
-).bindparams(bindparam("ids", type_=ARRAY(BigInteger())))
 
 
 class Judgement(NamedTuple):
@@ -130,7 +108,7 @@ class Judge:
         """`at` in epoch seconds."""
         found = decisions_of(self._session, self._tenant_id, sessions)
         knowledge = Knowledge(self._session, self._tenant_id, found.values())
-        counts = self._counts(sessions)
+        counts = self._counts(found)
         return [self._judge_one(each, found.get(each.id), knowledge, counts, at) for each in sessions]
 
     def _judge_one(
@@ -219,12 +197,13 @@ class Judge:
                 raise _CannotTell("unreadable-policy") from exc
         return found
 
-    def _counts(self, sessions: Sequence[Live]) -> Mapping[int, tuple[int, int]]:
+    def _counts(self, found: Mapping[int, Recorded]) -> Mapping[int, tuple[int, int]]:
         """How many sessions of device and user each would find; {} where no policy asks."""
         if not any(self._asks_for_counts(site) for site in self._sites.values()):
             return {}
-        given = {"tenant": self._tenant_id, "ids": [each.id for each in sessions], "most": _MOST_COUNTED}
-        return {row[0]: (row[1], row[2]) for row in self._session.execute(_COUNT, given)}
+        # By the name that the cell counts by: that inside a tunnel, or of the certificate.
+        names = {number: str(next(iter(each.request.get("identity", ())), "")) for number, each in found.items()}
+        return count_earlier(self._session, self._tenant_id, names)
 
     def _asks_for_counts(self, site: Site) -> bool:
         if site.policy_id is None or site.policy_id not in self._documents:

@@ -90,6 +90,26 @@ WHERE EXISTS (
 """
 )
 
+# A session counts those that began before it: who came first stays. Beyond so many it makes no difference.
+_MOST_COUNTED = 1_000
+_EARLIER = text(
+    """
+SELECT asked.id, (
+    SELECT count(*) FROM (
+        SELECT FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL AND s.mac = asked.mac
+            AND (s.started_at, s.id) < (asked.started_at, asked.id) LIMIT :most
+    ) earlier
+), (
+    SELECT count(*) FROM (
+        SELECT FROM sessions s WHERE s.tenant_id = :tenant AND s.stopped_at IS NULL AND s.identity_key = named.name
+            AND (s.started_at, s.id) < (asked.started_at, asked.id) LIMIT :most
+    ) earlier
+)
+FROM unnest(CAST(:ids AS bigint[]), CAST(:names AS text[])) AS named (id, name)
+JOIN sessions asked ON asked.tenant_id = :tenant AND asked.id = named.id
+"""
+)
+
 
 class Live(NamedTuple):
     id: int
@@ -168,6 +188,13 @@ def later_rows(session: Session, tenant_id: TenantId, newest: int, *, limit: int
 
 def count_live(session: Session, tenant_id: TenantId) -> int:
     return int(session.scalars(_COUNT, {"tenant": tenant_id}).one())
+
+
+def count_earlier(session: Session, tenant_id: TenantId, names: Mapping[int, str]) -> Mapping[int, tuple[int, int]]:
+    """Of each session how many live ones of its device, and of the name told of it, began before it."""
+    lowered = [name.lower() for name in names.values()]
+    given = {"tenant": tenant_id, "ids": list(names), "names": lowered, "most": _MOST_COUNTED}
+    return {row[0]: (row[1], row[2]) for row in session.execute(_EARLIER, given)} if names else {}
 
 
 def decisions_of(session: Session, tenant_id: TenantId, sessions: Sequence[Live]) -> Mapping[int, Recorded]:

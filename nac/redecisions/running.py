@@ -4,7 +4,6 @@ Each call is one bounded transaction of one tenant. A worker that is killed leav
 whoever comes next goes on from there.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,8 +18,6 @@ from nac.redecisions import ending, reading, repository, sending
 from nac.redecisions.judging import Judge, Judgement
 from nac.redecisions.reading import PAGE
 from nac.redecisions.settings import Settings, settings_of
-
-_log = logging.getLogger(__name__)
 
 # Changes of one turn.
 MOST_MARKS = 1_000

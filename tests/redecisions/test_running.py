@@ -219,12 +219,13 @@ def crowd(net):
     return sessions
 
 
-def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd):
+def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
     net.decide_by(document())
     net.settle()
     [run] = net.runs
     assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", FLOOR + 2)
     assert f"disconnect {FLOOR + 2} of {FLOOR + 2} sessions" in run["detail"]
+    assert f"./admit redecide show -t alpha {run['id']}" in caplog.text
     assert net.asked == {}
     net.call(service.approve, number=run["id"])
     net.turn()
