@@ -1,7 +1,7 @@
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Identity, Index, Integer, Table, func, text
+from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Identity, Index, Integer, Table, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned
@@ -128,4 +128,5 @@ REDECISION_POSITION = Table(
     Base.metadata,
     Column("id", Integer(), primary_key=True, autoincrement=False),
     Column("position", PgSnapshot(), nullable=False),
+    Column("looked_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )

@@ -29,7 +29,12 @@ LATE = "late"
 _CONCERNING = ("endpoint", "user", "certificate", "external-status")
 _AGAIN = {f"{noun}-again": noun for noun in _CONCERNING}
 _NARROW = frozenset((*_CONCERNING, *_AGAIN, LATE))
-_WORDS = {"time": "time goes by", LATE: "sessions that became known late", "external-status": "certificate"}
+_WORDS = {
+    "time": "time goes by",
+    "silence": "the worker was away for long",
+    LATE: "sessions that became known late",
+    "external-status": "certificate",
+}
 
 
 def advance(session: Session, *, tenant_id: TenantId) -> bool:

@@ -351,6 +351,19 @@ def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
     assert [run["cause"] for run in net.runs] == ["time goes by"]
 
 
+@pytest.mark.parametrize(
+    "left",
+    ["looked_at = now() - interval '13 hours'", "position = '999999999:999999999:'"],
+    ids=["away for long", "restored"],
+)
+def test_all_is_looked_at_where_the_feed_does_not_tell_all(net, office, left):
+    net.owner.execute(f"UPDATE redecision_position SET {left}")
+    net.settle()
+    assert [(run["cause"], run["sessions"]) for run in net.runs] == [("the worker was away for long", 2)]
+    net.settle()
+    assert len(net.runs) == 1
+
+
 def test_tenants_do_not_see_each_other(net, net_of, office):
     bravo = net_of("bravo")
     bravo.decide_by(document(by_group("printers", "20")))

@@ -1,7 +1,8 @@
 -- How far the change feed was looked through.
 CREATE TABLE redecision_position (
     id int CONSTRAINT pk_redecision_position PRIMARY KEY CONSTRAINT ck_redecision_position_id CHECK (id = 1),
-    position pg_snapshot NOT NULL
+    position pg_snapshot NOT NULL,
+    looked_at timestamptz NOT NULL DEFAULT now()
 );
 ALTER TABLE redecision_position ENABLE ROW LEVEL SECURITY;
 
@@ -12,10 +13,11 @@ CREATE FUNCTION collect_redecision_marks() RETURNS void
 DECLARE
     before pg_snapshot;
     upto pg_snapshot;
+    last timestamptz;
 BEGIN
     -- Nothing was looked through yet: what is to come counts.
     INSERT INTO redecision_position VALUES (1, pg_current_snapshot()) ON CONFLICT DO NOTHING;
-    SELECT p.position INTO before FROM redecision_position p FOR UPDATE SKIP LOCKED;
+    SELECT p.position, p.looked_at INTO before, last FROM redecision_position p FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -37,8 +39,14 @@ BEGIN
         RETURNING s.tenant_id
     )
     INSERT INTO redecision_marks (tenant_id, noun, key) SELECT due.tenant_id, 'time', '' FROM due;
-    IF upto::text <> before::text THEN
-        UPDATE redecision_position SET position = upto;
+    -- The feed is kept for a day: after a longer silence, or in a database that was restored, it does not tell all.
+    IF last < now() - interval '12 hours' OR pg_snapshot_xmax(before) > pg_snapshot_xmax(upto) THEN
+        INSERT INTO redecision_marks (tenant_id, noun, key)
+        SELECT t.id, 'silence', '' FROM tenants t LEFT JOIN redecision_settings s ON s.tenant_id = t.id
+        WHERE coalesce(s.mode, 'send') <> 'off';
+    END IF;
+    IF upto::text <> before::text OR last < now() - interval '1 minute' THEN
+        UPDATE redecision_position SET position = upto, looked_at = now();
     END IF;
 END
 $$;
