@@ -38,7 +38,7 @@ class RedecisionMark(TenantOwned, Base):
     __table_args__ = (Index("ix_redecision_marks_tenant_id_due_at", "tenant_id", "due_at"),)
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
-    # As in replica_changes; of our own `late` (sessions of a later row than key) and `time`.
+    # As in replica_changes, or of our own: nac.redecisions.running.
     noun: Mapped[str]
     key: Mapped[str]
     # The cell must decide with it first; None where there is nothing to wait for.

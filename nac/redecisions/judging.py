@@ -63,6 +63,8 @@ class Judgement(NamedTuple):
     # Slug, "" for none.
     site: str
     undecidable: Undecidable | None = None
+    # Its NAS is being asked about it, or has just done what it was asked.
+    is_asked: bool = False
 
 
 _NOTHING = Answer("", "", "")
@@ -72,10 +74,6 @@ class _Outcome(NamedTuple):
     answer: Answer
     reason: str
     reply: tuple[tuple[str, str, str], ...] = ()
-
-    @property
-    def permitted(self) -> bool:
-        return self.answer.permitted
 
 
 class _CannotTell(Exception):
@@ -134,8 +132,10 @@ class Judge:
         except _CannotTell as exc:
             return Judgement(live, "", _NOTHING, _NOTHING, "", shown, slug, exc.why)
         before = Answer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
-        action = "" if live.is_asked else _action(recorded, after)
-        return Judgement(live, action, before, after.answer, after.reason, shown, slug)
+        # A device that has come back since goes by what it was given then.
+        is_asked = live.asked_at is not None and recorded.at < live.asked_at
+        action = "" if is_asked else _action(recorded, after)
+        return Judgement(live, action, before, after.answer, after.reason, shown, slug, is_asked=is_asked)
 
     def _decide(
         self,
@@ -292,7 +292,7 @@ def _refused_user(facts: dict[str, Values], recorded: Recorded, knowledge: Knowl
 
 def _action(recorded: Recorded, after: _Outcome) -> Action:
     """What the NAS was told counts: another rule that gives the same is nothing to ask for."""
-    if not after.permitted:
+    if not after.answer.permitted:
         return "disconnect"
     told = tuple(tuple(pair) for pair in recorded.reply)
     return "" if (told, recorded.vlan) == (after.reply, after.answer.vlan) else "reauthenticate"

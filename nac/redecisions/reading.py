@@ -21,8 +21,8 @@ _JUST_NOW = "30 seconds"
 
 _LIVE = """
 SELECT s.id, s.started_at, coalesce(replace(s.mac::text, ':', ''), ''), s.identity, s.nas_id, s.nas_key,
-    coalesce(host(s.nas_address), ''), s.class, EXISTS (
-        SELECT FROM coa_requests c
+    coalesce(host(s.nas_address), ''), s.class, (
+        SELECT max(CASE WHEN c.state = 'queued' THEN now() ELSE coalesce(c.sent_at, now()) END) FROM coa_requests c
         WHERE c.tenant_id = s.tenant_id AND c.session_row = s.id AND c.kind <> 'change' AND (
             c.state = 'sending' OR (c.state = 'queued' AND c.redecision_id IS NULL)
             OR (c.state = 'acknowledged' AND c.ended_at > now() - interval '{just_now}')
@@ -121,8 +121,8 @@ class Live(NamedTuple):
     nas_key: str
     nas_address: str
     class_: str
-    # Its NAS is being asked about it, or has just done what it was asked.
-    is_asked: bool
+    # When its NAS was asked about it last, where it is still being asked or has just done it.
+    asked_at: datetime | None
 
 
 class Recorded(NamedTuple):

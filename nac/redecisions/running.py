@@ -24,15 +24,18 @@ MOST_MARKS = 1_000
 # Devices that were let in before a change may tell of their session so much later.
 LATE_SECONDS = 60
 LATE = "late"
+# Of our own as well: a session whose NAS was being asked about it, which may come to nothing.
+SESSION = "session"
 # What concerns a device, a user or who showed a certificate; everything else concerns all. Each is looked at a second
 # time, under another name, for sessions that became known late.
 _CONCERNING = ("endpoint", "user", "certificate", "external-status")
 _AGAIN = {f"{noun}-again": noun for noun in _CONCERNING}
-_NARROW = frozenset((*_CONCERNING, *_AGAIN, LATE))
+_NARROW = frozenset((*_CONCERNING, *_AGAIN, LATE, SESSION))
 _WORDS = {
     "time": "time goes by",
     "silence": "the worker was away for long",
     LATE: "sessions that became known late",
+    SESSION: "sessions that were being asked about",
     "external-status": "certificate",
 }
 
@@ -115,6 +118,7 @@ def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str,
             limit=PAGE + 1,
         )
     )
+    rows.update(map(int, of[SESSION]))
     for newest in of[LATE]:
         later = reading.later_rows(session, tenant_id, int(newest), limit=PAGE)
         if len(later) == PAGE:
@@ -129,7 +133,7 @@ def _look_at_some(
     if not rows:
         return run
     judgements = Judge(session, tenant_id).judge(reading.read_rows(session, tenant_id, rows), at=epoch_seconds())
-    _withdraw_outdated(session, tenant_id, judgements)
+    _reconcile(session, tenant_id, judgements)
     # Most changes concern nobody who is on the network: not worth a run.
     if run is None and any(each.action for each in judgements):
         run = begin(session, tenant_id=tenant_id, cause=cause, scope="some")
@@ -145,7 +149,7 @@ def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
     page = reading.read_page(session, run.tenant_id, cursor)
     if page:
         judgements = Judge(session, run.tenant_id).judge(page, at=epoch_seconds())
-        _withdraw_outdated(session, run.tenant_id, judgements)
+        _reconcile(session, run.tenant_id, judgements)
         _write(session, run, judgements)
         run.cursor_at, run.cursor_id = page[-1].started_at, page[-1].id
     if len(page) == PAGE:
@@ -157,10 +161,14 @@ def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
     return again
 
 
-def _withdraw_outdated(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
-    """What an earlier run queued is not sent where a later change has made it wrong."""
-    wanted = {each.live.id: str(each.action) for each in judgements if not each.undecidable}
+def _reconcile(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
+    """With what is asked already: what a later change has made wrong is not sent, and what is under way is looked at
+    once more when it is over."""
+    decided = [each for each in judgements if not each.undecidable and not each.is_asked]
+    wanted = {each.live.id: str(each.action) for each in decided}
     withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
+    under_way = [(SESSION, str(each.live.id)) for each in judgements if each.is_asked]
+    repository.add_marks(session, tenant_id, under_way, seconds=LATE_SECONDS)
 
 
 def _write(session: Session, run: Redecision, judgements: Sequence[Judgement]) -> None:

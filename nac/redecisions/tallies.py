@@ -60,7 +60,7 @@ class Tallies:
             self.sessions += 1
             if each.undecidable:
                 self.undecidable[each.undecidable] += 1
-            elif each.live.is_asked:
+            elif each.is_asked:
                 self.asked_already += 1
             elif not each.action:
                 self.unchanged += 1

@@ -161,7 +161,7 @@ class Net:
         with session_scope(PlatformScope(), engine=self.engines.worker) as session:
             session.execute(text("SELECT collect_redecision_marks()"))
         self.owner.execute(
-            "UPDATE redecision_marks SET due_at = now() WHERE noun <> 'late' AND noun NOT LIKE '%-again'"
+            "UPDATE redecision_marks SET due_at = now() WHERE noun NOT IN ('late', 'session') AND noun NOT LIKE '%-again'"
         )
 
     def turn(self):

@@ -111,6 +111,16 @@ def test_blocked_device_is_asked_off_once(net, office):
     assert net.runs == []
 
 
+def test_block_that_came_to_nothing_is_asked_for_again(net, office):
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.settle()
+    net.owner.execute("UPDATE coa_requests SET state = 'unanswered', sent_at = now(), ended_at = now()")
+    net.owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun = 'session'")
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+    assert [(run["cause"], run["disconnects"]) for run in net.runs] == [("sessions that were being asked about", 1)]
+
+
 @pytest.mark.parametrize(
     ("statement", "cause", "reasons"),
     [
@@ -263,6 +273,21 @@ def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
     assert net.asked == {}
     with pytest.raises(Conflict, match="is over"):
         net.call(service.stop, number=run["id"])
+
+
+def test_device_that_has_just_been_asked_is_asked_again_once_it_is_back(net, office):
+    cameras = by_group("cameras", "30", identifier="c")
+    net.decide_by(document(by_group("printers", "21"), cameras))
+    net.settle()
+    net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', sent_at = now(), ended_at = now()")
+    net.decide_by(document(by_group("printers", "22"), cameras))
+    net.settle()
+    # It is on its way, and is given the new VLAN when it comes.
+    assert net.asked == {}
+    net.log(*net.answer(PRINTER))
+    net.decide_by(document(by_group("printers", "23"), cameras))
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
 
 
 def test_roll_back_withdraws_what_the_bad_policy_had_queued(net, office):

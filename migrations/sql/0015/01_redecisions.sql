@@ -19,7 +19,8 @@ CREATE TABLE redecision_settings (
 CREATE TABLE redecision_marks (
     id bigint CONSTRAINT pk_redecision_marks PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     tenant_id uuid NOT NULL CONSTRAINT fk_redecision_marks_tenant_id REFERENCES tenants ON DELETE CASCADE,
-    -- As in replica_changes; of our own 'late' (sessions of a later row than key) and 'time'.
+    -- As in replica_changes, with -again for a second look; of our own 'late' (sessions of a later row than key),
+    -- 'session', 'time' and 'silence'.
     noun text NOT NULL,
     key text NOT NULL,
     -- The cell must decide with it first; NULL where there is nothing to wait for.
