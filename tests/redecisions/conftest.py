@@ -160,9 +160,8 @@ class Net:
     def collect(self):
         with session_scope(PlatformScope(), engine=self.engines.worker) as session:
             session.execute(text("SELECT collect_redecision_marks()"))
-        self.owner.execute(
-            "UPDATE redecision_marks SET due_at = now() WHERE noun NOT IN ('late', 'session') AND noun NOT LIKE '%-again'"
-        )
+        later = "noun IN ('late', 'session') OR noun LIKE '%-again'"
+        self.owner.execute(f"UPDATE redecision_marks SET due_at = now() WHERE NOT ({later})")
 
     def turn(self):
         with self.scope("worker") as session:
