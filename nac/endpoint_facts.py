@@ -48,3 +48,16 @@ def endpoint_value(endpoint: EndpointRecord, name: str, now_seconds: int) -> Val
         return ()
     value, until = told
     return () if 0 < until <= now_seconds else (value,)
+
+
+def device_facts(endpoint: EndpointRecord, now_seconds: int, *, known: bool) -> dict[str, Values]:
+    """All that conditions may ask about a device that has a record; `known`: it counts as approved."""
+    facts = {
+        name: found for name in (*NAMES, *endpoint.posture) if (found := endpoint_value(endpoint, name, now_seconds))
+    }
+    if groups := endpoint.groups + endpoint.rule_groups if known else endpoint.rule_groups:
+        facts["endpoint.group"] = groups
+    if known:
+        facts["endpoint.name"] = (endpoint.name,)
+        facts |= {f"endpoint.attribute.{name}": (value,) for name, value in endpoint.attributes.items()}
+    return facts

@@ -12,6 +12,7 @@ from worker.names import (
     ENRICH_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
+    REDECIDE_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
 )
@@ -24,6 +25,7 @@ JOBS = (
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
+    "worker.jobs.redecisions",
     "worker.jobs.replica",
     "worker.jobs.scep",
     "worker.jobs.tenants",
@@ -97,6 +99,12 @@ def make_app(settings: Settings) -> Celery:
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
+            "redecisions.advance": {
+                "task": "redecisions.advance",
+                "schedule": REDECIDE_INTERVAL_SECONDS,
+                "options": {"expires": 2 * REDECIDE_INTERVAL_SECONDS},
+            },
+            "redecisions.prune": {"task": "redecisions.prune", "schedule": crontab(hour="4", minute="7")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
             "scep.prune_transactions": {
                 "task": "scep.prune_transactions",

@@ -11,3 +11,5 @@ STATUS_INTERVAL_SECONDS = 20
 PUBLISH_INTERVAL_SECONDS = 1
 # How often it is looked for what was to be signed and was not finished.
 SETTLE_INTERVAL_SECONDS = 30
+# Live sessions are decided anew so long after a change, once the cell decides with it.
+REDECIDE_INTERVAL_SECONDS = 1

@@ -1,9 +1,33 @@
 """Requests to NASes as commands show them."""
 
+import re
+from collections.abc import Sequence
+
 from cli.output import Row
 from nac.coa_requests.causes import explain
+from nac.errors import InvalidInput
 from nac.mac import display_mac
 from nac.models import CoaRequest
+
+# RFC 2868 3.1: a tag is 1 to 31.
+_CHANGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9.-]*)(?::([0-9]{1,2}))?=(.+)", re.DOTALL)
+
+
+def read_changes(texts: Sequence[str]) -> list[Row]:
+    """Of ATTRIBUTE[:TAG]=VALUE, as `nac.coa_requests.service.ask` takes them. Raises InvalidInput with each mistake."""
+    found = [(text, _CHANGE.fullmatch(text)) for text in texts]
+    if wrong := [text for text, match in found if match is None]:
+        raise InvalidInput(
+            f"Not ATTRIBUTE=VALUE: {', '.join(map(repr, wrong))}.",
+            place="set",
+            remedy="For example --set Session-Timeout=600, or with a tag --set Tunnel-Private-Group-Id:1=30.",
+        )
+    rows: list[Row] = []
+    for _, match in found:
+        assert match is not None
+        name, tag, value = match.groups()
+        rows.append({"attribute": name, "value": value} | ({"tag": int(tag)} if tag else {}))
+    return rows
 
 
 def coa_row(request: CoaRequest) -> Row:

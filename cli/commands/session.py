@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from cli.commands._coa_rows import coa_row, short_coa_row
+from cli.commands._coa_rows import coa_row, read_changes, short_coa_row
 from cli.domain import Domain
 from cli.moments import Since
 from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
@@ -103,6 +103,45 @@ def disconnect(
             mac=mac,
             user=user,
             nas=nas,
+        )
+        rows = [coa_row(request) if as_json else short_coa_row(request) for request in asked]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.option("--session", "session_id", metavar="ID", type=int, help="This one, by its id of session list.")
+@click.option("--mac", default="", help="Those of this device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="Those of this user.")
+@click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
+@click.option(
+    "--set",
+    "attributes",
+    metavar="ATTRIBUTE=VALUE",
+    multiple=True,
+    required=True,
+    help="What to change, such as Session-Timeout=600 or Tunnel-Private-Group-Id:1=30 (:1 is a tag); several times.",
+)
+@json_option
+def change(
+    tenant: str, session_id: int | None, mac: str, user: str, nas: str, attributes: tuple[str, ...], as_json: bool
+) -> None:
+    """Ask the NAS to change the live sessions that fit (CoA-Request); its answers are listed by coa list.
+
+    Their next authentication is answered by policy again.
+    """
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        asked = coa_requests.ask(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            kind="change",
+            row=session_id,
+            mac=mac,
+            user=user,
+            nas=nas,
+            attributes=read_changes(attributes),
         )
         rows = [coa_row(request) if as_json else short_coa_row(request) for request in asked]
     show_list(rows, as_json=as_json)

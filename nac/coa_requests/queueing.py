@@ -23,7 +23,7 @@ WAITING: tuple[CoaState, ...] = ("queued", "sending")
 _INSERT = """
 INSERT INTO coa_requests (
     tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip, kind, reason,
-    asked_by, after_xact, expires_at, attributes, certificate_serial
+    asked_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
 )
 SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity, s.framed_ip,
     {asked}
@@ -47,7 +47,8 @@ _OF_CERTIFICATES = text(
     + _INSERT.replace(
         "{asked}",
         """
-    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', last.certificate_serial
+    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', last.certificate_serial,
+    NULL
     FROM shown
     JOIN sessions s ON s.tenant_id = :tenant AND s.mac = shown.mac AND s.stopped_at IS NULL
     CROSS JOIN LATERAL (
@@ -62,7 +63,7 @@ _OF_DEVICES = text(
     _INSERT.replace(
         "{asked}",
         """
-    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', ''
+    'disconnect', :reason, :asked_by, pg_current_xact_id(), now() + interval '1 day', '[]', '', NULL
     FROM sessions s WHERE s.tenant_id = :tenant AND s.mac = ANY (CAST(:macs AS macaddr[])) AND s.stopped_at IS NULL
     """,
     )
@@ -71,11 +72,25 @@ _OF_SESSIONS = text(
     _INSERT.replace(
         "{asked}",
         """
-    :kind, :reason, :asked_by, NULL, now() + interval '15 minutes', :attributes, ''
+    :kind, :reason, :asked_by, NULL, now() + interval '15 minutes', :attributes, '', :redecision
     FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL ORDER BY s.id
     """,
     )
-).bindparams(bindparam("rows", type_=ARRAY(BigInteger())), bindparam("attributes", type_=JSONB()))
+).bindparams(
+    bindparam("rows", type_=ARRAY(BigInteger())),
+    bindparam("attributes", type_=JSONB()),
+    bindparam("redecision", type_=BigInteger()),
+)
+
+
+_WITHDRAW_OUTDATED = text(
+    """
+UPDATE coa_requests c SET state = 'withdrawn', ended_at = now(), detail = 'It is decided otherwise by now.'
+FROM unnest(CAST(:rows AS bigint[]), CAST(:kinds AS text[])) AS wanted (session_row, kind)
+WHERE c.tenant_id = :tenant AND c.session_row = wanted.session_row AND c.state = 'queued'
+    AND c.redecision_id IS NOT NULL AND c.kind <> wanted.kind
+"""
+).bindparams(bindparam("rows", type_=ARRAY(BigInteger())), bindparam("kinds", type_=ARRAY(Text())))
 
 
 def queue_disconnects(
@@ -105,8 +120,11 @@ def queue_for_sessions(
     reason: str,
     asked_by: str,
     attributes: Sequence[Mapping[str, Any]] = (),
+    redecision: int | None = None,
 ) -> int:
     """Ask this about those of the sessions `rows` that are live, at once; returns of how many it was not asked already.
+
+    `redecision` is what it follows from, where it follows from one (nac.redecisions).
 
     Raises Conflict where too much waits.
     """
@@ -118,13 +136,39 @@ def queue_for_sessions(
             f"{waiting} requests to NASes wait already.", remedy="See ./admit coa list; each is tried or expires soon."
         )
     told = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
-    return _insert(session, _OF_SESSIONS, told | {"attributes": [dict(each) for each in attributes]})
+    told |= {"attributes": [dict(each) for each in attributes], "redecision": redecision}
+    return _insert(session, _OF_SESSIONS, told)
 
 
 def _insert(session: Session, statement: TextClause, told: Mapping[str, Any]) -> int:
     result = session.execute(statement, told)
     assert isinstance(result, CursorResult)
     return result.rowcount
+
+
+def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: int, detail: str) -> int:
+    """What it asked and was not answered yet is not sent any more; returns how many."""
+    result = session.execute(
+        update(CoaRequest)
+        .where(
+            CoaRequest.tenant_id == tenant_id,
+            CoaRequest.redecision_id == redecision,
+            CoaRequest.state.in_(WAITING),
+        )
+        .values(state="withdrawn", ended_at=utc_now(), detail=detail)
+    )
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[int, str]) -> None:
+    """What re-decisions queued about these sessions (`sessions.id`) is not sent where another kind is wanted now.
+
+    "" wants none. What people asked for, and what follows from a block or a revocation, stays.
+    """
+    told = {"tenant": tenant_id, "rows": list(wanted), "kinds": list(wanted.values())}
+    if wanted:
+        session.execute(_WITHDRAW_OUTDATED, told)
 
 
 def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:

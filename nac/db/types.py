@@ -48,3 +48,4 @@ class PgSnapshot(UserDefinedType[str]):
 
 # Reflection (`alembic check`) warns about a type that it does not know.
 ischema_names["xid8"] = Xid8
+ischema_names["pg_snapshot"] = PgSnapshot

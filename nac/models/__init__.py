@@ -26,6 +26,13 @@ from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
+from nac.models.redecision import (
+    REDECISION_POSITION,
+    Redecision,
+    RedecisionItem,
+    RedecisionMark,
+    RedecisionSettings,
+)
 from nac.models.replica_change import ReplicaChange
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
@@ -34,6 +41,7 @@ from nac.models.tenant import PurgedTenant, Tenant
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
+    "REDECISION_POSITION",
     "USAGE_HOURS",
     "AccountingLog",
     "AuditEntry",
@@ -68,6 +76,10 @@ __all__ = [
     "PurgedTenant",
     "QuarantinedRecord",
     "RadiusSession",
+    "Redecision",
+    "RedecisionItem",
+    "RedecisionMark",
+    "RedecisionSettings",
     "ReplicaChange",
     "RevocationList",
     "RevocationWork",

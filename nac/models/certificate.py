@@ -70,6 +70,12 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             "authority_id",
             postgresql_where=text("status IN ('abandoned', 'suspended', 'revoked')"),
         ),
+        Index(
+            "ix_certificates_lately_refused",
+            "tenant_id",
+            "revoked_at",
+            postgresql_where=text("status IN ('suspended', 'revoked')"),
+        ),
         Index("ix_certificates_intended", "tenant_id", "created_at", postgresql_where=text("status = 'intended'")),
         Index("ix_certificates_expiry", "tenant_id", "not_after", postgresql_where=text("status = 'valid'")),
         Index(

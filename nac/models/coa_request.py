@@ -30,6 +30,12 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             unique=True,
             postgresql_where=text("state = 'queued'"),
         ),
+        Index(
+            "ix_coa_requests_redecision_id",
+            "redecision_id",
+            postgresql_where=text("redecision_id IS NOT NULL"),
+        ),
+        Index("ix_coa_requests_tenant_id_session_row", "tenant_id", "session_row"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -47,7 +53,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     mac: Mapped[str | None] = mapped_column(Mac())
     identity: Mapped[str] = mapped_column(server_default="")
     framed_ip: Mapped[str | None] = mapped_column(HostAddress())
-    # requested | endpoint-blocked | certificate-revoked | certificate-suspended | ca-revoked
+    # requested | endpoint-blocked | certificate-revoked | certificate-suspended | ca-revoked | redecided
     reason: Mapped[str]
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
@@ -64,5 +70,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Code of the packet that came back, and its Error-Cause (RFC 5176 3.5).
     answer_code: Mapped[int | None]
     error_cause: Mapped[int | None]
+    # Which re-decision it follows from.
+    redecision_id: Mapped[int | None] = mapped_column(BigInteger())
     # For a person: why it ended so, and what to do.
     detail: Mapped[str] = mapped_column(server_default="")

@@ -6,10 +6,11 @@ As `radius.module.decision` does it from the replica, of the rows as they are no
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from nac.endpoint_facts import NAMES, endpoint_value
+from nac.endpoint_facts import device_facts
 from nac.endpoints import repository as endpoints
 from nac.endpoints.rules import record_of
 from nac.engine.matchers import Scalar
@@ -100,26 +101,15 @@ def _add_endpoint(session: Session, tenant_id: TenantId, mac: str, at: int, fact
         )
     if expired:
         facts.notes.append("The approval of the stored endpoint has ended: it counts as unknown.")
-    record = record_of(endpoint)
-    for name in NAMES:
-        if found := endpoint_value(record, name, at):
-            facts.values[name] = found
-    for name, told in record.posture.items():
-        if endpoint_value(record, name, at):
-            facts.values[name] = (told[0],)
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id])
     named = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[endpoint.id], by_rule=False)
     static: Sequence[str] = named.get(endpoint.id, ())
     every: Sequence[str] = groups.get(endpoint.id, ())
     facts.passphrase = endpoint.psk_sealed is not None or _a_group_has_one(session, tenant_id, every)
-    in_force = every if known else [name for name in every if name not in static]
-    if in_force:
-        facts.values["endpoint.group"] = tuple(in_force)
-    if not known:
-        return
-    facts.values["endpoint.name"] = (record.name,)
-    for name, value in record.attributes.items():
-        facts.values[f"endpoint.attribute.{name}"] = (value,)
+    record = msgspec.structs.replace(
+        record_of(endpoint), groups=tuple(static), rule_groups=tuple(name for name in every if name not in static)
+    )
+    facts.values |= device_facts(record, at, known=known)
 
 
 def _a_group_has_one(session: Session, tenant_id: TenantId, names: Sequence[str]) -> bool:

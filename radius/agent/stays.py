@@ -155,6 +155,11 @@ class SessionBatch:
         named = ((stay.latest.tenant_id, stay.latest.mac or None, stay.latest.identity) for stay in changing)
         return count_keys(named, tenants) if tenants else []
 
+    def begun(self) -> list[tuple[str, str, str]]:
+        """Tenant, station and Class of the sessions that began and go on."""
+        every = (stay for stays in self._stays.values() for stay in stays if stay.has_start and not stay.stopped)
+        return [(stay.latest.tenant_id, stay.latest.mac, stay.latest.class_) for stay in every if stay.latest.mac]
+
     def restart_lines(self) -> Iterable[str]:
         return [copy_line(tenant, key, str(usage.event_at)) for (tenant, key), usage in self._restarts.items()]
 

@@ -11,7 +11,7 @@ from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import hits, rows, session_counts, session_merge, sightings, usage
+from radius.agent import hits, rows, session_counts, session_merge, session_refusals, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
@@ -250,6 +250,7 @@ class AccountingWork:
         if copy_rows(cursor, usage.ACCOUNTING_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
         ended = session_merge.merge(cursor, self._sessions)
+        session_refusals.end_refused(cursor, self._sessions.begun())
         write_sightings(cursor, self.sightings)
         if self.keeping.is_due(self._now):
             self.keeping, silent = self.keeping.run(cursor, self._tenants, self._now)

@@ -25,6 +25,11 @@ _BY_NAME: dict[str, Any] = {
     "identity_sources.kind": "ldap",
     "coa_requests.state": "queued",
     "external_statuses.answer": "good",
+    "redecisions.scope": "all",
+    "redecision_items.action": "disconnect",
+    "redecision_items.state": "found",
+    "redecision_settings.mode": "send",
+    "redecision_settings.every_minutes": 0,
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

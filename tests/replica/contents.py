@@ -9,7 +9,7 @@ from nac.replica.store import ReplicaView
 @contextmanager
 def view_of(writer):
     transaction = writer._environment.begin(buffers=True)
-    with ReplicaView(SimpleNamespace(**writer._databases), transaction) as view:
+    with ReplicaView(SimpleNamespace(name="", **writer._databases), transaction) as view:
         yield view
 
 

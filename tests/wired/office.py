@@ -61,7 +61,9 @@ PERSON, PASSWORD = "anna", "correct horse battery"
 _OTHERS = ("stranger",)
 
 
-def _document() -> dict[str, object]:
+def document(**others: Any) -> dict[str, object]:
+    """The policy of the office, with `others` in place of the outcomes of these rules; None leaves a rule out."""
+    outcomes = {name: outcome for name, outcome in {**_OUTCOMES, **others}.items() if outcome is not None}
     rules = [
         {
             "id": name,
@@ -69,7 +71,7 @@ def _document() -> dict[str, object]:
             "when": {"attribute": "certificate.common_name", "operator": "equals", "value": name},
             "then": {"verdict": "permit", **outcome},
         }
-        for name, outcome in _OUTCOMES.items()
+        for name, outcome in outcomes.items()
     ]
     return {"rules": [*rules, _STAFF], "fallback": {"verdict": "deny"}}
 
@@ -118,7 +120,7 @@ class Office:
                 seal_for_mschap=installation.sealer.seal,
             )
             policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
-            policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="wired", document=_document())
+            policies.save_draft(session, actor=ACTOR, tenant_id=tenant.id, slug="wired", document=document())
             policies.publish_policy(session, actor=ACTOR, tenant_id=tenant.id, slug="wired")
             sites.assign_policy(session, actor=ACTOR, tenant_id=tenant.id, slug=site.slug, policy_id=policy.id)
         self.clients = {name: self._issue(name) for name in (*_OUTCOMES, *_OTHERS)}
@@ -176,6 +178,13 @@ class Office:
         """Returns when it is committed."""
         with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
             endpoints.block_endpoint(session, actor=ACTOR, tenant_id=self.tenant_id, mac=mac)
+
+    def publish(self, document: dict[str, object]) -> None:
+        """Returns when it is committed."""
+        named = {"actor": ACTOR, "tenant_id": self.tenant_id, "slug": "wired"}
+        with session_scope(TenantScope(self.tenant_id), engine=self._instance.installation.engine) as session:
+            policies.save_draft(session, document=document, **named)
+            policies.publish_policy(session, **named)
 
     def add_session(self, mac: str, session_id: str) -> None:
         """One that the switch does not know."""

@@ -1,0 +1,15 @@
+"""Live sessions that are decided anew after a change: what changed, what was found, and what a tenant wants of it."""
+
+from migrations.pieces import run_pieces, wall_tenants
+
+revision = "0015"
+down_revision = "0014"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+    wall_tenants("redecision_settings", "redecision_marks", "redecisions", "redecision_items")
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,132 @@
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Identity, Index, Integer, Table, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned
+from nac.db.types import Mac, PgSnapshot, Xid8
+from nac.ids import TenantId
+
+RedecisionMode = Literal["off", "preview", "send"]
+MODES: tuple[RedecisionMode, ...] = get_args(RedecisionMode)
+RedecisionState = Literal["deciding", "waiting", "sending", "done", "stopped", "superseded"]
+RedecisionAction = Literal["disconnect", "reauthenticate"]
+
+
+class RedecisionSettings(Base):
+    """A tenant's own choices; without a row all is as the defaults say."""
+
+    __tablename__ = "redecision_settings"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    mode: Mapped[str] = mapped_column(default="send", server_default="send")
+    # Requests to NASes, of the tenant.
+    per_second: Mapped[int] = mapped_column(default=20, server_default=text("20"))
+    # More disconnects than either wait for a person.
+    ceiling_percent: Mapped[int] = mapped_column(default=10, server_default=text("10"))
+    ceiling_sessions: Mapped[int] = mapped_column(default=1_000, server_default=text("1000"))
+    # All sessions are looked at so often though nothing changed, because time goes by; 0 for never.
+    every_minutes: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    looked_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class RedecisionMark(TenantOwned, Base):
+    """Something that sessions were decided by has changed."""
+
+    __tablename__ = "redecision_marks"
+    __table_args__ = (Index("ix_redecision_marks_tenant_id_due_at", "tenant_id", "due_at"),)
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # As in replica_changes, or of our own: nac.redecisions.running.
+    noun: Mapped[str]
+    key: Mapped[str]
+    # The cell must decide with it first; None where there is nothing to wait for.
+    xact: Mapped[str | None] = mapped_column(Xid8())
+    due_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '1 second'"))
+
+
+class Redecision(TenantOwned, CreatedAt, Base):
+    """One run over live sessions: what would be decided otherwise now, and how far that was sent."""
+
+    __tablename__ = "redecisions"
+    __table_args__ = (
+        Index("ix_redecisions_tenant_id_id", "tenant_id", "id"),
+        Index("ix_redecisions_at_work", "tenant_id", "id", postgresql_where=text("state IN ('deciding', 'sending')")),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # For a person: what changed, and who asked.
+    cause: Mapped[str] = mapped_column(default="", server_default="")
+    asked_by: Mapped[str] = mapped_column(default="", server_default="")
+    # all | some
+    scope: Mapped[str]
+    state: Mapped[str] = mapped_column(default="deciding", server_default="deciding")
+    # Why it waits for a person: preview | ceiling.
+    waits_for: Mapped[str] = mapped_column(default="", server_default="")
+    # A person asked for it or approved it: it sends whatever the mode is.
+    sends: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # A later change came while it decided: all is to be looked at once more.
+    again: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # The session that was looked at last; they are read from the newest on.
+    cursor_at: Mapped[datetime | None]
+    cursor_id: Mapped[int | None] = mapped_column(BigInteger())
+    sessions: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    unchanged: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    disconnects: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    reauthentications: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    # How many sessions cannot be decided anew, by nac.redecisions.judging.Undecidable.
+    undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
+    # When requests of it were queued last.
+    fed_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    detail: Mapped[str] = mapped_column(default="", server_default="")
+
+
+class RedecisionItem(Base):
+    """A live session that would be decided otherwise."""
+
+    __tablename__ = "redecision_items"
+    __table_args__ = (
+        Index(
+            "ix_redecision_items_found",
+            "tenant_id",
+            "redecision_id",
+            "session_row",
+            postgresql_where=text("state = 'found'"),
+        ),
+    )
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    redecision_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
+    session_row: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
+    # disconnect | reauthenticate
+    action: Mapped[str]
+    # found, then asked (of the NAS), settled (no longer needed) or withdrawn
+    state: Mapped[str] = mapped_column(default="found", server_default="found")
+    # For people: name of the NAS, slug of the site.
+    nas: Mapped[str]
+    nas_key: Mapped[str]
+    site: Mapped[str]
+    mac: Mapped[str | None] = mapped_column(Mac())
+    identity: Mapped[str]
+    before_verdict: Mapped[str]
+    before_rule: Mapped[str]
+    before_vlan: Mapped[str]
+    before_monitored: Mapped[str]
+    after_verdict: Mapped[str]
+    after_rule: Mapped[str]
+    after_vlan: Mapped[str]
+    after_monitored: Mapped[str]
+    # A code of nac.reasons.
+    after_reason: Mapped[str]
+
+
+# How far the change feed was looked through.
+REDECISION_POSITION = Table(
+    "redecision_position",
+    Base.metadata,
+    Column("id", Integer(), primary_key=True, autoincrement=False),
+    Column("position", PgSnapshot(), nullable=False),
+    Column("looked_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+)

@@ -1,0 +1,70 @@
+"""What becomes of a run once every session was looked at: it is sent, waits for a person, or there is nothing to do."""
+
+import logging
+from datetime import timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.coa_requests.queueing import withdraw_redecision
+from nac.models import Redecision, Tenant
+from nac.redecisions import reading, repository
+from nac.redecisions.settings import FLOOR, Settings
+
+_log = logging.getLogger(__name__)
+
+# What was disconnected without anybody's word counts for so long: many small changes are a large one.
+_WINDOW = timedelta(hours=1)
+
+
+def end_deciding(session: Session, run: Redecision, settings: Settings) -> None:
+    counted = repository.count_items(session, run)
+    run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
+    if run.scope == "all":
+        _supersede_older(session, run)
+    if not counted:
+        run.state, run.ended_at = "done", utc_now()
+    elif over := _over_ceiling(session, run, settings):
+        run.state, run.waits_for, run.detail = "waiting", "ceiling", over
+        slug = session.get_one(Tenant, run.tenant_id).slug
+        _log.warning(
+            "tenant %s: re-decision %d waits: %s ./admit redecide show -t %s %d", slug, run.id, over, slug, run.id
+        )
+    elif settings.mode == "preview" and not run.sends:
+        run.state, run.waits_for = "waiting", "preview"
+        run.detail = "The tenant's mode is preview: nothing is sent unless somebody approves it."
+    else:
+        run.state = "sending"
+    session.flush()
+
+
+def _over_ceiling(session: Session, run: Redecision, settings: Settings) -> str:
+    """A sentence, or ""."""
+    recently = repository.recent_disconnects(session, run, utc_now() - _WINDOW)
+    total = run.disconnects + recently
+    if not run.disconnects or total <= FLOOR:
+        return ""
+    live = run.sessions if run.scope == "all" else reading.count_live(session, run.tenant_id)
+    most = settings.ceiling(live)
+    if total <= most:
+        return ""
+    also = f" ({recently} were within the last hour)" if recently else ""
+    return f"It would disconnect {run.disconnects} of {live} sessions{also}; up to {most} go without approval."
+
+
+def _supersede_older(session: Session, run: Redecision) -> None:
+    """What a later run has looked at as well is sent by that one."""
+    for older in repository.lock_before(session, run):
+        _end(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
+
+
+def stop(session: Session, run: Redecision, detail: str) -> int:
+    """Returns how many requests that had been queued are not sent any more."""
+    _end(session, run, "stopped", detail)
+    return withdraw_redecision(session, tenant_id=run.tenant_id, redecision=run.id, detail=detail)
+
+
+def _end(session: Session, run: Redecision, state: str, detail: str) -> None:
+    repository.withdraw_items(session, run)
+    run.state, run.detail, run.ended_at = state, detail, utc_now()
+    session.flush()

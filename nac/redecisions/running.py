@@ -1,0 +1,194 @@
+"""The worker's part: what changed becomes runs, runs look at sessions a page at a time, and what differs is sent.
+
+Each call is one bounded transaction of one tenant. A worker that is killed leaves things as they were before it, and
+whoever comes next goes on from there.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.clock import epoch_seconds, utc_now
+from nac.coa_requests.queueing import withdraw_outdated
+from nac.ids import TenantId
+from nac.models import Redecision
+from nac.redecisions import ending, reading, repository, sending
+from nac.redecisions.judging import Judge, Judgement
+from nac.redecisions.reading import PAGE
+from nac.redecisions.settings import Settings, settings_of
+
+# Changes of one turn.
+MOST_MARKS = 1_000
+# Devices that were let in before a change may tell of their session so much later.
+LATE_SECONDS = 60
+LATE = "late"
+# Of our own as well: a session whose NAS was being asked about it, which may come to nothing.
+SESSION = "session"
+# What concerns a device, a user or who showed a certificate; everything else concerns all. Each is looked at a second
+# time, under another name, for sessions that became known late.
+_CONCERNING = ("endpoint", "user", "certificate", "external-status")
+_AGAIN = {f"{noun}-again": noun for noun in _CONCERNING}
+_NARROW = frozenset((*_CONCERNING, *_AGAIN, LATE, SESSION))
+_WORDS = {
+    "time": "time goes by",
+    "silence": "the worker was away for long",
+    LATE: "sessions that became known late",
+    SESSION: "sessions that were being asked about",
+    "external-status": "certificate",
+}
+
+
+def advance(session: Session, *, tenant_id: TenantId) -> bool:
+    """One turn of the tenant; whether there is more to do at once. False where another worker is at it."""
+    if not repository.take_turn(session, tenant_id):
+        return False
+    settings = settings_of(session, tenant_id=tenant_id)
+    more = _take_marks(session, tenant_id, settings)
+    run = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
+    if run is not None:
+        more |= _decide_page(session, run, settings)
+    sending.feed(session, tenant_id=tenant_id, settings=settings)
+    session.flush()
+    return more
+
+
+def begin(
+    session: Session, *, tenant_id: TenantId, cause: str, scope: str = "all", asked_by: str = "", sends: bool = False
+) -> Redecision:
+    """A run that the worker goes on with within a second."""
+    run = Redecision(tenant_id=tenant_id, cause=cause, scope=scope, asked_by=asked_by, sends=sends)
+    session.add(run)
+    session.flush()
+    if scope == "all":
+        newest = reading.newest_row(session, tenant_id)
+        repository.add_marks(session, tenant_id, [(LATE, str(newest))], seconds=LATE_SECONDS)
+    return run
+
+
+def _take_marks(session: Session, tenant_id: TenantId, settings: Settings) -> bool:
+    """Works changes off; whether more of them wait. Those of several turns are one run."""
+    marks = repository.take_marks(session, tenant_id, MOST_MARKS)
+    run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
+    if marks and settings.mode != "off":
+        run = _work_off(session, tenant_id, marks, run)
+    more = len(marks) == MOST_MARKS
+    if run is not None and not more:
+        ending.end_deciding(session, run, settings)
+    return more
+
+
+def _work_off(
+    session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
+) -> Redecision | None:
+    """Returns the run over some sessions, where there is one."""
+    if {noun for noun, _ in marks} - _NARROW:
+        _look_at_all(session, tenant_id, _cause(marks))
+    again = [(f"{noun}-again", key) for noun, key in marks if noun in _CONCERNING]
+    repository.add_marks(session, tenant_id, again, seconds=LATE_SECONDS)
+    marks = [(_AGAIN.get(noun, noun), key) for noun, key in marks]
+    # Those of a run that has begun already may be behind it.
+    rows = _concerned(session, tenant_id, marks)
+    if len(rows) > PAGE:
+        _look_at_all(session, tenant_id, _cause(marks))
+        return run
+    return _look_at_some(session, tenant_id, rows, _cause(marks), run)
+
+
+def _look_at_all(session: Session, tenant_id: TenantId, cause: str) -> None:
+    at_work = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
+    if at_work is None:
+        begin(session, tenant_id=tenant_id, cause=cause)
+    elif at_work.cursor_id is not None:
+        # To begin anew each time would never come to an end.
+        at_work.again = True
+
+
+def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]]) -> Sequence[int]:
+    of = {noun: [key for each, key in marks if each == noun] for noun in _NARROW}
+    serials = [key.rpartition(":")[2] for key in (*of["certificate"], *of["external-status"])]
+    rows = set(
+        reading.concerned(
+            session,
+            tenant_id,
+            macs=of["endpoint"],
+            users=[name.lower() for name in of["user"]],
+            serials=serials,
+            limit=PAGE + 1,
+        )
+    )
+    rows.update(map(int, of[SESSION]))
+    for newest in of[LATE]:
+        later = reading.later_rows(session, tenant_id, int(newest), limit=PAGE)
+        if len(later) == PAGE:
+            repository.add_marks(session, tenant_id, [(LATE, str(later[-1]))], seconds=0)
+        rows.update(later)
+    return sorted(rows)
+
+
+def _look_at_some(
+    session: Session, tenant_id: TenantId, rows: Sequence[int], cause: str, run: Redecision | None
+) -> Redecision | None:
+    if not rows:
+        return run
+    judgements = Judge(session, tenant_id).judge(reading.read_rows(session, tenant_id, rows), at=epoch_seconds())
+    _reconcile(session, tenant_id, judgements)
+    # Most changes concern nobody who is on the network: not worth a run.
+    if run is None and any(each.action for each in judgements):
+        run = begin(session, tenant_id=tenant_id, cause=cause, scope="some")
+    if run is not None:
+        _write(session, run, judgements)
+    return run
+
+
+def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
+    cursor = None
+    if run.cursor_at is not None and run.cursor_id is not None:
+        cursor = run.cursor_at, run.cursor_id
+    page = reading.read_page(session, run.tenant_id, cursor)
+    if page:
+        judgements = Judge(session, run.tenant_id).judge(page, at=epoch_seconds())
+        _reconcile(session, run.tenant_id, judgements)
+        _write(session, run, judgements)
+        run.cursor_at, run.cursor_id = page[-1].started_at, page[-1].id
+    if len(page) == PAGE:
+        return True
+    again = run.again
+    ending.end_deciding(session, run, settings)
+    if again:
+        begin(session, tenant_id=run.tenant_id, cause=f"{run.cause}, and what changed meanwhile")
+    return again
+
+
+def _reconcile(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> None:
+    """With what is asked already: what a later change has made wrong is not sent, and what is under way is looked at
+    once more when it is over."""
+    decided = [each for each in judgements if not each.undecidable and not each.is_asked]
+    wanted = {each.live.id: str(each.action) for each in decided}
+    withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
+    under_way = [(SESSION, str(each.live.id)) for each in judgements if each.is_asked]
+    repository.add_marks(session, tenant_id, under_way, seconds=LATE_SECONDS)
+
+
+def _write(session: Session, run: Redecision, judgements: Sequence[Judgement]) -> None:
+    repository.put_items(session, run, judgements)
+    run.sessions += len(judgements)
+    run.unchanged += sum(not each.action and not each.undecidable for each in judgements)
+    actions = Counter(each.action for each in judgements)
+    run.disconnects += actions["disconnect"]
+    run.reauthentications += actions["reauthenticate"]
+    undecidable = Counter(run.undecidable)
+    undecidable.update(each.undecidable for each in judgements if each.undecidable)
+    run.undecidable = dict(undecidable)
+    session.flush()
+
+
+def _cause(marks: Sequence[tuple[str, str]]) -> str:
+    counted = Counter(_WORDS.get(noun, noun) for noun, _ in marks)
+    return ", ".join(name if count == 1 else f"{name} ({count})" for name, count in counted.most_common())
+
+
+def prune(session: Session, *, tenant_id: TenantId, days: int) -> int:
+    """Forget runs that began so long ago and are over; returns how many."""
+    return repository.prune(session, tenant_id, utc_now() - timedelta(days=days))

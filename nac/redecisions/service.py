@@ -1,0 +1,189 @@
+"""Deciding live sessions anew after a change: what people see of it, and what they do about it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import epoch_seconds
+from nac.errors import Conflict, NotFound
+from nac.ids import TenantId
+from nac.models import Redecision
+from nac.policies import service as policies
+from nac.redecisions import ending, reading, repository, running
+from nac.redecisions.judging import Judge
+from nac.redecisions.reading import PAGE
+from nac.redecisions.settings import Settings, set_settings, settings_of
+from nac.redecisions.tallies import Tallies
+
+__all__ = [
+    "Preview",
+    "RedecisionNotFound",
+    "approve",
+    "list_redecisions",
+    "preview",
+    "redecision_row",
+    "require",
+    "set_settings",
+    "settings_of",
+    "short_row",
+    "start",
+    "stop",
+]
+
+
+class RedecisionNotFound(NotFound):
+    """There is no such re-decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    tallies: Tallies
+    # More disconnects than may go without approval.
+    over_ceiling: bool
+    settings: Settings
+
+
+def preview(session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, object] | None = None) -> Preview:
+    """What would be asked of NASes if `drafts` (documents by policy) were in force; without any, as things are now.
+
+    Reads every live session, a page at a time, and writes nothing. Raises InvalidPolicy.
+    """
+    for document in (drafts or {}).values():
+        policies.check_document(session, tenant_id=tenant_id, document=document, refuse_unreachable=False)
+    tallies = Tallies()
+    judge = Judge(session, tenant_id, drafts)
+    cursor = None
+    while page := reading.read_page(session, tenant_id, cursor):
+        tallies.add_judgements(judge.judge(page, at=epoch_seconds()))
+        cursor = page[-1].started_at, page[-1].id
+        if len(page) < PAGE:
+            break
+    settings = settings_of(session, tenant_id=tenant_id)
+    return Preview(tallies, tallies.actions["disconnect"] > settings.ceiling(tallies.sessions), settings)
+
+
+def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
+    """Have the worker look at every live session now, and send what differs, whatever the tenant's mode.
+
+    More disconnects than the ceiling wait for approval all the same. Raises Conflict where one is at work.
+    """
+    at_work = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
+    if at_work is not None:
+        raise Conflict(
+            f"Re-decision {at_work.id} looks at all sessions already.",
+            place="redecision",
+            remedy=f"See it: ./admit redecide show {at_work.id}",
+        )
+    run = running.begin(session, tenant_id=tenant_id, cause="asked for", asked_by=actor, sends=True)
+    _audit(session, actor, run, "start", {})
+    return run
+
+
+def approve(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> Redecision:
+    """Send what a run that waits has found. Raises RedecisionNotFound, and Conflict where it does not wait."""
+    run = _require_locked(session, tenant_id, number)
+    if run.state != "waiting":
+        raise Conflict(f"Re-decision {number} does not wait: it is {run.state}.", place="redecision")
+    before = {"state": run.state, "waits_for": run.waits_for}
+    run.state, run.waits_for, run.sends, run.detail = "sending", "", True, f"Approved by {actor}."
+    session.flush()
+    _audit(session, actor, run, "approve", before)
+    return run
+
+
+def stop(session: Session, *, actor: str, tenant_id: TenantId, number: int) -> int:
+    """Nothing more of it is sent; returns how many requests that were queued are withdrawn.
+
+    What NASes have done already is not undone. Raises RedecisionNotFound, and Conflict where it is over.
+    """
+    run = _require_locked(session, tenant_id, number)
+    waits = repository.count_requests(session, run)
+    if run.state not in repository.OPEN and not (waits.get("queued") or waits.get("sending")):
+        raise Conflict(f"Re-decision {number} is over: it is {run.state}.", place="redecision")
+    before = {"state": run.state}
+    withdrawn = ending.stop(session, run, f"Stopped by {actor}.")
+    _audit(session, actor, run, "stop", before, withdrawn=withdrawn)
+    return withdrawn
+
+
+def require(session: Session, *, tenant_id: TenantId, number: int) -> Redecision:
+    """Raises RedecisionNotFound."""
+    run = repository.get(session, tenant_id, number)
+    if run is None:
+        raise _not_found(number)
+    return run
+
+
+def list_redecisions(
+    session: Session, *, tenant_id: TenantId, before_id: int | None = None, limit: int = 100
+) -> Sequence[Redecision]:
+    """Newest first; page on with the last one's id."""
+    return repository.list_page(session, tenant_id, before_id=before_id, limit=limit)
+
+
+def short_row(run: Redecision) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "began": run.created_at.isoformat(),
+        "cause": run.cause,
+        "scope": run.scope,
+        "state": run.state,
+        "waits_for": run.waits_for,
+        "sessions": run.sessions,
+        "unchanged": run.unchanged,
+        "disconnects": run.disconnects,
+        "reauthentications": run.reauthentications,
+        "cannot_be_redecided": sum(run.undecidable.values()),
+    }
+
+
+def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
+    """With what it found, and how far that was sent."""
+    tallies = Tallies(undecidable=Counter(run.undecidable))
+    for found in repository.found_of(session, run):
+        tallies.add(found)
+    return {
+        **short_row(run),
+        **tallies.row(),
+        "cannot_be_redecided": dict(run.undecidable),
+        "asked_by": run.asked_by,
+        "detail": run.detail,
+        "ended": run.ended_at and run.ended_at.isoformat(),
+        # Of the sessions that differ: found, asked, settled, withdrawn.
+        "items": repository.count_states(session, run),
+        # To NASes, by state: see coa list.
+        "requests": repository.count_requests(session, run),
+    }
+
+
+def _require_locked(session: Session, tenant_id: TenantId, number: int) -> Redecision:
+    run = repository.get(session, tenant_id, number, lock=True)
+    if run is None:
+        raise _not_found(number)
+    return run
+
+
+def _not_found(number: int) -> RedecisionNotFound:
+    return RedecisionNotFound(
+        f"There is no re-decision {number}.", place="redecision", remedy="They are listed by: ./admit redecide list"
+    )
+
+
+def _audit(
+    session: Session, actor: str, run: Redecision, verb: str, before: Mapping[str, object], **more: object
+) -> None:
+    after = {"state": run.state, "disconnects": run.disconnects, "reauthentications": run.reauthentications, **more}
+    audit.append(
+        session,
+        actor=actor,
+        action=f"redecision.{verb}",
+        target=str(run.id),
+        tenant_id=run.tenant_id,
+        before=before or None,
+        after=after,
+    )

@@ -1,0 +1,97 @@
+"""What a tenant wants of re-decisions."""
+
+from dataclasses import asdict, dataclass, fields
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.models import RedecisionSettings
+from nac.models.redecision import MODES, RedecisionMode
+
+# So few disconnects never wait for a person: a single device must be off the network when somebody says so.
+FLOOR = 10
+_BOUNDS = {
+    "per_second": (1, 500),
+    "ceiling_percent": (0, 100),
+    "ceiling_sessions": (0, 10_000_000),
+    "every_minutes": (5, 1_440),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """As nac.models.RedecisionSettings; the defaults hold where a tenant has said nothing.
+
+    What people put in force is meant for those who are in as well, so the default is to send; a change that would cut
+    off many waits for a person.
+    """
+
+    mode: RedecisionMode = "send"
+    per_second: int = 20
+    ceiling_percent: int = 10
+    ceiling_sessions: int = 1_000
+    every_minutes: int = 0
+
+    def ceiling(self, live: int) -> int:
+        """How many of `live` sessions may be disconnected without anybody's word."""
+        return max(FLOOR, min(self.ceiling_sessions, live * self.ceiling_percent // 100))
+
+
+def settings_of(session: Session, *, tenant_id: TenantId) -> Settings:
+    query = select(RedecisionSettings).where(RedecisionSettings.tenant_id == tenant_id)
+    row = session.scalar(query.execution_options(populate_existing=True))
+    return Settings() if row is None else Settings(**{each.name: getattr(row, each.name) for each in fields(Settings)})
+
+
+def set_settings(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    mode: str | None = None,
+    per_second: int | None = None,
+    ceiling_percent: int | None = None,
+    ceiling_sessions: int | None = None,
+    every_minutes: int | None = None,
+) -> Settings:
+    """None leaves a setting as it is. Raises InvalidInput that names every mistake."""
+    given = {
+        "mode": mode,
+        "per_second": per_second,
+        "ceiling_percent": ceiling_percent,
+        "ceiling_sessions": ceiling_sessions,
+        "every_minutes": every_minutes,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    if mistakes := [sentence for name, value in changes.items() if (sentence := _mistake(name, value))]:
+        raise InvalidInput(" ".join(mistakes), place=", ".join(changes))
+    before = settings_of(session, tenant_id=tenant_id)
+    if changes:
+        row = insert(RedecisionSettings).values(tenant_id=tenant_id, **changes)
+        session.execute(row.on_conflict_do_update(index_elements=["tenant_id"], set_=changes))
+    after = settings_of(session, tenant_id=tenant_id)
+    if after != before:
+        audit.append(
+            session,
+            actor=actor,
+            action="redecision.set",
+            target="settings",
+            tenant_id=tenant_id,
+            before=asdict(before),
+            after=asdict(after),
+        )
+    return after
+
+
+def _mistake(name: str, value: object) -> str:
+    if name == "mode":
+        return "" if value in MODES else f"{value!r} is no mode: use {', '.join(MODES)}."
+    least, most = _BOUNDS[name]
+    never = name == "every_minutes" and value == 0
+    if never or (isinstance(value, int) and least <= value <= most):
+        return ""
+    return f"{name} is {least} to {most}{', or 0 for never' if name == 'every_minutes' else ''}, not {value}."

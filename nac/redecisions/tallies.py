@@ -1,0 +1,109 @@
+"""What a re-decision finds, counted: how many for which action, NAS, site and change, with a few examples of each."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from nac.policies.differences import Answer
+from nac.redecisions.judging import Judgement
+
+EXAMPLES = 3
+# More than a person reads: the smallest are left out.
+MAX_LISTED = 200
+
+
+class Change(NamedTuple):
+    action: str
+    before: Answer
+    after: Answer
+    # A code of nac.reasons.
+    reason: str
+
+
+class Example(NamedTuple):
+    # `sessions.id`
+    session: int
+    # 12 hex digits or "".
+    mac: str
+    identity: str
+    nas: str
+
+
+class Found(NamedTuple):
+    """So many sessions that are alike in all that is counted."""
+
+    change: Change
+    nas: str
+    site: str
+    sessions: int
+    examples: Sequence[Example]
+
+
+@dataclass(slots=True)
+class Tallies:
+    sessions: int = 0
+    unchanged: int = 0
+    # Their NASes are being asked about them, or have just done what they were asked.
+    asked_already: int = 0
+    actions: Counter[str] = field(default_factory=Counter)
+    # By judging.Undecidable.
+    undecidable: Counter[str] = field(default_factory=Counter)
+    # By name of NAS or site, and action.
+    nases: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sites: Counter[tuple[str, str]] = field(default_factory=Counter)
+    changes: Counter[Change] = field(default_factory=Counter)
+    examples: defaultdict[Change, list[Example]] = field(default_factory=lambda: defaultdict(list))
+
+    def add_judgements(self, judgements: Iterable[Judgement]) -> None:
+        for each in judgements:
+            self.sessions += 1
+            if each.undecidable:
+                self.undecidable[each.undecidable] += 1
+            elif each.is_asked:
+                self.asked_already += 1
+            elif not each.action:
+                self.unchanged += 1
+            else:
+                example = Example(each.live.id, each.live.mac, each.live.identity, each.nas)
+                change = Change(each.action, each.before, each.after, each.reason)
+                self.add(Found(change, each.nas, each.site, 1, (example,)))
+
+    def add(self, found: Found) -> None:
+        self.actions[found.change.action] += found.sessions
+        self.nases[found.nas, found.change.action] += found.sessions
+        self.sites[found.site, found.change.action] += found.sessions
+        self.changes[found.change] += found.sessions
+        examples = self.examples[found.change]
+        examples.extend(found.examples[: EXAMPLES - len(examples)])
+
+    def row(self) -> dict[str, Any]:
+        """For JSON; the largest first, MAX_LISTED of each at most."""
+        return {
+            "disconnects": self.actions["disconnect"],
+            "reauthentications": self.actions["reauthenticate"],
+            "nases": _by_action(self.nases, "nas"),
+            "sites": _by_action(self.sites, "site"),
+            "changes": [self._change_row(change, count) for change, count in self.changes.most_common(MAX_LISTED)],
+        }
+
+    def _change_row(self, change: Change, count: int) -> dict[str, Any]:
+        return {
+            "action": change.action,
+            "sessions": count,
+            "before": _answer_row(change.before),
+            "after": _answer_row(change.after) | {"reason": change.reason},
+            "examples": [example._asdict() for example in self.examples[change]],
+        }
+
+
+def _answer_row(answer: Answer) -> dict[str, Any]:
+    return {"verdict": answer.verdict, "rule": answer.rule_id, "vlan": answer.vlan, "text": str(answer)}
+
+
+def _by_action(counted: Mapping[tuple[str, str], int], what: str) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for (name, action), count in counted.items():
+        rows.setdefault(name, {what: name, "disconnect": 0, "reauthenticate": 0})[action] += count
+    ordered = sorted(rows.values(), key=lambda row: (-row["disconnect"] - row["reauthenticate"], row[what]))
+    return ordered[:MAX_LISTED]

@@ -1,0 +1,71 @@
+"""A device that was blocked, or lost its certificate, between its authentication and the Start that tells of it."""
+
+import pytest
+
+from nac.session_class import class_of
+from tests.agent.journal import AT, SECOND, accounting, auth
+from tests.agent.rows import add_authority, add_certificate, add_endpoint
+
+MAC = "aabbccddeeff"
+SERIAL = "0a0b"
+
+
+def asked(owner):
+    return owner.execute("SELECT reason, kind, certificate_serial, state FROM coa_requests ORDER BY id").fetchall()
+
+
+@pytest.fixture
+def blocked(owner, alpha):
+    add_endpoint(owner, alpha, MAC)
+    owner.execute("UPDATE endpoints SET status = 'blocked'")
+
+
+def test_start_of_a_blocked_device_has_it_asked_off_once(owner, alpha, journal, blocked):
+    start = accounting(alpha, "Start")
+    journal.ship(start)
+    # Heard again, in another batch.
+    journal.ship(start, accounting(alpha, "Interim-Update", at=AT + 60 * SECOND, seconds=60))
+    owner.execute("UPDATE coa_requests SET state = 'acknowledged'")
+    journal.ship(start)
+    assert asked(owner) == [("endpoint-blocked", "disconnect", "", "acknowledged")]
+
+
+def test_start_that_is_over_already_and_those_of_others_ask_nothing(owner, alpha, journal, blocked):
+    journal.ship(
+        accounting(alpha, "Start"),
+        accounting(alpha, "Stop", at=AT + 60 * SECOND, seconds=60),
+        accounting(alpha, "Start", station="00-A0-C0-00-00-01", session="s2"),
+    )
+    assert asked(owner) == []
+
+
+@pytest.mark.parametrize("status", ["revoked", "suspended"])
+def test_start_of_a_certificate_that_was_revoked_meanwhile(owner, alpha, journal, status):
+    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
+    journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="000a0b"))
+    journal.ship(accounting(alpha, "Start", session="before", station="00-A0-C0-00-00-01"))
+    owner.execute("UPDATE certificates SET status = %s, revoked_at = now()", (status,))
+    journal.ship(accounting(alpha, "Start", Class=class_of(AT - SECOND)))
+    assert asked(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
+
+
+def test_words_of_a_device_are_no_serial_number_and_no_class(owner, alpha, journal):
+    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
+    owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now()")
+    journal.ship(auth(alpha, at=AT - SECOND, certificate_serial="zz"))
+    for number, told in enumerate(("", "0x41", "0x41zzzzzzzzzzzzzzzz", class_of(AT - SECOND), class_of((1 << 62) - 1))):
+        journal.ship(accounting(alpha, "Start", session=f"s{number}", Class=told))
+    assert asked(owner) == []
+
+
+def test_cell_asks_about_its_own_tenants_alone(owner, alpha, blocked, cell_engine):
+    owner.execute(
+        "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at) "
+        "VALUES (%s, 'switch', 's', %s, %s, now(), now())",
+        (alpha.id, MAC, MAC),
+    )
+    with cell_engine.connect() as connection:
+        connection.exec_driver_sql("SELECT set_config('admit.cell_id', '999', true)")
+        called = "SELECT end_refused_sessions(ARRAY[%s]::uuid[], ARRAY[%s]::macaddr[], ARRAY['']::text[])"
+        assert connection.exec_driver_sql(called, (str(alpha.id), MAC)).scalar_one() == 0
+    assert asked(owner) == []

@@ -1,0 +1,237 @@
+"""A tenant whose cell decides with the module's own code, from a replica that follows the database."""
+
+import json
+from contextlib import contextmanager
+from datetime import timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.decisions.recorded import moment_of
+from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem
+from nac.packet_values import packet_values
+from nac.redecisions import running, service
+from nac.session_class import class_of
+from radius.module.decision import Case, Places, decide_case
+from radius.module.policies import Policies
+from radius.module.request import AccessRequest
+from tests.agent.conftest import Replica, Tenant
+from tests.agent.rows import add_endpoint, add_nas, add_policy, add_site, add_user, publish
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+from tests.policies.conftest import dictionary_json as dictionary_json
+from tests.policies.conftest import upload as upload
+
+_OUTCOME = (
+    *("permitted", "reason", "detail", "rule_id", "rule_name", "policy_version", "vlan", "verdict", "monitored"),
+)
+IDENTIFIER, ADDRESS = "switch", "192.0.2.1"
+
+
+def by_group(group, vlan="20", verdict="permit", identifier="r", attribute="endpoint.group"):
+    then = {"verdict": verdict} | ({"vlan": vlan} if vlan else {})
+    when = {"attribute": attribute, "operator": "equals", "value": group}
+    return {"id": identifier, "name": identifier, "when": when, "then": then}
+
+
+def document(*rules, fallback=None):
+    return {"rules": list(rules), "fallback": fallback or {"verdict": "deny"}}
+
+
+class Net:
+    """What happens at one tenant."""
+
+    def __init__(self, tenant, owner, replica, engines, cell_id, tmp_path):
+        self.tenant, self.id, self.owner, self.replica = tenant, tenant.id, owner, replica
+        self.cell_id, self.engines = cell_id, engines
+        self._policies, self._version, self._sessions = Policies(), 0, 0
+        self.policy_id = None
+
+    @contextmanager
+    def scope(self, role="app"):
+        with session_scope(TenantScope(self.id), engine=getattr(self.engines, role)) as session:
+            yield session
+
+    def call(self, function, **given):
+        with self.scope() as session:
+            return function(session, actor=ACTOR, tenant_id=self.id, **given)
+
+    def decide_by(self, policy):
+        self._version += 1
+        if self.policy_id is None:
+            self.policy_id = add_policy(self.owner, self.tenant, policy)
+            self.site_id = add_site(self.owner, self.tenant, policy_id=self.policy_id)
+            self.owner.execute("UPDATE tenants SET default_site_id = %s WHERE id = %s", (self.site_id, self.id))
+            add_nas(self.owner, self.tenant, self.site_id, identifier=IDENTIFIER)
+        else:
+            self.owner.execute("UPDATE policy_versions SET status = 'superseded' WHERE tenant_id = %s", (self.id,))
+            publish(self.owner, self.tenant, self.policy_id, self._version, policy)
+
+    def add(self, mac, *groups, **more):
+        add_endpoint(self.owner, self.tenant, mac, groups=groups, **more)
+
+    def add_user(self, name, *groups):
+        user_id = add_user(self.owner, self.tenant, name)
+        for group in groups:
+            self.owner.execute(
+                "INSERT INTO user_groups (tenant_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (self.id, group),
+            )
+            self.owner.execute(
+                "INSERT INTO user_group_members (tenant_id, user_id, group_id) "
+                "SELECT tenant_id, %s, id FROM user_groups WHERE tenant_id = %s AND name = %s",
+                (user_id, self.id, group),
+            )
+
+    def answer(self, mac, *, user="", pairs=(), identifier=IDENTIFIER):
+        """Of the cell, to this device now: (case, outcome)."""
+        self.replica.catch_up()
+        named = [("User-Name", user or mac), ("Calling-Station-Id", mac), ("NAS-Identifier", identifier)]
+        request = AccessRequest(
+            (*named, ("NAS-IP-Address", ADDRESS), *pairs, ("Admit-Slot", f"slot_{self.tenant.slot}"))
+        )
+        case = Case(request, "pap" if user else "mab")
+        with self.replica.view as view:
+            case.place = Places().find(request, view)
+            return case, decide_case(case, view, self._policies)
+
+    def log(self, case, outcome):
+        """As the shipper does; returns its time, epoch microseconds."""
+        request, place = case.request, case.place
+        with Session(self.engines.owner) as session, session.begin():
+            make_row(
+                session,
+                AuthLog.__table__,
+                self.id,
+                at=moment_of(case.at),
+                cell_id=self.cell_id,
+                request=json.loads(json.dumps(packet_values(request) | case.facts)),
+                reply=[list(pair) for pair in outcome.reply],
+                policy_id=UUID(outcome.policy_id) if outcome.policy_id else None,
+                site_id=UUID(place.site_id) if place.site_id else None,
+                nas_id=UUID(place.nas_id) if place.nas_id else None,
+                nas_address=request.nas_address,
+                nas_identifier=request.nas_identifier,
+                nas_port=request.nas_port,
+                mac=request.mac or None,
+                identity=case.identity,
+                method=case.method,
+                certificate_serial="",
+                tls_version="",
+                **{name: getattr(outcome, name) for name in _OUTCOME},
+            )
+        return case.at
+
+    def join(self, mac, *, class_=None, minutes_ago=0, **asked):
+        """The device comes, is admitted, and its session begins; returns its id."""
+        case, outcome = self.answer(mac, **asked)
+        assert outcome.permitted, outcome
+        at = self.log(case, outcome)
+        return self.begin(mac, class_of(at) if class_ is None else class_, case.identity, minutes_ago)
+
+    def begin(self, mac, class_, identity, minutes_ago=0):
+        self._sessions += 1
+        (row,) = self.owner.execute(
+            "INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, nas_address, "
+            "identity, class) VALUES (%s, %s, %s, %s, %s, %s, now(), %s, %s, %s) RETURNING id",
+            (
+                *(self.id, f"{IDENTIFIER}|{ADDRESS}", f"s{self._sessions}", mac, mac),
+                *(utc_now() - timedelta(minutes=minutes_ago), ADDRESS, identity, class_),
+            ),
+        ).fetchone()
+        return row
+
+    def end(self, row):
+        self.owner.execute("UPDATE sessions SET stopped_at = now() WHERE id = %s", (row,))
+
+    def follow(self):
+        """The cell decides with every change."""
+        self.replica.catch_up()
+        with session_scope(CellScope(self.cell_id), engine=self.engines.cell) as session:
+            session.execute(
+                text("UPDATE cells SET replica_position = pg_current_snapshot()::text, replica_position_at = now()")
+            )
+
+    def collect(self):
+        with session_scope(PlatformScope(), engine=self.engines.worker) as session:
+            session.execute(text("SELECT collect_redecision_marks()"))
+        later = "noun IN ('late', 'session') OR noun LIKE '%-again'"
+        self.owner.execute(f"UPDATE redecision_marks SET due_at = now() WHERE NOT ({later})")
+
+    def turn(self):
+        with self.scope("worker") as session:
+            return running.advance(session, tenant_id=self.id)
+
+    def settle(self):
+        """What changed is followed, collected and worked off."""
+        self.follow()
+        self.collect()
+        while self.turn():
+            continue
+        self.wait()
+        self.turn()
+
+    def wait(self):
+        """A minute, as far as the pace of requests goes."""
+        self.owner.execute("UPDATE redecisions SET fed_at = fed_at - interval '1 minute'")
+
+    def forget_marks(self):
+        self.settle()
+        self.owner.execute("DELETE FROM redecision_marks")
+        for table in ("redecisions", "redecision_items", "coa_requests"):
+            self.owner.execute(f"DELETE FROM {table}")
+
+    @property
+    def asked(self):
+        """{session: kind} of what is queued."""
+        with self.scope() as session:
+            rows = session.query(CoaRequest).filter(CoaRequest.state == "queued").all()
+            return {row.session_row: row.kind for row in rows}
+
+    @property
+    def runs(self):
+        with self.scope() as session:
+            return [service.redecision_row(session, run) for run in session.query(Redecision).order_by(Redecision.id)]
+
+    @property
+    def items(self):
+        with self.scope() as session:
+            return {row.session_row: row.action for row in session.query(RedecisionItem)}
+
+
+@pytest.fixture
+def platform(app_engine, cell_engine):
+    return make_platform(app_engine, cell_engine, slots=4)
+
+
+@pytest.fixture
+def owner(database, platform):
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def replica(platform, cell_engine, tmp_path):
+    replica = Replica(platform.cell_id, cell_engine, tmp_path / "replica")
+    yield replica
+    replica.writer.close()
+
+
+@pytest.fixture
+def net_of(app_engine, platform, owner, replica, engines, tmp_path):
+    def net_of(slug):
+        made = make_tenant(app_engine, platform, slug)
+        (slot,) = owner.execute("SELECT number FROM slots WHERE tenant_id = %s", (made.id,)).fetchone()
+        return Net(Tenant(made.id, made.number, slot), owner, replica, engines, platform.cell_id, tmp_path)
+
+    return net_of
+
+
+@pytest.fixture
+def net(net_of, upload):
+    return net_of("alpha")

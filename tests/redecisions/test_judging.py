@@ -1,0 +1,284 @@
+"""What is decided of a session now: certificates, directories, counts of sessions, passphrases, monitor mode, time."""
+
+import json
+
+import pytest
+from sqlalchemy.orm import Session
+
+from nac.certificates import service as certificates
+from nac.certificates.external import import_authorities
+from nac.clock import epoch_microseconds, utc_now
+from nac.db import TenantScope, session_scope
+from nac.decisions.recorded import moment_of
+from nac.models import AuthLog
+from nac.redecisions import reading
+from nac.redecisions.judging import Judge
+from nac.session_class import class_of
+from tests.certificates.uploads import authority, pem
+from tests.factories.certificates import certify
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR
+from tests.redecisions.conftest import ADDRESS, IDENTIFIER, by_group, document
+
+MAC = "00a0c0000001"
+ANYBODY = {"fallback": {"verdict": "permit", "vlan": "1"}}
+# As the cell answers a NAS of this vendor with it.
+TOLD = [
+    ["Tunnel-Type:1", ":=", "VLAN"],
+    ["Tunnel-Medium-Type:1", ":=", "IEEE-802"],
+    ["Tunnel-Private-Group-Id:1", ":=", "1"],
+]
+
+
+@pytest.fixture
+def recorded(net):
+    """A session of a device that was let in as told; its id."""
+
+    def recorded(method="eap-tls", mac=MAC, identity="laptop", minutes_ago=0, **values):
+        at = epoch_microseconds()
+        request = {"method": [method], "identity": [identity], "mac": [mac]} | values.pop("request", {})
+        given = {"tls_version": "1.3" if method == "eap-tls" else "", "policy_version": 1, "reply": TOLD, "vlan": "1"}
+        with Session(net.engines.owner) as session, session.begin():
+            make_row(
+                session,
+                AuthLog.__table__,
+                net.id,
+                **{
+                    "at": moment_of(at),
+                    "mac": mac,
+                    "method": method,
+                    "identity": identity,
+                    "permitted": True,
+                    "verdict": "permit",
+                    "rule_id": "",
+                    "policy_id": net.policy_id,
+                    "nas_identifier": IDENTIFIER,
+                    "nas_address": ADDRESS,
+                    "certificate_serial": "",
+                    "request": json.loads(json.dumps(request)),
+                }
+                | given
+                | values,
+            )
+        return net.begin(mac, class_of(at), identity, minutes_ago)
+
+    return recorded
+
+
+@pytest.fixture
+def judged(net):
+    def judged(*rows):
+        with session_scope(TenantScope(net.id), engine=net.engines.worker) as session:
+            found = Judge(session, net.id).judge(
+                reading.read_rows(session, net.id, rows), at=int(utc_now().timestamp())
+            )
+        by_row = {each.live.id: each for each in found}
+        return by_row[rows[0]] if len(rows) == 1 else [by_row[row] for row in rows]
+
+    return judged
+
+
+@pytest.fixture
+def anybody(net):
+    net.decide_by(ANYBODY)
+
+
+class Issued:
+    def __init__(self, net, app_engine):
+        self._net = net
+        self.made = certify(app_engine, net.id)
+        with net.scope() as session:
+            issued = self.made.issue(session)
+            self.serial = issued.serial.hex()
+            row = certificates.require_by_serial(session, tenant_id=net.id, serial=self.serial)
+            self.authority_id = row.authority_id
+        (self.issuer,) = net.owner.execute(
+            "SELECT subject FROM certificate_authorities WHERE id = %s", (self.authority_id,)
+        ).fetchone()
+
+    def of(self, **facts):
+        """What is recorded of a decision about it."""
+        request = {
+            "certificate.serial": [self.serial],
+            "certificate.issuer": [self.issuer],
+            "certificate.profile": ["eap-client-device"],
+            "tls.version": ["1.3"],
+        }
+        return {"certificate_serial": self.serial, "request": request | facts}
+
+
+@pytest.fixture
+def issued(net, anybody, app_engine):
+    return Issued(net, app_engine)
+
+
+def test_certificate_that_is_good_changes_nothing(recorded, judged, issued):
+    found = judged(recorded(**issued.of()))
+    assert (found.undecidable, found.action, found.reason) == (None, "", "fallback-permitted")
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE certificates SET status = 'revoked'", "certificate-revoked"),
+        ("UPDATE certificates SET status = 'suspended'", "certificate-suspended"),
+        ("UPDATE certificates SET profile = 'radsec-client'", "wrong-key-usage"),
+        ("DELETE FROM certificates", "certificate-unknown"),
+        ("UPDATE certificate_authorities SET status = 'revoked' WHERE kind = 'root'", "ca-revoked"),
+        ("UPDATE certificate_authorities SET not_after = now() - interval '1 day'", "ca-expired"),
+        ("UPDATE certificate_authorities SET subject = '/CN=another'", "unknown-ca"),
+        ("UPDATE tenants SET tls_versions = '{1.2}'", "tls-version"),
+        ("UPDATE tenants SET methods = '{mab}'", "method-not-offered"),
+        ("UPDATE sites SET policy_id = NULL", "no-policy"),
+    ],
+)
+def test_what_the_cell_would_refuse_before_any_rule(net, recorded, judged, issued, statement, reason):
+    session = recorded(**issued.of())
+    net.owner.execute(statement)
+    found = judged(session)
+    assert (found.action, found.reason) == ("disconnect", reason)
+
+
+@pytest.fixture
+def external(net, issued):
+    """The only authority that the certificate can be of is somebody else's."""
+    corporate = authority("Corp CA", utc_now())
+    with net.scope() as session:
+        import_authorities(session, actor=ACTOR, tenant_id=net.id, files=[("ca.pem", pem(corporate))], now=utc_now())
+    (number, subject) = net.owner.execute(
+        "SELECT id, subject FROM certificate_authorities WHERE kind = 'external'"
+    ).fetchone()
+    return number, {
+        "certificate_serial": "77",
+        "request": {"certificate.serial": ["77"], "certificate.issuer": [subject]},
+    }
+
+
+def test_certificate_of_an_external_authority_goes_by_what_that_says(net, recorded, judged, external):
+    number, told = external
+    session = recorded(**told)
+    assert judged(session).action == ""
+    net.owner.execute("UPDATE tenants SET status_failure = 'hard'")
+    assert judged(session).reason == "certificate-status-unknown"
+    net.owner.execute(
+        "INSERT INTO external_statuses (tenant_id, authority_id, serial, listed, answer, until) "
+        "VALUES (%s, %s, '\\x77', false, 'good', now() + interval '1 hour')",
+        (net.id, number),
+    )
+    assert judged(session).action == ""
+    net.owner.execute("UPDATE external_statuses SET listed = true")
+    assert judged(session).reason == "certificate-revoked"
+
+
+def test_two_external_authorities_of_one_name_are_not_guessed_between(net, recorded, judged, external):
+    number, told = external
+    net.owner.execute(
+        "INSERT INTO certificate_authorities (id, tenant_id, kind, name, subject, certificate_der, key_id, not_before, "
+        "not_after) SELECT gen_random_uuid(), tenant_id, kind, name, subject, certificate_der, key_id, not_before, "
+        "not_after FROM certificate_authorities WHERE id = %s",
+        (number,),
+    )
+    assert judged(recorded(**told)).undecidable == "not-recorded"
+
+
+def asking(attribute, value, operator="equals"):
+    when = {"attribute": attribute, "operator": operator, "value": value}
+    rule = {"id": "r", "name": "r", "when": when, "then": {"verdict": "permit", "vlan": "1"}}
+    return {"rules": [rule], "fallback": {"verdict": "deny"}}
+
+
+def test_field_of_the_certificate_that_was_never_asked_for_is_not_guessed(net, recorded, judged, issued):
+    before = recorded(**issued.of())
+    net.decide_by(asking("certificate.subject.OU", "Sales"))
+    assert judged(before).undecidable == "not-recorded"
+    # That version asks, so what is not written down was not there.
+    after = recorded(**issued.of(), mac="00a0c0000002", policy_version=2)
+    assert judged(after).action == "disconnect"
+    there = recorded(**issued.of(**{"certificate.subject.OU": ["Sales"]}), mac="00a0c0000003", policy_version=2)
+    assert judged(there).action == ""
+
+
+def test_age_of_our_own_certificate_is_that_of_today(net, recorded, judged, issued):
+    session = recorded(**issued.of())
+    net.decide_by(asking("certificate.age_days", 10, "at_least"))
+    assert judged(session).action == "disconnect"
+    net.owner.execute("UPDATE certificates SET not_before = now() - interval '11 days'")
+    assert judged(session).action == ""
+
+
+def test_what_a_directory_told_stands(net, recorded, judged):
+    net.decide_by(asking("user.group", "staff"))
+    facts = {"user.name": ["anna"], "user.source": ["corp"], "user.group": ["staff"]}
+    session = recorded("pap", identity="anna", request=facts)
+    assert judged(session).action == ""
+    # An own user of that name is another.
+    net.add_user("anna")
+    assert judged(session).action == ""
+
+
+def test_own_user_goes_by_the_groups_of_today(net, recorded, judged):
+    net.decide_by(asking("user.group", "staff"))
+    session = recorded("pap", identity="Anna", request={"user.name": ["anna"], "user.group": ["staff"]})
+    assert judged(session).reason == "unknown-user"
+    net.add_user("anna")
+    assert judged(session).reason == "fallback-denied"
+
+
+def test_who_came_first_stays_where_sessions_are_limited(net, recorded, judged):
+    limit = asking("session.count.user", 2, "less_than")
+    net.decide_by(limit)
+    net.add_user("anna")
+    rows = [recorded("pap", mac=f"00a0c000000{age}", identity="anna", minutes_ago=age) for age in (3, 2, 1)]
+    assert [each.action for each in judged(*rows)] == ["", "", "disconnect"]
+
+
+def test_passphrase_that_is_gone_is_a_deny(net, recorded, judged):
+    psk = {"id": "r", "name": "r", "when": {"all": []}, "then": {"verdict": "permit", "psk": "endpoint"}}
+    net.decide_by({"rules": [psk]})
+    net.owner.execute("UPDATE nases SET vendor = 'aruba'")
+    net.add(MAC)
+    session = recorded("mab", identity=MAC)
+    assert judged(session).reason == "no-passphrase"
+    net.owner.execute("UPDATE endpoints SET psk_sealed = 'sealed'")
+    assert judged(session).action == "reauthenticate"
+
+
+def test_monitor_mode_disconnects_nobody(net, recorded, judged, anybody):
+    session = recorded("mab", identity=MAC)
+    net.decide_by({"rules": [], "fallback": {"verdict": "deny"}})
+    assert judged(session).action == "disconnect"
+    net.owner.execute("UPDATE sites SET monitor = true, fallback = %s", (json.dumps(ANYBODY["fallback"]),))
+    found = judged(session)
+    assert (found.action, found.after.verdict, found.after.monitored) == ("", "permit", "site")
+
+
+def test_window_is_asked_at_the_time_it_is(net, recorded, judged):
+    then = {"verdict": "permit", "vlan": "1"}
+    always = {"attribute": "time", "operator": "within", "value": {"dates": {"from": "2000-01-01"}}}
+    over = {"attribute": "time", "operator": "within", "value": {"dates": {"to": "2001-12-31"}}}
+    net.decide_by({"rules": [{"id": "r", "name": "r", "when": always, "then": then}]})
+    session = recorded("mab", identity=MAC)
+    assert judged(session).action == ""
+    net.decide_by({"rules": [{"id": "r", "name": "r", "when": over, "then": then}]})
+    assert judged(session).action == "disconnect"
+
+
+def test_policy_that_this_version_cannot_read_is_told(net, recorded, judged, anybody):
+    session = recorded("mab", identity=MAC)
+    net.decide_by({"rules": "none"})
+    assert judged(session).undecidable == "unreadable-policy"
+
+
+def test_decision_of_an_earlier_version_is_told(net, recorded, judged, anybody):
+    session = recorded("mab", identity=MAC)
+    net.owner.execute("UPDATE auth_log SET request = '{}'")
+    assert judged(session).undecidable == "older-format"
+
+
+def test_vendor_that_writes_the_reply_otherwise_is_a_difference(net, recorded, judged, anybody):
+    session = recorded("mab", identity=MAC)
+    assert judged(session).action == ""
+    net.decide_by({"fallback": {"verdict": "permit", "vlan": "1", "acl": "guests"}})
+    assert judged(session).action == "reauthenticate"
+    net.decide_by(document(by_group("printers")))
+    assert judged(session).action == "disconnect"

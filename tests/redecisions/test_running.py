@@ -1,0 +1,404 @@
+"""What a change does to those who are on the network already."""
+
+import pytest
+
+from nac.endpoints import service as endpoints
+from nac.errors import Conflict
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.redecisions import ending, running, service, settings
+from nac.redecisions.settings import FLOOR
+from nac.session_class import class_of
+from tests.redecisions.conftest import by_group, document
+
+PRINTER, CAMERA, LAPTOP = "00a0c0000001", "00a0c0000002", "00a0c0000003"
+
+
+@pytest.fixture
+def office(net):
+    """A printer and a camera in VLANs of their own; {name: session}."""
+    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.add(PRINTER, "printers")
+    net.add(CAMERA, "cameras")
+    sessions = {"printer": net.join(PRINTER), "camera": net.join(CAMERA)}
+    net.forget_marks()
+    return sessions
+
+
+def test_nothing_is_asked_where_the_result_is_the_same(net, office):
+    # Another rule, and the same for the NAS.
+    net.decide_by(document(by_group("printers", "20", identifier="other"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["sessions"], run["unchanged"]) == ("done", 2, 2)
+    assert (run["disconnects"], run["reauthentications"], run["cannot_be_redecided"]) == (0, 0, {})
+    assert net.asked == {}
+
+
+def test_another_vlan_has_the_device_authenticate_again_and_a_deny_ends_the_session(net, office):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
+    [run] = net.runs
+    assert (run["state"], run["scope"], run["disconnects"], run["reauthentications"]) == ("done", "all", 1, 1)
+    changes = {change["action"]: change for change in run["changes"]}
+    assert changes["reauthenticate"]["before"]["text"] == "permit by r, VLAN 20"
+    assert changes["reauthenticate"]["after"]["text"] == "permit by r, VLAN 21"
+    assert changes["disconnect"]["after"] | {"text": ""} == {
+        "verdict": "deny",
+        "rule": "",
+        "vlan": "",
+        "text": "",
+        "reason": "fallback-denied",
+    }
+    assert changes["disconnect"]["examples"][0]["mac"] == CAMERA
+    assert run["nases"] == [{"nas": "Switch", "disconnect": 1, "reauthenticate": 1}]
+    assert run["sites"] == [{"site": "branch", "disconnect": 1, "reauthenticate": 1}]
+    assert run["requests"] == {"queued": 2}
+
+
+def test_device_that_has_authenticated_again_goes_by_its_later_decision(net, office):
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    # The NAS reports the new Class with its next record alone.
+    net.log(*net.answer(PRINTER))
+    net.settle()
+    assert net.asked == {}
+
+
+def test_change_waits_until_the_cell_decides_with_it(net, office):
+    net.follow()
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.collect()
+    assert not net.turn()
+    assert net.runs == []
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_change_of_a_device_concerns_its_sessions_alone(net, office):
+    net.call(ENDPOINT_GROUPS.create, name="phones")
+    net.call(endpoints.set_groups, mac=PRINTER, groups=["cameras"])
+    net.settle()
+    [run] = net.runs
+    assert (run["scope"], run["sessions"], run["cause"]) == ("some", 1, "endpoint")
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_change_of_nobody_on_the_network_leaves_no_trace(net, office):
+    net.add(LAPTOP, "printers")
+    net.settle()
+    assert net.runs == []
+
+
+def test_change_of_a_user_concerns_his_sessions(net, office):
+    staff = by_group("staff", "40", attribute="user.group", identifier="staff")
+    net.decide_by(document(staff, by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.add_user("anna", "staff")
+    anna = net.join(LAPTOP, user="Anna")
+    net.forget_marks()
+    net.call(USER_GROUPS.create, name="other")
+    net.owner.execute("UPDATE users SET disabled = true WHERE name = 'anna'")
+    net.settle()
+    assert net.asked == {anna: "disconnect"}
+    [change] = net.runs[0]["changes"]
+    assert change["after"]["reason"] == "user-disabled"
+
+
+def test_blocked_device_is_asked_off_once(net, office):
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+    # By the block itself: nothing is left to be found.
+    assert net.runs == []
+
+
+def test_block_that_came_to_nothing_is_asked_for_again(net, office):
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.settle()
+    net.owner.execute("UPDATE coa_requests SET state = 'unanswered', sent_at = now(), ended_at = now()")
+    net.owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun = 'session'")
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+    assert [(run["cause"], run["disconnects"]) for run in net.runs] == [("sessions that were being asked about", 1)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "cause", "reasons"),
+    [
+        ("UPDATE tenants SET methods = '{pap}'", "tenant", {"method-not-offered"}),
+        ("UPDATE sites SET policy_id = NULL", "site", {"no-policy"}),
+        # The default site is the same, and so is the reply.
+        ("DELETE FROM nases", "nas", set()),
+    ],
+)
+def test_change_of_what_concerns_all_has_all_looked_at(net, office, statement, cause, reasons):
+    net.owner.execute(statement)
+    net.settle()
+    [run] = net.runs
+    assert (run["scope"], run["sessions"], run["cause"]) == ("all", 2, cause)
+    assert {change["after"]["reason"] for change in run["changes"]} == reasons
+
+
+def test_several_changes_are_one_run(net, office):
+    for vlan in ("21", "22", "23"):
+        net.decide_by(document(by_group("printers", vlan), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    [run] = net.runs
+    assert run["changes"][0]["after"]["vlan"] == "23"
+
+
+def test_many_changes_that_take_several_turns_are_one_run(net, office, monkeypatch):
+    monkeypatch.setattr(running, "MOST_MARKS", 1)
+    net.owner.execute("DELETE FROM endpoint_group_members")
+    net.follow()
+    net.collect()
+    assert net.turn()
+    assert [run["state"] for run in net.runs] == ["deciding"]
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["scope"], run["disconnects"]) == ("done", "some", 2)
+
+
+def test_change_that_concerns_very_many_looks_at_all(net, office, monkeypatch):
+    monkeypatch.setattr(running, "PAGE", 1)
+    net.owner.execute("DELETE FROM endpoint_group_members")
+    net.settle()
+    assert [(run["scope"], run["disconnects"]) for run in net.runs] == [("all", 2)]
+
+
+def test_change_while_it_decides_has_all_looked_at_once_more(net, office, monkeypatch):
+    monkeypatch.setattr(running, "PAGE", 1)
+    monkeypatch.setattr(running.reading.read_page, "__kwdefaults__", {"limit": 1})
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.follow()
+    net.collect()
+    assert net.turn()
+    # The camera, whose session is the newest, has been looked at.
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
+    net.settle()
+    first, second = net.runs
+    assert (first["state"], first["reauthentications"]) == ("done", 1)
+    assert (second["state"], second["reauthentications"]) == ("done", 2)
+    assert net.asked == dict.fromkeys(office.values(), "reauthenticate")
+
+
+def test_session_without_a_known_decision_is_counted_and_never_guessed(net, office):
+    foreign = net.begin(LAPTOP, "0x666f6f", "laptop")
+    gone = net.begin(LAPTOP, "0x410000000000000001", "laptop")
+    net.decide_by(document())
+    net.settle()
+    [run] = net.runs
+    assert run["cannot_be_redecided"] == {"no-class": 1, "no-decision": 1}
+    assert {foreign, gone}.isdisjoint(net.asked)
+    assert set(net.asked) == set(office.values())
+
+
+def test_session_of_a_start_that_came_late_is_looked_at(net, office):
+    at = net.log(*net.answer(PRINTER))
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    late = net.begin(PRINTER, class_of(at), "late")
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+    assert net.asked[late] == "reauthenticate"
+
+
+def test_device_whose_session_became_known_after_its_change_is_looked_at(net, office):
+    net.add(LAPTOP, "printers")
+    at = net.log(*net.answer(LAPTOP))
+    net.call(endpoints.set_groups, mac=LAPTOP, groups=["cameras"])
+    net.settle()
+    late = net.begin(LAPTOP, class_of(at), "late")
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+    assert net.asked == {late: "reauthenticate"}
+    # That was all: nothing is looked at for ever.
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+    assert net.owner.execute("SELECT count(*) FROM redecision_marks").fetchone() == (0,)
+
+
+@pytest.fixture
+def crowd(net):
+    """More devices than may be disconnected without anybody's word."""
+    net.decide_by(document(by_group("printers", "20")))
+    macs = [f"00a0c00001{number:02x}" for number in range(FLOOR + 2)]
+    for mac in macs:
+        net.add(mac, "printers")
+    sessions = [net.join(mac) for mac in macs]
+    net.forget_marks()
+    return sessions
+
+
+def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
+    net.decide_by(document())
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["waits_for"], run["disconnects"]) == ("waiting", "ceiling", FLOOR + 2)
+    assert f"disconnect {FLOOR + 2} of {FLOOR + 2} sessions" in run["detail"]
+    assert f"./admit redecide show -t alpha {run['id']}" in caplog.text
+    assert net.asked == {}
+    net.call(service.approve, number=run["id"])
+    net.turn()
+    # As many as one NAS takes at a time.
+    assert len(net.asked) == 10
+    with pytest.raises(Conflict, match="does not wait"):
+        net.call(service.approve, number=run["id"])
+
+
+def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
+    for module in (ending, settings):
+        monkeypatch.setattr(module, "FLOOR", 2)
+    net.call(service.set_settings, ceiling_percent=0)
+    for number in range(3):
+        leave = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
+        net.owner.execute(leave, (f"00a0c00001{number:02x}",))
+        net.settle()
+    assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
+    assert "2 were within the last hour" in net.runs[-1]["detail"]
+
+
+def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["requests"]) == ("sending", {"queued": 10})
+    assert net.call(service.stop, number=run["id"]) == 10
+    net.turn()
+    [stopped] = net.runs
+    assert (stopped["state"], stopped["requests"], stopped["items"]) == (
+        "stopped",
+        {"withdrawn": 10},
+        {"asked": 10, "withdrawn": 2},
+    )
+    assert net.asked == {}
+    with pytest.raises(Conflict, match="is over"):
+        net.call(service.stop, number=run["id"])
+
+
+def test_device_that_has_just_been_asked_is_asked_again_once_it_is_back(net, office):
+    cameras = by_group("cameras", "30", identifier="c")
+    net.decide_by(document(by_group("printers", "21"), cameras))
+    net.settle()
+    net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', sent_at = now(), ended_at = now()")
+    net.decide_by(document(by_group("printers", "22"), cameras))
+    net.settle()
+    # It is on its way, and is given the new VLAN when it comes.
+    assert net.asked == {}
+    net.log(*net.answer(PRINTER))
+    net.decide_by(document(by_group("printers", "23"), cameras))
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_roll_back_withdraws_what_the_bad_policy_had_queued(net, office):
+    net.decide_by(document())
+    net.settle()
+    assert net.asked == dict.fromkeys(office.values(), "disconnect")
+    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "31", identifier="c")))
+    net.settle()
+    assert net.asked == {office["camera"]: "reauthenticate"}
+    assert [run["requests"] for run in net.runs] == [{"withdrawn": 2}, {"queued": 1}]
+
+
+def test_device_that_is_put_back_is_left_alone(net, office):
+    net.call(ENDPOINT_GROUPS.create, name="phones")
+    net.call(endpoints.set_groups, mac=PRINTER, groups=["phones"])
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+    net.call(endpoints.set_groups, mac=PRINTER, groups=["printers"])
+    net.settle()
+    assert net.asked == {}
+
+
+def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
+    net.decide_by(document())
+    net.settle()
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    first, second = net.runs
+    assert (first["state"], first["items"]) == ("superseded", {"withdrawn": FLOOR + 2})
+    assert (second["state"], second["reauthentications"]) == ("sending", FLOOR + 2)
+
+
+def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    # Before the rest is sent, everything is as it was again.
+    net.decide_by(document(by_group("printers", "20")))
+    net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour'")
+    net.wait()
+    net.turn()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("done", {"asked": 10, "settled": 2})
+
+
+def test_mode_preview_finds_and_sends_nothing_until_approved(net, office):
+    net.call(service.set_settings, mode="preview")
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["waits_for"]) == ("waiting", "preview")
+    assert net.asked == {}
+    net.call(service.approve, number=run["id"])
+    net.turn()
+    assert net.asked == {office["printer"]: "reauthenticate", office["camera"]: "disconnect"}
+
+
+def test_mode_off_looks_at_nothing_but_when_a_person_asks(net, office):
+    net.call(service.set_settings, mode="off")
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    assert net.runs == []
+    net.call(service.start)
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_preview_says_beforehand_what_is_sent(net, office):
+    draft = document(by_group("printers", "21"))
+    with net.scope() as session:
+        row = service.preview(session, tenant_id=net.id, drafts={net.policy_id: draft}).tallies.row()
+    assert net.asked == {}
+    net.decide_by(draft)
+    net.settle()
+    [run] = net.runs
+    same = ("disconnects", "reauthentications", "nases", "sites")
+    assert {name: row[name] for name in same} == {name: run[name] for name in same}
+    assert sorted(row["changes"], key=str) == sorted(run["changes"], key=str)
+
+
+def test_time_alone_has_all_looked_at_where_a_tenant_wishes(net, office):
+    net.call(service.set_settings, every_minutes=5)
+    net.settle()
+    assert net.runs == []
+    net.owner.execute("UPDATE redecision_settings SET looked_at = now() - interval '6 minutes'")
+    net.settle()
+    assert [run["cause"] for run in net.runs] == ["time goes by"]
+
+
+@pytest.mark.parametrize(
+    "left",
+    ["looked_at = now() - interval '13 hours'", "position = '999999999:999999999:'"],
+    ids=["away for long", "restored"],
+)
+def test_all_is_looked_at_where_the_feed_does_not_tell_all(net, office, left):
+    net.owner.execute(f"UPDATE redecision_position SET {left}")
+    net.settle()
+    assert [(run["cause"], run["sessions"]) for run in net.runs] == [("the worker was away for long", 2)]
+    net.settle()
+    assert len(net.runs) == 1
+
+
+def test_tenants_do_not_see_each_other(net, net_of, office):
+    bravo = net_of("bravo")
+    bravo.decide_by(document(by_group("printers", "20")))
+    bravo.add(PRINTER, "printers")
+    there = bravo.join(PRINTER)
+    bravo.forget_marks()
+    net.owner.execute("DELETE FROM redecisions")
+    bravo.decide_by(document(by_group("printers", "99")))
+    bravo.settle()
+    net.settle()
+    assert bravo.asked == {there: "reauthenticate"}
+    assert net.asked == {}
+    assert net.runs == []

@@ -1,0 +1,103 @@
+"""The worker's job: every tenant in turn, whatever becomes of one of them."""
+
+import pytest
+
+from nac.db import use_engine
+from nac.redecisions import reading, repository, running
+from tests.redecisions.conftest import by_group, document
+from worker.jobs import redecisions
+
+MAC = "00a0c0000001"
+
+
+@pytest.fixture(autouse=True)
+def process(worker_engine):
+    use_engine(worker_engine)
+    yield
+    use_engine(None)
+
+
+@pytest.fixture
+def both(net, net_of):
+    tenants = [net, net_of("bravo")]
+    for each in tenants:
+        each.decide_by(document(by_group("printers", "20")))
+        each.add(MAC, "printers")
+    sessions = [each.join(MAC) for each in tenants]
+    for each in tenants:
+        each.forget_marks()
+    return dict(zip(sessions, tenants, strict=True))
+
+
+def change(tenants):
+    for each in tenants:
+        each.decide_by(document(by_group("printers", "21")))
+        each.follow()
+    redecisions.advance()
+    tenants[0].owner.execute("UPDATE redecision_marks SET due_at = now() WHERE noun = 'policy'")
+
+
+def test_job_looks_at_every_tenant(both):
+    change([*both.values()])
+    redecisions.advance()
+    for session, tenant in both.items():
+        assert tenant.asked == {session: "reauthenticate"}
+    # Run twice, it asks nothing twice.
+    redecisions.advance()
+    assert [len(tenant.asked) for tenant in both.values()] == [1, 1]
+
+
+def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
+    change([*both.values()])
+    first, second = both.values()
+    advance = running.advance
+
+    def fail(session, *, tenant_id):
+        if tenant_id == first.id:
+            raise ValueError("a row that nobody thought of")
+        return advance(session, tenant_id=tenant_id)
+
+    monkeypatch.setattr(running, "advance", fail)
+    redecisions.advance()
+    assert (len(first.asked), len(second.asked)) == (0, 1)
+
+
+def test_tenant_that_another_worker_is_at_is_left_to_it(both):
+    change([*both.values()])
+    first, second = both.values()
+    with first.scope("worker") as session:
+        assert repository.take_turn(session, first.id)
+        redecisions.advance()
+        assert (len(first.asked), len(second.asked)) == (0, 1)
+
+
+def test_worker_that_dies_on_the_way_leaves_all_as_it_was(net, monkeypatch):
+    net.decide_by(document(by_group("printers", "20")))
+    macs = [f"00a0c00002{number:02x}" for number in range(4)]
+    for mac in macs:
+        net.add(mac, "printers")
+    sessions = [net.join(mac) for mac in macs]
+    net.forget_marks()
+    monkeypatch.setattr(running, "PAGE", 2)
+    monkeypatch.setattr(reading.read_page, "__kwdefaults__", {"limit": 2})
+    net.decide_by(document(by_group("printers", "21")))
+    net.follow()
+    net.collect()
+    assert net.turn()
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.sending, "feed", die)
+        with pytest.raises(Killed):
+            net.turn()
+    [run] = net.runs
+    assert (run["state"], run["sessions"]) == ("deciding", 2)
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["sessions"], run["reauthentications"]) == ("done", 4, 4)
+    assert net.asked == dict.fromkeys(sessions, "reauthenticate")

@@ -1,0 +1,71 @@
+"""Those who are on a port when the policy changes: hostapd as the switch, the whole product behind it."""
+
+import json
+import time
+
+import pytest
+
+from tests.radius.supplicant import eap_tls
+from tests.waiting import until
+from tests.wired.office import LAB_VLAN, OFFICE_VLAN, document
+
+
+@pytest.fixture
+def at_work(office, switch, connect):
+    """A device that is on the network in its VLAN, and whose session is known."""
+    device = connect(eap_tls(office, office.clients["laptop"]))
+    until(lambda: switch.is_open(device.mac), "the port is open")
+    until(lambda: office.open_sessions(device.mac) == 1, "the session is known")
+    yield device
+    office.publish(document())
+
+
+@pytest.fixture
+def previewed(office, tmp_path):
+    """What is told beforehand about a device: (action, rule after)."""
+
+    def previewed(draft, mac):
+        file = tmp_path / "draft.json"
+        file.write_text(json.dumps(draft))
+        told = office.admit("redecide", "preview", "--draft", str(file))
+        return [
+            (change["action"], change["before"]["vlan"], change["after"]["vlan"])
+            for change in told["changes"]
+            if mac.replace(":", "") in {example["mac"] for example in change["examples"]}
+        ]
+
+    return previewed
+
+
+def test_device_is_moved_to_the_vlan_that_is_published(office, switch, at_work, previewed, capsys):
+    moved = document(laptop={"vlan": LAB_VLAN})
+    assert previewed(moved, at_work.mac) == [("reauthenticate", OFFICE_VLAN, LAB_VLAN)]
+    assert switch.is_open(at_work.mac)
+    began = time.monotonic()
+    office.publish(moved)
+    until(lambda: not switch.is_open(at_work.mac), "the session is ended")
+    seconds = time.monotonic() - began
+    with capsys.disabled():
+        print(f"\nasked to authenticate again {seconds:.3f} s after the policy was published")  # noqa: T201  # the figure is what is shown
+    [request] = office.coa_requests(at_work.mac, state="acknowledged")
+    assert (request["kind"], request["reason"]) == ("reauthenticate", "redecided")
+    # It asks again, as an operating system does at once.
+    at_work.join()
+    until(lambda: switch.is_open(at_work.mac) and switch.vlan(at_work.mac) == LAB_VLAN, "it is in the other VLAN")
+    assert previewed(moved, at_work.mac) == []
+
+
+def test_device_that_is_denied_now_is_off_the_network(office, switch, at_work, previewed):
+    without = document(laptop=None)
+    assert previewed(without, at_work.mac) == [("disconnect", OFFICE_VLAN, "")]
+    office.publish(without)
+    until(lambda: not switch.is_open(at_work.mac), "the port is closed")
+    [request] = office.coa_requests(at_work.mac, state="acknowledged")
+    assert (request["kind"], request["reason"]) == ("disconnect", "redecided")
+    at_work.join()
+    until(lambda: office.decisions(at_work.mac)[-1]["reason"] == "fallback-denied", "it was refused")
+    assert not switch.is_open(at_work.mac)
+    [run] = [run for run in office.admit("redecide", "list") if run["disconnects"]][:1]
+    shown = office.admit("redecide", "show", str(run["id"]))
+    assert (shown["state"], shown["requests"]) == ("done", {"acknowledged": 1})
+    assert [change["after"]["reason"] for change in shown["changes"]] == ["fallback-denied"]
