@@ -10,6 +10,7 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import (
     ENRICH_INTERVAL_SECONDS,
+    EXPORT_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
@@ -19,12 +20,13 @@ from worker.names import (
 JOBS = (
     "worker.jobs.authorities",
     "worker.jobs.certificates",
-    "worker.jobs.coa",
     "worker.jobs.endpoints",
+    "worker.jobs.exports",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.replica",
+    "worker.jobs.retention",
     "worker.jobs.scep",
     "worker.jobs.tenants",
 )
@@ -82,7 +84,6 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": PUBLISH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
             },
-            "coa.prune": {"task": "coa.prune", "schedule": crontab(hour="3", minute="57")},
             "endpoints.enrich": {
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,
@@ -94,10 +95,22 @@ def make_app(settings: Settings) -> Celery:
                 "options": {"expires": 2 * STATUS_INTERVAL_SECONDS},
             },
             "endpoints.expire": {"task": "endpoints.expire", "schedule": crontab(minute="27")},
+            "exports.run": {
+                "task": "exports.run",
+                "schedule": EXPORT_INTERVAL_SECONDS,
+                "options": {"expires": 2 * EXPORT_INTERVAL_SECONDS},
+            },
+            "exports.prune": {"task": "exports.prune", "schedule": crontab(minute="52")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
+            # Rows go in the nights of their tenants, a few minutes' worth at a time.
+            "retention.enforce": {
+                "task": "retention.enforce",
+                "schedule": crontab(minute="*/5"),
+                "options": {"expires": 300},
+            },
             "scep.prune_transactions": {
                 "task": "scep.prune_transactions",
                 "schedule": crontab(hour="3", minute="57"),

@@ -20,6 +20,7 @@ from nac.models.endpoint import (
     EndpointWork,
 )
 from nac.models.enrolment import EnrolmentSecret
+from nac.models.export import ExportJob
 from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
@@ -27,6 +28,14 @@ from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
 from nac.models.replica_change import ReplicaChange
+from nac.models.retention import (
+    LogMeasure,
+    LogSize,
+    RetentionHold,
+    RetentionLimits,
+    RetentionNotice,
+    RetentionSetting,
+)
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
@@ -54,10 +63,13 @@ __all__ = [
     "EndpointWork",
     "EnrolmentSecret",
     "ExpiryWarning",
+    "ExportJob",
     "ExternalCertificate",
     "ExternalStatus",
     "IdentitySource",
     "JournalPosition",
+    "LogMeasure",
+    "LogSize",
     "Msp",
     "Nas",
     "NasRestart",
@@ -69,6 +81,10 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "ReplicaChange",
+    "RetentionHold",
+    "RetentionLimits",
+    "RetentionNotice",
+    "RetentionSetting",
     "RevocationList",
     "RevocationWork",
     "ScepTransaction",

@@ -25,6 +25,10 @@ _BY_NAME: dict[str, Any] = {
     "identity_sources.kind": "ldap",
     "coa_requests.state": "queued",
     "external_statuses.answer": "good",
+    "retention_settings.log": "auth",
+    "retention_notices.kind": "budget",
+    "export_jobs.log": "auth",
+    "export_jobs.format": "csv",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,
