@@ -9,9 +9,9 @@ from psycopg import sql
 from sqlalchemy import ARRAY, BigInteger, Boolean, Column, DateTime, Integer, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSON
 
-from nac.db.base import Base
 from nac.db.types import HostAddress, Mac
 from nac.ids import TenantId
+from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
 from nac.retention.logs import LogName
 
 Kind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
@@ -121,8 +121,7 @@ def _kind(column: Column[object]) -> Kind:
     raise TypeError(column.type)
 
 
-def _source(relation: str, moment: str, table_name: str) -> Source:
-    table = Base.metadata.tables[table_name]
+def _source(relation: str, moment: str, table: Table) -> Source:
     columns = tuple(
         Exported(column.name, _kind(cast("Column[object]", column)))
         for column in table.columns
@@ -132,9 +131,9 @@ def _source(relation: str, moment: str, table_name: str) -> Source:
 
 
 SOURCES: dict[LogName, Source] = {
-    "auth": _source("auth_log", "at", "auth_log"),
-    "accounting": _source("accounting_log", "at", "accounting_log"),
+    "auth": _source("auth_log", "at", cast("Table", AuthLog.__table__)),
+    "accounting": _source("accounting_log", "at", cast("Table", AccountingLog.__table__)),
     # Those that are not in the history yet as well.
-    "sessions": _source("ended_sessions", "stopped_at", "session_history"),
-    "usage": _source("usage_hours", "hour", "usage_hours"),
+    "sessions": _source("ended_sessions", "stopped_at", cast("Table", EndedSession.__table__)),
+    "usage": _source("usage_hours", "hour", USAGE_HOURS),
 }

@@ -85,10 +85,10 @@ class _Run:
             job.state, job.due_at, job.started_at = "running", utc_now() + LEASE, job.started_at or utc_now()
         path = self._folder.make(self._tenant_id, self._job_id)
         while job.done_until < job.until:
-            if time.monotonic() > deadline:
+            job = self._write(job, path)
+            if time.monotonic() > deadline and job.done_until < job.until:
                 self._change(job, state="queued", due_at=utc_now())
                 return
-            job = self._write(job, path)
         manifest = files.settle(path, job.parts, _manifest(job))
         digest = hashlib.sha256(manifest.encode()).hexdigest()
         self._change(job, state="done", ended_at=utc_now(), sha256=digest, error="")

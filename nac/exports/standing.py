@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from sqlalchemy import Table, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.db.base import Base
+from nac.exports.columns import SOURCES
 from nac.ids import TenantId
 from nac.models import ExportJob
 from nac.retention.logs import LogName
@@ -93,9 +93,9 @@ def may_delete(session: Session, tenant_id: TenantId, log: LogName, day: date, *
 
 
 def _count(session: Session, tenant_id: TenantId, log: LogName, day: date) -> int:
-    table, moment = _SOURCES[log]
+    table, moment = SOURCES[log].table, SOURCES[log].table.c[SOURCES[log].moment]
     query = select(func.count()).where(
-        table.c.tenant_id == tenant_id, table.c[moment] >= _midnight(day), table.c[moment] < _midnight(day + _DAY)
+        table.c.tenant_id == tenant_id, moment >= _midnight(day), moment < _midnight(day + _DAY)
     )
     return session.scalars(query).one()
 
@@ -105,9 +105,3 @@ def _midnight(day: date) -> datetime:
 
 
 _EARLIEST = datetime(2, 1, 1, tzinfo=UTC)
-_SOURCES: dict[LogName, tuple[Table, str]] = {
-    "auth": (Base.metadata.tables["auth_log"], "at"),
-    "accounting": (Base.metadata.tables["accounting_log"], "at"),
-    "sessions": (Base.metadata.tables["session_history"], "stopped_at"),
-    "usage": (Base.metadata.tables["usage_hours"], "hour"),
-}

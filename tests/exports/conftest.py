@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -71,6 +71,12 @@ class Exports:
         """As if the time had passed that its worker had, or that it waits after a failure."""
         with Session(self.owner) as session, session.begin():
             session.execute(update(ExportJob).where(ExportJob.id == job_id).values(due_at=utc_now()))
+
+    def measure(self) -> None:
+        """The auth log of yesterday, which has a partition, and of the days that have none."""
+        with Session(self.owner) as session, session.begin():
+            for day in (None, (self.today - DAY).date()):
+                session.execute(select(func.measure_log("auth", day)))
 
     def path(self, job_id: int) -> Path:
         return self.folder.of_job(self.alpha, job_id)

@@ -1,6 +1,7 @@
 """Tenants with rows of many days in every log, and one turn of retention at a time of the test's choosing."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import Engine, Table, insert, select
+from sqlalchemy import Engine, Table, insert, select, text, update
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -16,6 +17,7 @@ from nac.db.base import Base
 from nac.ids import TenantId
 from nac.retention.deleting import Window
 from nac.retention.enforcing import Enforced, enforce
+from nac.retention.plan import midnight
 from tests.factories.rows import make_row
 from tests.factories.tenancy import make_platform, make_tenant
 from tests.postgres import Database
@@ -64,22 +66,34 @@ class Logs:
                         ).format(**names, **bounds)
                     )
 
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """As the owner. That rows were inserted is known to everybody when it ends, not only a second later."""
+        with self.owner.connect() as connection, Session(connection) as session:
+            yield session
+            session.commit()
+            session.execute(text("SELECT pg_stat_force_next_flush()"))
+            session.commit()
+
     def add(self, log: str, tenant: str, *days: date, rows: int = 1, **values: Any) -> None:
         parent, key = TABLES[log]
-        table = Base.metadata.tables[parent]
-        with Session(self.owner) as session, session.begin():
+        with self.writing() as session:
             for number, day in ((number, day) for day in days for number in range(rows)):
                 at = datetime.combine(day, time(13, number % 60, number // 60 % 60), UTC)
-                make_row(session, table, self.tenants[tenant], **{key: at} | values)
+                over = {"state": "acknowledged", "ended_at": at} if log == "coa" else {}
+                make_row(session, Base.metadata.tables[parent], self.tenants[tenant], **{key: at} | over | values)
 
-    def add_many(self, tenant: str, day: date, rows: int, *, text: str = "") -> None:
+    def add_many(self, tenant: str, day: date, rows: int, *, detail: str = "") -> None:
         """To the auth log, by one statement."""
-        with psycopg.connect(self.database.owner_url) as connection:
-            connection.execute(
-                "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
-                " SELECT %s::timestamptz + n * interval '1 millisecond', %s, 1, 'mab', true, 'x', %s"
-                " FROM generate_series(1, %s) n",
-                (datetime.combine(day, time(), UTC), self.tenants[tenant], text, rows),
+        given = {"day": midnight(day), "tenant": self.tenants[tenant], "detail": detail, "rows": rows}
+        with self.writing() as session:
+            session.execute(
+                text(
+                    "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
+                    " SELECT :day + n * interval '1 millisecond', :tenant, 1, 'mab', true, 'x', :detail"
+                    " FROM generate_series(1, :rows) n"
+                ),
+                given,
             )
 
     def choose(self, tenant: str, log: str, **values: Any) -> None:
@@ -87,20 +101,28 @@ class Logs:
             table = Base.metadata.tables["retention_settings"]
             session.execute(insert(table).values(tenant_id=self.tenants[tenant], log=log, **values))
 
+    def change(self, tenant: str, log: str, **values: Any) -> None:
+        table = Base.metadata.tables["retention_settings"]
+        with Session(self.owner) as session, session.begin():
+            session.execute(
+                update(table).where(table.c.tenant_id == self.tenants[tenant], table.c.log == log).values(values)
+            )
+
     def hold(self, tenant: str, **values: Any) -> None:
         with Session(self.owner) as session, session.begin():
             make_row(session, Base.metadata.tables["retention_holds"], self.tenants[tenant], **values)
 
     def enforce(self, *, window: Window = ALWAYS, seconds: float = 60, **given: Any) -> Enforced:
-        self.settle_statistics()
-        given = {"measure_every": timedelta(0), "now": self.now, "engine": self.worker} | given
+        # What is measured in the test is later than the test's now.
+        given = {"measure_every": -DAY, "now": self.now, "engine": self.worker} | given
         return enforce(window=window, seconds=seconds, **given)
 
-    def settle_statistics(self) -> None:
-        """Counts of inserted rows reach the others when a session has been idle for a moment, or is told to."""
-        for engine in (self.owner, self.worker):
-            with engine.connect() as connection:
-                connection.exec_driver_sql("SELECT pg_stat_force_next_flush()")
+    def forget(self) -> None:
+        """All rows, settings, holds and sizes; the tenants stay."""
+        tables = [*(parent for parent, _ in TABLES.values()), "retention_settings", "retention_holds", "log_sizes"]
+        with psycopg.connect(self.database.owner_url) as connection:
+            for table in [*tables, "log_measures"]:
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
 
     def there(self, *logs: str) -> Rows:
         found: Rows = set()
