@@ -1,7 +1,7 @@
 """Retention as commands show it."""
 
 from cli.output import Row
-from nac.models import RetentionHold
+from nac.models import RetentionHold, RetentionNotice
 from nac.retention.logs import Limits
 from nac.retention.plan import LogPlan
 
@@ -43,6 +43,17 @@ def short_retention_row(log: LogPlan) -> Row:
     row = retention_row(log)
     wanted = ("log", "days", "bytes", "used_bytes", "used_rows", "oldest_day", "kept_from", "export", "held")
     return {name: row[name] for name in wanted}
+
+
+def notice_row(slug: str, notice: RetentionNotice) -> Row:
+    return {
+        "tenant": slug,
+        "log": notice.log,
+        "kind": notice.kind,
+        "since": notice.since.isoformat(),
+        "expected_on": notice.expected_on and str(notice.expected_on),
+        "detail": notice.detail,
+    }
 
 
 def hold_row(hold: RetentionHold) -> Row:

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import click
 
-from cli.commands._retention_rows import hold_row, limits_row, retention_row, short_retention_row
+from cli.commands._retention_rows import hold_row, limits_row, notice_row, retention_row, short_retention_row
 from cli.domain import Domain
 from cli.fail import confirm
 from cli.output import json_option, show_json, show_list, show_one, tenant_option
@@ -110,6 +110,18 @@ def set_command(
 
 def _lost_days(before: LogPlan, after: LogPlan) -> int:
     return sum(before.keep_from <= day < after.keep_from for day in before.sizes)
+
+
+@command.command()
+@json_option
+def notices(as_json: bool) -> None:
+    """List what will be deleted early, or waits to be exported, of all tenants."""
+    domain = Domain()
+    rows = []
+    for slug in domain.slugs():
+        with domain.tenant(slug) as (session, tenant_id):
+            rows += [notice_row(slug, notice) for notice in service.list_notices(session, tenant_id=tenant_id)]
+    show_list(rows, as_json=as_json)
 
 
 @command.group()

@@ -109,7 +109,7 @@ def _day(tenant_id: TenantId, log: LogPlan, day: date, now: datetime, engine: En
                 session.execute(_MANNERS)
                 if not _is_still_given_up(session, tenant_id, log, day, now):
                     return
-                rows, last = _batch(session, tenant_id, log, day, first)
+                rows, last = delete_batch(session, tenant_id, log.log, day, first)
                 deleted += rows
                 if rows < BATCH_ROWS:
                     _finish(session, tenant_id, log, day, deleted)
@@ -129,12 +129,12 @@ def _is_still_given_up(session: Session, tenant_id: TenantId, log: LogPlan, day:
     return log.released is None or standing.may_delete(session, tenant_id, log.log, day, now=now)
 
 
-def _batch(
-    session: Session, tenant_id: TenantId, log: LogPlan, day: date, first: datetime
+def delete_batch(
+    session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime
 ) -> tuple[int, datetime | None]:
-    """How many rows went, and the latest moment of theirs."""
+    """Delete up to BATCH_ROWS rows of the day from `first` on; how many went, and the latest moment of theirs."""
     given = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
-    rows, last = session.execute(_DELETE[log.log], given).one()
+    rows, last = session.execute(_DELETE[log], given).one()
     return rows, last
 
 

@@ -1,5 +1,6 @@
 """Days that nobody wants any more go as a whole: their partition is dropped."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -22,11 +23,15 @@ class Dropped:
     busy: set[tuple[LogName, date]] = field(default_factory=set)
 
 
-def drop(plans: Sequence[TenantPlan], *, now: datetime, engine: Engine | None = None) -> Dropped:
-    """Drop what all of these tenants gave up; the database looks itself whether others have rows there."""
+def drop(plans: Sequence[TenantPlan], *, now: datetime, seconds: float, engine: Engine | None = None) -> Dropped:
+    """Drop what all of these tenants gave up, for about `seconds`.
+
+    The database looks itself whether others have rows there.
+    """
+    deadline = time.monotonic() + seconds
     dropped = Dropped()
     for log, day in _given_up(plans, engine):
-        if any(busy == log for busy, _ in dropped.busy):
+        if time.monotonic() > deadline or any(busy == log for busy, _ in dropped.busy):
             # Each try makes the shippers wait for a moment.
             dropped.busy.add((log, day))
             continue

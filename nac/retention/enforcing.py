@@ -47,9 +47,9 @@ def enforce(
 ) -> Enforced:
     """One turn, for about `seconds`. `database_max_bytes`: what the database may have, 0 for no limit."""
     deadline = time.monotonic() + seconds
-    measured = measuring.measure(LOG_NAMES, now=now, every=measure_every, engine=engine)
+    measured = measuring.measure(LOG_NAMES, now=now, seconds=seconds / 2, every=measure_every, engine=engine)
     plans, danger = _plans(now, database_max_bytes, engine)
-    dropped = dropping.drop(plans, now=now, engine=engine)
+    dropped = dropping.drop(plans, now=now, seconds=deadline - time.monotonic(), engine=engine)
     open_now = [each for each in plans if danger or window.is_open(each, now)]
     deleted = deleting.delete(
         SystemRandom().sample(open_now, len(open_now)),

@@ -1,5 +1,6 @@
 """How large each tenant's logs are, by the day: an estimate, made by the database (measure_log) of what has changed."""
 
+import time
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -44,12 +45,25 @@ def partitions(logs: Sequence[LogName], *, engine: Engine | None = None) -> list
         return [(row.log, row.day) for row in session.execute(_PARTITIONS, {"logs": list(logs)})]
 
 
-def measure(logs: Sequence[LogName], *, now: datetime, every: timedelta = EVERY, engine: Engine | None = None) -> int:
-    """Estimate again what has changed, in a transaction for each partition; returns how many. As admit_worker."""
+def measure(
+    logs: Sequence[LogName],
+    *,
+    now: datetime,
+    seconds: float,
+    every: timedelta = EVERY,
+    engine: Engine | None = None,
+) -> int:
+    """Estimate again what has changed, for about `seconds`; returns how many partitions. As admit_worker.
+
+    Each is a transaction of its own. What is left is measured at the next turn; of what never was, nothing goes.
+    """
+    deadline = time.monotonic() + seconds
     with session_scope(PlatformScope(), engine=engine) as session:
         parameters = {"logs": list(logs), "before": now.astimezone(UTC) - every}
         changed = session.execute(_CHANGED, parameters).all()
-    for log, day in changed:
+    for number, (log, day) in enumerate(changed):
+        if time.monotonic() > deadline:
+            return number
         with session_scope(PlatformScope(), engine=engine) as session:
             session.execute(select(func.measure_log(log, day)))
     return len(changed)

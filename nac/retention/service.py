@@ -1,6 +1,6 @@
 """How long a tenant's logs are kept, and within which limits: what people set and see."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Literal
 
@@ -12,7 +12,7 @@ from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.errors import InvalidInput, Mistakes
 from nac.ids import TenantId
-from nac.models import RetentionLimits, RetentionSetting
+from nac.models import RetentionLimits, RetentionNotice, RetentionSetting
 from nac.models.export import EXPORT_FORMATS
 from nac.retention import plan, repository
 from nac.retention.logs import DEFAULT_LIMITS, EXPORTED, LEAST_DAYS, LOG_NAMES, Limits, LogName
@@ -90,6 +90,10 @@ def change(
             after=after,
         )
     return show(session, tenant_id=tenant_id)[name]
+
+
+def list_notices(session: Session, *, tenant_id: TenantId) -> Sequence[RetentionNotice]:
+    return repository.notices(session, tenant_id)
 
 
 def require_log(log: str) -> LogName:

@@ -16,6 +16,7 @@ from nac.exports.files import Folder
 from nac.models import AuthLog, Tenant
 from tests.cli.conftest import Admit
 from tests.factories.rows import make_row
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -74,8 +75,9 @@ def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
 
 def test_export_that_fails_is_told_to_whoever_waits(logged: Admit, worker_engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "exports").write_text("in the way")
-    thread = threading.Timer(
-        0.5, lambda: running.run_next(Folder(tmp_path / "exports"), running.Limits(0, 60), engine=worker_engine)
+    folder, limits = Folder(tmp_path / "exports"), running.Limits(0, 60)
+    thread = threading.Thread(
+        target=lambda: until(lambda: running.run_next(folder, limits, engine=worker_engine), "an export")
     )
     thread.start()
     result = logged.run(*START, "--wait")

@@ -36,6 +36,8 @@ def test_each_log_is_shown_with_what_is_in_force_and_used(measured: Admit) -> No
     assert (auth["used_bytes"], auth["used_is_estimate"], auth["used_rows"]) == (40 << 20, True, 400)
     assert auth["oldest_day"] == str(utc_now().date() - timedelta(days=40))
     assert [notice["detail"] for notice in auth["notices"]] == ["Nearly full."]
+    (notice,) = measured.json("retention", "notices")
+    assert (notice["tenant"], notice["log"], notice["kind"]) == ("alpha", "auth", "budget")
     assert "auth: Nearly full." in measured.run("retention", "show", "-t", "alpha").stdout
 
 

@@ -155,11 +155,12 @@ def logs(
     platform = make_platform(app_engine, cell_engine)
     tenants = {slug: make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "carol")}
     made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now())
+    yesterday = made.ago(1)
     yield made
     with psycopg.connect(database.owner_url) as connection:
         for log in TABLES.keys() - {"coa"}:
             for day in made.partitions(log):
-                if day < made.ago(1):
+                if day < yesterday:
                     connection.execute(
                         sql.SQL("DROP TABLE {}").format(sql.Identifier(f"{TABLES[log][0]}_{day:%Y%m%d}"))
                     )
