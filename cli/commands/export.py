@@ -1,5 +1,6 @@
 """`./admit export`."""
 
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -175,9 +176,12 @@ def _require_empty(output: Path) -> None:
 
 def _copy(folder: Path, output: Path, job: ExportJob) -> None:
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        output.mkdir(mode=0o750, parents=True, exist_ok=True)
         for name in [*(part["file"] for part in job.parts), MANIFEST]:
-            shutil.copyfile(folder / name, output / name)
+            # As closed to others as where it comes from.
+            handle = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+            with (folder / name).open("rb") as file, os.fdopen(handle, "wb") as copy:
+                shutil.copyfileobj(file, copy)
     except OSError as exc:
         raise Refused(
             f"The files cannot be put into {output}: {exc.strerror}.",

@@ -10,7 +10,7 @@ import pyarrow.parquet
 from nac.exports.columns import Kind, Source
 
 # Rows that are held in memory until they are compressed and written.
-GROUP_ROWS = 20_000
+GROUP_ROWS = 10_000
 _TYPES: dict[Kind, Any] = {
     "text": pa.string(),
     "name": pa.string(),

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import Engine, select, text, update
+from sqlalchemy import Engine, func, select, text, update
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, driver_connection, session_scope
-from nac.exports import files, repository
+from nac.exports import files, repository, standing
 from nac.exports.columns import SOURCES
 from nac.exports.files import Folder
 from nac.exports.writing import SUFFIXES, Written, write_rows
@@ -28,6 +28,8 @@ from nac.retention.logs import LogName
 _log = logging.getLogger(__name__)
 LEASE = timedelta(minutes=2)
 _RENEWED_SECONDS = 20
+# That there was an export is known for so long after its end.
+REMEMBERED = timedelta(days=400)
 # Rows of a file, about; a day of more is several files.
 FILE_ROWS = 500_000
 _STRETCHES = (1, 2, 4, 8, 24, 96, 288)
@@ -160,9 +162,19 @@ class _Run:
 
 
 def _rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
-    """Of the day of `at`, about."""
+    """Of the day of `at`, about; counted where nobody has measured it yet."""
     query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
-    return session.scalar(query) or 0
+    measured = session.scalar(query)
+    if measured is not None:
+        return measured
+    source = SOURCES[log]
+    midnight, moment = at.replace(hour=0, minute=0, second=0, microsecond=0), source.table.c[source.moment]
+    rows = (
+        select(moment)
+        .where(source.table.c.tenant_id == tenant_id, moment >= midnight, moment < midnight + _DAY)
+        .limit(FILE_ROWS * _STRETCHES[-1])
+    )
+    return session.scalars(select(func.count()).select_from(rows.subquery())).one()
 
 
 def _next(since: datetime, rows: int) -> datetime:
@@ -203,7 +215,15 @@ def _manifest(job: ExportJob) -> dict[str, object]:
 
 
 def prune(folder: Folder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
-    """Remove the files of jobs that ended longer than `kept` ago, or in vain, or are gone; returns of how many."""
+    """Remove the files of jobs that ended longer than `kept` ago, or in vain, or are gone; returns of how many.
+
+    Jobs themselves are forgotten after REMEMBERED.
+    """
+    with session_scope(PlatformScope(), engine=engine) as session:
+        tenants = session.scalars(select(Tenant.id)).all()
+    for tenant_id in tenants:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            standing.forget(session, tenant_id, before=now - REMEMBERED)
     removed = 0
     for tenant_id in folder.tenants():
         with session_scope(PlatformScope(), engine=engine) as session:

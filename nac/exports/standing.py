@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Date, cast, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.exports.columns import SOURCES
 from nac.ids import TenantId
-from nac.models import ExportJob
+from nac.models import ExportJob, LogSize
 from nac.retention.logs import LogName
 
 # A day's job is there so long before the day is due, so that deletion does not wait for it.
@@ -40,9 +40,7 @@ def order(session: Session, tenant_id: TenantId, log: LogName, days: Iterable[da
 
 
 def ordered_days(session: Session, tenant_id: TenantId, log: LogName) -> dict[date, ExportJob]:
-    query = select(ExportJob).where(
-        ExportJob.tenant_id == tenant_id, ExportJob.log == log, ExportJob.standing, ExportJob.since >= _EARLIEST
-    )
+    query = select(ExportJob).where(ExportJob.tenant_id == tenant_id, ExportJob.log == log, ExportJob.standing)
     return {job.since.astimezone(UTC).date(): job for job in session.scalars(query)}
 
 
@@ -67,10 +65,12 @@ def is_holding_up(job: ExportJob, now: datetime) -> bool:
     return job.state not in _WRITTEN and job.created_at + LEAD_DAYS * _DAY <= now
 
 
-def may_delete(session: Session, tenant_id: TenantId, log: LogName, day: date, *, now: datetime) -> bool:
+def may_delete(
+    session: Session, tenant_id: TenantId, log: LogName, day: date, *, now: datetime, in_parts: bool
+) -> bool:
     """Asked once more, right before the day is deleted; False where rows have come since it was exported.
 
-    Those are exported first: the job is begun anew.
+    Those are exported first: the job is begun anew. `in_parts`: batch by batch, of which only the first one is asked.
     """
     query = select(ExportJob).where(
         ExportJob.tenant_id == tenant_id, ExportJob.log == log, ExportJob.standing, ExportJob.since == _midnight(day)
@@ -87,9 +87,24 @@ def may_delete(session: Session, tenant_id: TenantId, log: LogName, day: date, *
             )
         )
         return False
-    job.deletion_began_at = now
-    session.flush()
+    if in_parts:
+        job.deletion_began_at = now
+        session.flush()
     return True
+
+
+def forget(session: Session, tenant_id: TenantId, *, before: datetime) -> None:
+    """Delete jobs that ended before then, but those that tell of days that are still there that they were exported."""
+    there = exists().where(
+        LogSize.tenant_id == ExportJob.tenant_id,
+        LogSize.log == ExportJob.log,
+        LogSize.day == cast(func.timezone("UTC", ExportJob.since), Date),
+    )
+    session.execute(
+        delete(ExportJob).where(
+            ExportJob.tenant_id == tenant_id, ExportJob.ended_at < before, ~(ExportJob.standing & there)
+        )
+    )
 
 
 def _count(session: Session, tenant_id: TenantId, log: LogName, day: date) -> int:
@@ -102,6 +117,3 @@ def _count(session: Session, tenant_id: TenantId, log: LogName, day: date) -> in
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
-
-
-_EARLIEST = datetime(2, 1, 1, tzinfo=UTC)

@@ -126,7 +126,7 @@ def _is_still_given_up(session: Session, tenant_id: TenantId, log: LogPlan, day:
     repository.share_holds(session)
     if any(holds(hold, log.log, day) for hold in repository.holds_in_force(session, tenant_id)):
         return False
-    return log.released is None or standing.may_delete(session, tenant_id, log.log, day, now=now)
+    return log.released is None or standing.may_delete(session, tenant_id, log.log, day, now=now, in_parts=True)
 
 
 def delete_batch(

@@ -65,7 +65,7 @@ def _may_go(plan: TenantPlan, log: LogName, day: date, now: datetime, engine: En
     if plan.logs[log].released is None or day not in plan.logs[log].sizes:
         return True
     with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
-        return standing.may_delete(session, plan.tenant_id, log, day, now=now)
+        return standing.may_delete(session, plan.tenant_id, log, day, now=now, in_parts=False)
 
 
 def _tell(plans: Sequence[TenantPlan], log: LogName, day: date, engine: Engine | None) -> None:

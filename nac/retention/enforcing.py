@@ -65,9 +65,9 @@ def _plans(now: datetime, database_max_bytes: int, engine: Engine | None) -> tup
     """Of every tenant, and whether the database is nearly as large as it may be."""
     with session_scope(PlatformScope(), engine=engine) as session:
         limits = plan.load_limits(session)
-        size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one()
+        size = _database_bytes(session) if database_max_bytes else 0
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
-    danger = bool(database_max_bytes) and size > DANGER_AT * database_max_bytes
+    danger = bool(size) and size > DANGER_AT * database_max_bytes
     if danger:
         _log.error("the database has %d of %d bytes: budgets are enforced without warning", size, database_max_bytes)
     plans = []
@@ -85,6 +85,11 @@ def _plans(now: datetime, database_max_bytes: int, engine: Engine | None) -> tup
             continue
         plans.append(found)
     return plans, danger
+
+
+def _database_bytes(session: Session) -> int:
+    size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one()
+    return size
 
 
 def _order_exports(session: Session, found: TenantPlan) -> None:

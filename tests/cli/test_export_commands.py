@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,6 +53,7 @@ def test_export_is_waited_for_and_put_where_it_is_wanted(logged: Admit, works: N
     row = logged.json(*START, "--format", "jsonl", "--output", str(output))
     assert (row["state"], row["rows"], row["percent"], row["error"]) == ("done", 2, 100, "")
     assert sorted(path.name for path in output.iterdir()) == sorted([*row["files"], "manifest.json"])
+    assert {stat.S_IMODE(path.stat().st_mode) for path in output.iterdir()} <= {0o640, 0o600}
     lines = [line for name in row["files"] for line in gzip.decompress((output / name).read_bytes()).splitlines()]
     assert sorted(json.loads(line)["identity"] for line in lines) == ["=bob", "ann"]
     told = logged.json("export", "download-path", "-t", "alpha", str(row["id"]))

@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict, SeveralMistakes
-from nac.exports import running, service
+from nac.exports import running, service, standing
 from nac.exports.columns import SOURCES
-from nac.models import AuditEntry
+from nac.models import AuditEntry, ExportJob
 from nac.tenants import service as tenants
 from tests.exports.conftest import DAY, Exports
 from tests.exports.test_formats import READERS, in_order, stored
@@ -193,6 +193,32 @@ def test_files_are_there_for_their_time_and_those_of_removed_tenants_go(exports:
             end(session, actor=ACTOR, tenant_id=exports.alpha)
     assert exports.prune() == 1
     assert list(exports.folder.root.iterdir()) == []
+
+
+def test_jobs_are_forgotten_in_the_end_but_those_that_tell_of_days_that_are_there(exports: Exports) -> None:
+    add_rows(exports, 3)
+    exports.start("auth", "csv")
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        days = [(exports.today - age * DAY).date() for age in (1, 2)]
+        standing.order(session, exports.alpha, "auth", days, format="csv")
+    while exports.run() is not None:
+        continue
+    exports.measure()
+    later = running.REMEMBERED + DAY
+    exports.prune(later=later - 2 * DAY)
+    with Session(exports.owner) as session:
+        assert session.query(ExportJob).count() == 3
+    exports.prune(later=later)
+    with Session(exports.owner) as session:
+        assert [job.since for job in session.query(ExportJob)] == [exports.today - DAY]
+
+
+def test_day_that_nobody_has_measured_becomes_several_files_as_well(exports: Exports, monkeypatch) -> None:
+    monkeypatch.setattr(running, "FILE_ROWS", 60)
+    add_rows(exports, 200)
+    job_id = exports.start("auth", "csv")
+    exports.run()
+    assert (len(exports.job(job_id).parts), exports.job(job_id).rows) == (4, 200)
 
 
 def test_stretch_is_from_its_first_moment_to_before_its_last(exports: Exports) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import ScopeViolation
 from nac.models import RetentionLimits, Site
 from nac.retention import deleting, holds
 from nac.retention.deleting import Window
@@ -193,6 +194,15 @@ def test_floor_and_ceiling_of_the_platform_hold_against_older_settings(logs: Log
         (logs.tenants["alpha"], logs.ago(10)),
         (logs.tenants["bravo"], logs.ago(10)),
     }
+
+
+def test_tenant_does_not_set_the_limits_of_the_platform(logs: Logs) -> None:
+    limits = RetentionLimits(log="auth", floor_days=2, default_days=2, ceiling_days=9_999)
+    with (
+        pytest.raises(ScopeViolation),
+        session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.app) as session,
+    ):
+        session.add(limits)
 
 
 def test_late_rows_of_a_day_that_was_dealt_with_are_found(logs: Logs) -> None:
