@@ -141,7 +141,7 @@ def test_sum_of_the_estimates_is_near_what_the_disk_holds(logs: Logs) -> None:
         "bravo": 3_000,
         "carol": 50,
     }
-    assert sum(size.bytes for size in estimates.values()) == pytest.approx(row[0], rel=0.05)
+    assert sum(size.bytes for size in estimates.values()) == pytest.approx(row[0], rel=0.1)
 
 
 def test_large_partition_is_sampled_and_nobody_in_it_is_overlooked(logs: Logs) -> None:

@@ -33,12 +33,16 @@ BEGIN
         ELSE NOT place.partitioned OR to_regclass(place.parent || to_char(s.day, '_YYYYMMDD')) IS NULL END;
     EXECUTE format(
         'INSERT INTO log_sizes (tenant_id, log, day, rows, bytes)
-        SELECT t.tenant_id, $1, t.%1$I::date, ceil(count(*) * 100 / $2),
+        SELECT s.tenant_id, $1, s.day, ceil(s.rows * 100 / $2),
+            -- Of a page 24 bytes are its header, and at its end half a row does not fit on average.
+            ceil(s.bytes * 100 / $2 * $3 * 8192 / (8168 - least(sum(s.bytes) OVER () / sum(s.rows) OVER (), 2000) / 2))
+        FROM (
             -- Aligned to 8 bytes, and with a line pointer of 4 in the page.
-            ceil(sum(((pg_column_size(t) + 7) & ~7) + 4) * 100 / $2 * $3)
-        FROM %2$s t TABLESAMPLE SYSTEM (%3$s)
-        WHERE t.%1$I > ''0001-01-02'' AND EXISTS (SELECT FROM tenants WHERE id = t.tenant_id)
-        GROUP BY t.tenant_id, t.%1$I::date',
+            SELECT t.tenant_id, t.%1$I::date AS day, count(*) AS rows, sum(((pg_column_size(t) + 7) & ~7) + 4) AS bytes
+            FROM %2$s t TABLESAMPLE SYSTEM (%3$s)
+            WHERE t.%1$I > ''0001-01-02''
+            GROUP BY t.tenant_id, t.%1$I::date
+        ) s WHERE EXISTS (SELECT FROM tenants WHERE id = s.tenant_id)',
         place.key, relation, percent
     ) USING which, percent, (whole - toast)::double precision / heap;
     IF percent < 100 THEN
