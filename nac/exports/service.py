@@ -34,12 +34,16 @@ def start(
     until: datetime,
     format: str,  # noqa: A002 -- as it is called everywhere
 ) -> ExportJob:
-    """A job for the rows from `since` to before `until` (aware). Raises InvalidInput with every mistake, Conflict."""
+    """A job for the rows from `since` to before `until` (aware), tomorrow at the latest.
+
+    Raises InvalidInput with every mistake, and Conflict where too many wait.
+    """
     mistakes = Mistakes()
     with mistakes.noted():
         _require_one_of(log, EXPORTED, "log")
     with mistakes.noted():
         _require_one_of(format, EXPORT_FORMATS, "format")
+    until = min(until, utc_now() + timedelta(days=1))
     with mistakes.noted():
         if not since < until:
             raise InvalidInput("It ends before it begins.", place="until", remedy="Give a later time.")

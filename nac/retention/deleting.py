@@ -1,5 +1,6 @@
 """Rows of a tenant that go while others' of the same day stay: in small batches, off-peak, with pauses."""
 
+import logging
 import time as clock
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
@@ -11,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.db import TenantScope, session_scope
-from nac.errors import Conflict
+from nac.errors import Conflict, Unavailable
 from nac.exports import standing
 from nac.ids import TenantId
 from nac.retention import repository
@@ -19,6 +20,7 @@ from nac.retention.logs import LogName
 from nac.retention.notices import ACTOR
 from nac.retention.plan import LogPlan, TenantPlan, holds, midnight
 
+_log = logging.getLogger(__name__)
 BATCH_ROWS = 2_000
 # After each batch, or as long as the batch took where that is longer: half of the time belongs to others.
 PAUSE_SECONDS = 0.02
@@ -80,14 +82,20 @@ def delete(
     """
     deadline = clock.monotonic() + seconds
     deleted = 0
-    waiting = deque(_batches(plan, now, busy, engine) for plan in plans)
+    waiting = deque((plan, _batches(plan, now, busy, engine)) for plan in plans)
     while waiting and clock.monotonic() < deadline:
-        batches = waiting.popleft()
+        plan, batches = waiting.popleft()
         began = clock.monotonic()
-        rows = next(batches, None)
+        try:
+            rows = next(batches, None)
+        except Unavailable:
+            raise
+        except Exception:  # house-rule: the other tenants' rows are deleted
+            _log.exception("rows of tenant %s cannot be deleted", plan.tenant_id)
+            continue
         if rows is not None:
             deleted += rows
-            waiting.append(batches)
+            waiting.append((plan, batches))
             clock.sleep(max(PAUSE_SECONDS, clock.monotonic() - began))
     return deleted
 

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import AdmitError, Unavailable
+from nac.errors import Unavailable
 from nac.exports import standing
 from nac.ids import TenantId
 from nac.models import Tenant
@@ -80,7 +80,7 @@ def _plans(now: datetime, database_max_bytes: int, engine: Engine | None) -> tup
                 _order_exports(session, found)
         except Unavailable:
             raise
-        except AdmitError:  # house-rule: nothing of this tenant goes; the others' logs are looked after
+        except Exception:  # house-rule: nothing of this tenant goes; the others' logs are looked after
             _log.exception("what is kept of the logs of tenant %s cannot be worked out", tenant_id)
             continue
         plans.append(found)

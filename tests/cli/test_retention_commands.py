@@ -48,7 +48,9 @@ def test_what_is_set_is_in_force_and_recorded(measured: Admit, owner_engine: Eng
     row = measured.json(*command, "--days", "default", "--bytes", "none", "--export", "none")
     assert (row["days"], row["days_chosen"], row["bytes"], row["export"]) == (90, False, None, "none")
     with Session(owner_engine) as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "retention.set")).all()
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "retention.set").order_by(AuditEntry.id)
+        ).all()
     assert [entry.after["days"] for entry in entries if entry.after] == [60, None]
 
 

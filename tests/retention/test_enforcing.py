@@ -205,6 +205,19 @@ def test_tenant_does_not_set_the_limits_of_the_platform(logs: Logs) -> None:
         session.add(limits)
 
 
+def test_what_is_wrong_with_one_tenant_keeps_its_rows_and_no_others(logs: Logs, caplog) -> None:
+    logs.partition(logs.ago(20), logs.ago(91))
+    for tenant in ("alpha", "bravo"):
+        logs.choose(tenant, "auth", days=10)
+        logs.add("auth", tenant, logs.ago(20), logs.ago(91))
+    with Session(logs.owner) as session, session.begin():
+        for site in session.query(Site).filter(Site.tenant_id == logs.tenants["alpha"]):
+            site.time_zone = "Nowhere/Atlantis"
+    assert logs.enforce().deleted == 2
+    assert {whose for _, whose, _ in logs.there("auth")} == {logs.tenants["alpha"]}
+    assert f"the logs of tenant {logs.tenants['alpha']} cannot be worked out" in caplog.text
+
+
 def test_late_rows_of_a_day_that_was_dealt_with_are_found(logs: Logs) -> None:
     logs.partition(logs.ago(20))
     logs.choose("alpha", "auth", days=10)

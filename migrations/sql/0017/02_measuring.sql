@@ -40,7 +40,7 @@ BEGIN
             -- Aligned to 8 bytes, and with a line pointer of 4 in the page.
             SELECT t.tenant_id, t.%1$I::date AS day, count(*) AS rows, sum(((pg_column_size(t) + 7) & ~7) + 4) AS bytes
             FROM %2$s t TABLESAMPLE SYSTEM (%3$s)
-            WHERE t.%1$I > ''0001-01-02''
+            WHERE t.%1$I > ''0001-01-02'' AND t.%1$I < ''9999-12-30''
             GROUP BY t.tenant_id, t.%1$I::date
         ) s WHERE EXISTS (SELECT FROM tenants WHERE id = s.tenant_id)',
         place.key, relation, percent

@@ -37,13 +37,16 @@ GRANT SELECT, INSERT ON export_jobs TO admit_app, admit_worker;
 GRANT UPDATE (state, due_at, ended_at, failures, error) ON export_jobs TO admit_app;
 GRANT UPDATE, DELETE ON export_jobs TO admit_worker;
 
--- Whose job is to be gone on with next, if any: one at a time, in turns.
+-- Whose job is to be gone on with next, if any. One is at a time. Of a tenant what somebody asked for comes first, and
+-- tenants have the same chance, however many jobs they have.
 CREATE FUNCTION waiting_export() RETURNS TABLE (tenant_id uuid, id bigint)
-    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    SELECT j.tenant_id, j.id FROM export_jobs j
-    WHERE j.state IN ('queued', 'running') AND j.due_at <= now()
-        AND NOT EXISTS (SELECT FROM export_jobs r WHERE r.state = 'running' AND r.due_at > now())
-    ORDER BY j.due_at LIMIT 1
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT w.tenant_id, w.id FROM (
+        SELECT DISTINCT ON (j.tenant_id) j.tenant_id, j.id FROM export_jobs j
+        WHERE j.state IN ('queued', 'running') AND j.due_at <= now()
+            AND NOT EXISTS (SELECT FROM export_jobs r WHERE r.state = 'running' AND r.due_at > now())
+        ORDER BY j.tenant_id, j.standing, j.due_at
+    ) w ORDER BY random() LIMIT 1
 $$;
 REVOKE EXECUTE ON FUNCTION waiting_export() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION waiting_export() TO admit_worker;
