@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import time
 from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
@@ -68,6 +69,15 @@ class Settings:
     pkcs11_module: Path | None
     pkcs11_token: str
     pkcs11_pin_file: Path | None
+    # What the database may have; near it, budgets of logs are enforced without warning. 0 for no limit.
+    database_max_bytes: int
+    # Times of the day, of the tenant's time zone, between which rows of logs are deleted.
+    retention_window: tuple[time, time]
+    export_dir: Path
+    # Files of exports are there for so long.
+    export_kept_days: int
+    # What exports leave of their disk to others.
+    export_least_free_bytes: int
     # Whether `up` shows the demo.
     demo: bool
 
@@ -203,6 +213,16 @@ class _Reader:
             self._refuse(name, f"is {value!r} but must be an IPv4 or IPv6 address")
             return default
 
+    def window(self, name: str, default: tuple[time, time]) -> tuple[time, time]:
+        value = self._raw(name)
+        if value is None:
+            return default
+        if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d", value):
+            self._refuse(name, f"is {value!r} but must be two times of the day such as 01:00-05:00")
+            return default
+        begins, ends = value.split("-")
+        return time.fromisoformat(begins), time.fromisoformat(ends)
+
     def reach(self, name: str) -> Reach:
         value = self._raw(name)
         try:
@@ -264,6 +284,11 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         pkcs11_module=reader.file("PKCS11_MODULE"),
         pkcs11_token=reader.text("PKCS11_TOKEN", "", r"[ -~]{1,32}", "the label of a token, 1 to 32 characters"),
         pkcs11_pin_file=reader.file("PKCS11_PIN_FILE"),
+        database_max_bytes=reader.number("DATABASE_MAX_BYTES", 0, 0, 1 << 50),
+        retention_window=reader.window("RETENTION_WINDOW", (time(1), time(5))),
+        export_dir=reader.folder("EXPORT_DIR", var_dir / "exports"),
+        export_kept_days=reader.number("EXPORT_KEPT_DAYS", 14, 1, 365),
+        export_least_free_bytes=reader.number("EXPORT_LEAST_FREE_BYTES", 1 << 30, 0, 1 << 50),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     reader.refuse_unknown()

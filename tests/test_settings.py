@@ -52,6 +52,9 @@ def test_every_mistake_is_reported_at_once():
     ("name", "good", "bad"),
     [
         ("CELL_SLOTS", "300", "301"),
+        ("RETENTION_WINDOW", "22:00-04:30", "22-4"),
+        ("RETENTION_WINDOW", "00:00-23:59", "01:00-24:00"),
+        ("EXPORT_KEPT_DAYS", "365", "0"),
         ("CELL_SLOTS", "1", "0"),
         ("CELL_SLOTS", "8", "8.0"),
         ("CELL_FIRST_PORT", "1024", "1023"),

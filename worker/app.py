@@ -10,6 +10,7 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import (
     ENRICH_INTERVAL_SECONDS,
+    EXPORT_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
@@ -20,13 +21,14 @@ from worker.names import (
 JOBS = (
     "worker.jobs.authorities",
     "worker.jobs.certificates",
-    "worker.jobs.coa",
     "worker.jobs.endpoints",
+    "worker.jobs.exports",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
     "worker.jobs.redecisions",
     "worker.jobs.replica",
+    "worker.jobs.retention",
     "worker.jobs.scep",
     "worker.jobs.tenants",
 )
@@ -84,7 +86,6 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": PUBLISH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * PUBLISH_INTERVAL_SECONDS},
             },
-            "coa.prune": {"task": "coa.prune", "schedule": crontab(hour="3", minute="57")},
             "endpoints.enrich": {
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,
@@ -96,6 +97,12 @@ def make_app(settings: Settings) -> Celery:
                 "options": {"expires": 2 * STATUS_INTERVAL_SECONDS},
             },
             "endpoints.expire": {"task": "endpoints.expire", "schedule": crontab(minute="27")},
+            "exports.run": {
+                "task": "exports.run",
+                "schedule": EXPORT_INTERVAL_SECONDS,
+                "options": {"expires": 2 * EXPORT_INTERVAL_SECONDS},
+            },
+            "exports.prune": {"task": "exports.prune", "schedule": crontab(minute="52")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
@@ -106,6 +113,12 @@ def make_app(settings: Settings) -> Celery:
             },
             "redecisions.prune": {"task": "redecisions.prune", "schedule": crontab(hour="4", minute="7")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
+            # Rows go in the nights of their tenants, a few minutes' worth at a time.
+            "retention.enforce": {
+                "task": "retention.enforce",
+                "schedule": crontab(minute="*/5"),
+                "options": {"expires": 300},
+            },
             "scep.prune_transactions": {
                 "task": "scep.prune_transactions",
                 "schedule": crontab(hour="3", minute="57"),

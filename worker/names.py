@@ -5,6 +5,8 @@ HEARTBEAT_KEY = "admit:heartbeat:worker"
 HEARTBEAT_INTERVAL_SECONDS = 5
 # What a device tells is worked out within so long.
 ENRICH_INTERVAL_SECONDS = 1
+# How often it is looked for an export that waits.
+EXPORT_INTERVAL_SECONDS = 5
 # How often it is looked whether an external authority is to be asked.
 STATUS_INTERVAL_SECONDS = 20
 # A list of revoked certificates follows a revocation after so long, and the time that it takes to be made.

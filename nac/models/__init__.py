@@ -20,6 +20,7 @@ from nac.models.endpoint import (
     EndpointWork,
 )
 from nac.models.enrolment import EnrolmentSecret
+from nac.models.export import ExportJob
 from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
@@ -34,6 +35,14 @@ from nac.models.redecision import (
     RedecisionSettings,
 )
 from nac.models.replica_change import ReplicaChange
+from nac.models.retention import (
+    LogMeasure,
+    LogSize,
+    RetentionHold,
+    RetentionLimits,
+    RetentionNotice,
+    RetentionSetting,
+)
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
@@ -62,10 +71,13 @@ __all__ = [
     "EndpointWork",
     "EnrolmentSecret",
     "ExpiryWarning",
+    "ExportJob",
     "ExternalCertificate",
     "ExternalStatus",
     "IdentitySource",
     "JournalPosition",
+    "LogMeasure",
+    "LogSize",
     "Msp",
     "Nas",
     "NasRestart",
@@ -81,6 +93,10 @@ __all__ = [
     "RedecisionMark",
     "RedecisionSettings",
     "ReplicaChange",
+    "RetentionHold",
+    "RetentionLimits",
+    "RetentionNotice",
+    "RetentionSetting",
     "RevocationList",
     "RevocationWork",
     "ScepTransaction",

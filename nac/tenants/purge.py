@@ -9,8 +9,10 @@ from sqlalchemy.orm import Session
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.ids import TenantId
 from nac.models import (
+    USAGE_HOURS,
     AccountingLog,
     AuthLog,
+    EndedSession,
     EndpointEvidence,
     EndpointSighting,
     EndpointWork,
@@ -21,6 +23,8 @@ from nac.models import (
     RadiusSession,
     Tenant,
 )
+from nac.retention import deleting, measuring
+from nac.retention.plan import midnight
 
 BATCH_ROWS = 5_000
 # A cell that was writing, or hung, when its tenant went may bring some rows later.
@@ -45,12 +49,31 @@ def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
                 break
             if time.monotonic() > deadline:
                 return deleted
+        deleted += _delete_days(tenant_id, deadline, engine)
+        if time.monotonic() > deadline:
+            return deleted
         with session_scope(PlatformScope(), engine=engine) as session:
             session.execute(
                 delete(PurgedTenant).where(
                     PurgedTenant.tenant_id == tenant_id, PurgedTenant.purged_at < func.now() - LOOKED_AFTER
                 )
             )
+    return deleted
+
+
+def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> int:
+    """Of ended sessions and usage, partition by partition; strays, which are few, at once."""
+    deleted = 0
+    for log, day in measuring.partitions(("sessions", "usage"), engine=engine):
+        batch = deleting.BATCH_ROWS
+        while batch == deleting.BATCH_ROWS and time.monotonic() < deadline:
+            with session_scope(TenantScope(tenant_id), engine=engine) as session:
+                batch, _ = deleting.delete_batch(session, tenant_id, log, day, midnight(day))
+            deleted += batch
+    if time.monotonic() < deadline:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            deleted += _count(session, delete(EndedSession).where(EndedSession.tenant_id == tenant_id))
+            deleted += _count(session, delete(USAGE_HOURS).where(USAGE_HOURS.c.tenant_id == tenant_id))
     return deleted
 
 

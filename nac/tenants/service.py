@@ -14,6 +14,7 @@ from nac.ids import MspId, TenantId
 from nac.methods import Offer
 from nac.models import Tenant
 from nac.models.tenant import StatusFailure, TenantStatus
+from nac.retention import holds
 from nac.sites import service as sites
 from nac.tenants import repository
 from nac.validation import require_name, require_slug
@@ -205,6 +206,7 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     if tenant.status != "deleting":
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}.", place="status", remedy="Delete it first.")
     enter_tenant(session, tenant_id)
+    holds.release_purged(session, tenant_id=tenant_id)
     _audit(session, actor, tenant, "purge")
     cells.release_slot(session, tenant_id=tenant_id)
     # Who keeps answers about its certificates lets them go.

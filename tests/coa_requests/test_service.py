@@ -1,14 +1,12 @@
 """Asking about live sessions: which ones, what about them, how often, and who asked."""
 
-from datetime import timedelta
-
 import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.coa_requests import pruning, queueing, service
+from nac.coa_requests import queueing, service
 from nac.coa_requests.causes import CAUSES, explain
 from nac.db import CellScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary, to_json
@@ -221,20 +219,3 @@ def test_every_error_cause_of_the_rfc_is_explained():
     assert explain(503).startswith("Error-Cause 503: It knows no such session.")
     assert explain(999).startswith("Error-Cause 999: It is none of RFC 5176.")
     assert explain(0) == "It gave no Error-Cause."
-
-
-def test_what_ended_long_ago_is_forgotten(live, asked, worker_engine, owner_engine, scoped, tenants, monkeypatch):
-    monkeypatch.setattr(pruning, "BATCH", 1)
-    for number in range(4):
-        live(f"00a0c000000{number}", user=f"u{number}")
-        asked(user=f"u{number}")
-    now = utc_now()
-    days = {"u0": (100, 91), "u1": (100, 91), "u2": (100, 89), "u3": (100, None)}
-    with Session(owner_engine) as session, session.begin():
-        for request in session.scalars(select(CoaRequest)):
-            created, ended = days[request.identity]
-            request.created_at = now - timedelta(days=created)
-            request.ended_at = None if ended is None else now - timedelta(days=ended)
-    assert pruning.prune_requests(engine=worker_engine, now=now) == 2
-    with scoped() as session:
-        assert [row.identity for row in service.list_requests(session, tenant_id=tenants[0])] == ["u3", "u2"]

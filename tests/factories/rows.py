@@ -30,6 +30,10 @@ _BY_NAME: dict[str, Any] = {
     "redecision_items.state": "found",
     "redecision_settings.mode": "send",
     "redecision_settings.every_minutes": 0,
+    "retention_settings.log": "auth",
+    "retention_notices.kind": "budget",
+    "export_jobs.log": "auth",
+    "export_jobs.format": "csv",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

@@ -1,6 +1,7 @@
 """Logs of purged tenants go, in batches; nobody else's do."""
 
 from datetime import timedelta
+from itertools import product
 from uuid import uuid4
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
+from nac.db.base import Base
 from nac.ids import TenantId
 from nac.models import (
     AccountingLog,
@@ -22,6 +24,7 @@ from nac.models import (
     QuarantinedRecord,
     RadiusSession,
 )
+from nac.retention import deleting
 from nac.tenants import purge
 from nac.tenants import service as tenants
 from tests.factories.rows import make_row
@@ -29,6 +32,7 @@ from tests.factories.tenancy import ACTOR, make_platform, make_tenant
 
 UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits)
 LOGS = (AuthLog, AccountingLog, *UNREFERENCED)
+KEYS = {"session_history": "stopped_at", "usage_hours": "hour"}
 
 
 @pytest.fixture
@@ -109,6 +113,19 @@ def test_tenant_that_is_only_being_deleted_keeps_its_logs(app_engine, owner_engi
         tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
     assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
     assert rows(owner_engine, alpha) == [1, 1, 1, 1, 1, 1, 1]
+
+
+def test_ended_sessions_and_usage_go_as_well(app_engine, owner_engine, worker_engine, two, monkeypatch):
+    monkeypatch.setattr(deleting, "BATCH_ROWS", 5)
+    tables = [Base.metadata.tables[name] for name in KEYS]
+    with Session(owner_engine) as session, session.begin():
+        for tenant_id, table, days in product(two, tables, (0, 0, 0, 0, 0, 0, 0, 1, 400)):
+            make_row(session, table, tenant_id, **{KEYS[table.name]: utc_now() - timedelta(days=days)})
+    alpha, bravo = two
+    purge_tenant(app_engine, alpha)
+    assert purge.delete_logs(seconds=60, engine=worker_engine) == 2 * 9
+    with Session(owner_engine) as session:
+        assert {row for table in tables for row in session.scalars(select(table.c.tenant_id))} == {bravo}
 
 
 def test_records_in_quarantine_go_with_their_tenant_alone(app_engine, owner_engine, worker_engine, two):

@@ -1,0 +1,80 @@
+"""Retention as commands show it."""
+
+from cli.output import Row
+from nac.models import RetentionHold, RetentionNotice
+from nac.retention.logs import Limits
+from nac.retention.plan import LogPlan
+
+
+def retention_row(log: LogPlan) -> Row:
+    chosen = log.chosen
+    return {
+        "log": log.log,
+        "days": log.days,
+        # Whether the tenant chose it; else it is the platform's.
+        "days_chosen": bool(chosen and chosen.days is not None),
+        "floor_days": log.limits.floor_days,
+        "ceiling_days": log.limits.ceiling_days,
+        # None for no budget.
+        "bytes": log.bytes,
+        # Estimates, as are the rows.
+        "used_bytes": log.total_bytes,
+        "used_is_estimate": True,
+        "used_rows": sum(log.rows.values()),
+        "oldest_day": str(min(log.sizes)) if log.sizes else None,
+        # What is older goes.
+        "kept_from": str(log.keep_from),
+        "export": log.export_format or "none",
+        "export_wait_days": log.export_wait_days,
+        "held": bool(log.holds),
+        "notices": [
+            {
+                "kind": notice.kind,
+                "since": notice.since.isoformat(),
+                "expected_on": notice.expected_on and str(notice.expected_on),
+                "detail": notice.detail,
+            }
+            for notice in log.notices.values()
+        ],
+    }
+
+
+def short_retention_row(log: LogPlan) -> Row:
+    row = retention_row(log)
+    wanted = ("log", "days", "bytes", "used_bytes", "used_rows", "oldest_day", "kept_from", "export", "held")
+    return {name: row[name] for name in wanted}
+
+
+def notice_row(slug: str, notice: RetentionNotice) -> Row:
+    return {
+        "tenant": slug,
+        "log": notice.log,
+        "kind": notice.kind,
+        "since": notice.since.isoformat(),
+        "expected_on": notice.expected_on and str(notice.expected_on),
+        "detail": notice.detail,
+    }
+
+
+def hold_row(hold: RetentionHold) -> Row:
+    return {
+        "id": hold.id,
+        "log": hold.log or "all",
+        "since": hold.first_day and str(hold.first_day),
+        "until": hold.last_day and str(hold.last_day),
+        "reason": hold.reason,
+        "set_by": hold.set_by,
+        "set": hold.created_at.isoformat(),
+        "cleared": hold.cleared_at and hold.cleared_at.isoformat(),
+        "cleared_by": hold.cleared_by,
+    }
+
+
+def limits_row(log: str, limits: Limits) -> Row:
+    return {
+        "log": log,
+        "floor_days": limits.floor_days,
+        "default_days": limits.default_days,
+        "ceiling_days": limits.ceiling_days,
+        "ceiling_bytes": limits.ceiling_bytes,
+    }

@@ -1,0 +1,190 @@
+"""`./admit export`."""
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain, islice
+from pathlib import Path
+
+import click
+
+from cli.commands._export_rows import export_row, short_export_row
+from cli.domain import Domain
+from cli.fail import Refused
+from cli.moments import Since
+from cli.output import json_option, pages, show_list, show_one, tenant_option
+from nac.clock import utc_now
+from nac.errors import InvalidInput
+from nac.exports import service
+from nac.exports.files import MANIFEST, Folder
+from nac.ids import TenantId
+from nac.models import ExportJob
+from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
+from nac.retention.logs import EXPORTED
+
+_PAGE = 500
+_POLL_SECONDS = 0.5
+
+
+@click.group()
+def command() -> None:
+    """Logs written into files: CSV, JSON lines or Parquet."""
+
+
+@command.command()
+@tenant_option
+@click.option("--log", type=click.Choice(EXPORTED), required=True, help="What is exported.")
+@click.option("--since", type=Since(), required=True, help="From then on: 15m, 1h, 2d ago, or a date and time (UTC).")
+@click.option("--until", type=Since(), help="To before then; now where not given.")
+@click.option("--format", "form", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True, help="Of files.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Wait, and put the files into this new or empty folder.",
+)
+@click.option("--wait", is_flag=True, help="Return when it has ended; status 1 where it failed.")
+@json_option
+def start(
+    tenant: str,
+    log: str,
+    since: datetime,
+    until: datetime | None,
+    form: str,
+    output: Path | None,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Have a log exported by the worker; export show tells how far it is."""
+    domain = Domain()
+    if output is not None:
+        _require_empty(output)
+    with domain.tenant(tenant) as (session, tenant_id):
+        job = service.start(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            log=log,
+            since=since,
+            until=until or utc_now(),
+            format=form,
+        )
+    if wait or output is not None:
+        job = _ended(domain, tenant, job)
+    if output is not None:
+        _copy(Folder(domain.settings.export_dir).of_job(tenant_id, job.id), output, job)
+    show_one(export_row(job), as_json=as_json)
+
+
+@command.command("list")
+@tenant_option
+@click.option("--state", "states", type=click.Choice(EXPORT_STATES), multiple=True, help="Only these; several times.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@json_option
+def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """List exports, the newest first."""
+
+    def fetch(before: int | None) -> Sequence[ExportJob]:
+        return service.list_jobs(session, tenant_id=tenant_id, states=states, before_id=before, limit=min(limit, _PAGE))
+
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = islice(chain.from_iterable(pages(fetch, lambda job: job.id, first=None)), limit)
+        rows = [export_row(job) if as_json else short_export_row(job) for job in found]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.argument("export_id", metavar="ID", type=int)
+@json_option
+def show(tenant: str, export_id: int, as_json: bool) -> None:
+    """Show the export ID of export list: state, progress, rows, bytes, files, error."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        row = export_row(service.get_job(session, tenant_id=tenant_id, job_id=export_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.argument("export_id", metavar="ID", type=int)
+@json_option
+def cancel(tenant: str, export_id: int, as_json: bool) -> None:
+    """End the export ID before it is done; its files go."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        row = export_row(service.cancel(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.argument("export_id", metavar="ID", type=int)
+@json_option
+def retry(tenant: str, export_id: int, as_json: bool) -> None:
+    """Go on at once with the export ID, which failed."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        row = export_row(service.retry(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command("download-path")
+@tenant_option
+@click.argument("export_id", metavar="ID", type=int)
+@json_option
+def download_path(tenant: str, export_id: int, as_json: bool) -> None:
+    """Print the folder with the files of the export ID and their manifest.json."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        job = service.get_job(session, tenant_id=tenant_id, job_id=export_id)
+    path = _require_done(domain, tenant_id, job)
+    if as_json:
+        show_one({"path": str(path), "sha256": job.sha256}, as_json=True)
+    else:
+        click.echo(path)
+
+
+def _require_done(domain: Domain, tenant_id: TenantId, job: ExportJob) -> Path:
+    if job.state != "done":
+        told = {"pruned": "its files were kept for their time and are gone", "failed": f"it failed: {job.error}"}
+        raise Refused(
+            f"There are no files of export {job.id}: {told.get(job.state, f'it is {job.state}')}.", place="export"
+        )
+    return Folder(domain.settings.export_dir).of_job(tenant_id, job.id)
+
+
+def _ended(domain: Domain, tenant: str, job: ExportJob) -> ExportJob:
+    while job.state in ("queued", "running"):
+        if job.failures:
+            raise Refused(
+                f"Export {job.id} fails: {job.error}. It is tried again by itself.",
+                place="export",
+                remedy="See ./admit export show, and ./admit export retry.",
+            )
+        time.sleep(_POLL_SECONDS)
+        with domain.tenant(tenant) as (session, tenant_id):
+            job = service.get_job(session, tenant_id=tenant_id, job_id=job.id)
+    _require_done(domain, tenant_id, job)
+    return job
+
+
+def _require_empty(output: Path) -> None:
+    if output.exists() and any(output.iterdir()):
+        raise InvalidInput(f"There is something in {output}.", place="output", remedy="Give a new or empty folder.")
+
+
+def _copy(folder: Path, output: Path, job: ExportJob) -> None:
+    try:
+        output.mkdir(mode=0o750, parents=True, exist_ok=True)
+        for name in [*(part["file"] for part in job.parts), MANIFEST]:
+            # As closed to others as where it comes from.
+            handle = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+            with (folder / name).open("rb") as file, os.fdopen(handle, "wb") as copy:
+                shutil.copyfileobj(file, copy)
+    except OSError as exc:
+        raise Refused(
+            f"The files cannot be put into {output}: {exc.strerror}.",
+            place="output",
+            remedy=f"They are in {folder}.",
+        ) from exc

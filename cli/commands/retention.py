@@ -1,0 +1,228 @@
+"""`./admit retention`."""
+
+import re
+from datetime import datetime
+
+import click
+
+from cli.commands._retention_rows import hold_row, limits_row, notice_row, retention_row, short_retention_row
+from cli.domain import Domain
+from cli.fail import confirm
+from cli.output import json_option, show_json, show_list, show_one, tenant_option
+from nac.models.export import EXPORT_FORMATS
+from nac.retention import holds, service
+from nac.retention.logs import LOG_NAMES, Limits
+from nac.retention.plan import LogPlan
+from nac.retention.service import DEFAULT, Default
+
+_UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="Which log.")
+
+
+class Days(click.ParamType[int | Default]):
+    name = "DAYS|default"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | Default:
+        if value == DEFAULT:
+            return DEFAULT
+        if not re.fullmatch(r"\d{1,6}", str(value)):
+            self.fail(f"{value!r} is no number of days, nor 'default'.", param, ctx)
+        return int(str(value))
+
+
+class Size(click.ParamType[int | Default]):
+    """10GB, 500MB, a number of bytes; 1 KB is 1,024 bytes."""
+
+    name = "SIZE|none"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | Default:
+        if value in ("none", DEFAULT):
+            return DEFAULT
+        size = re.fullmatch(r"(\d{1,15})(KB|MB|GB|TB|)", str(value).upper())
+        if size is None or int(size[1]) * _UNITS[size[2]] >= 1 << 62:
+            self.fail(f"{value!r} is no size such as 500MB or 10GB, nor 'none'.", param, ctx)
+        return int(size[1]) * _UNITS[size[2]]
+
+
+@click.group()
+def command() -> None:
+    """How long logs are kept, and what keeps them longer."""
+
+
+@command.command()
+@tenant_option
+@json_option
+def show(tenant: str, as_json: bool) -> None:
+    """Show what is kept of each log, what it uses (an estimate), and what is going to be deleted early."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        logs = list(service.show(session, tenant_id=tenant_id).values())
+    if as_json:
+        show_json([retention_row(log) for log in logs])
+        return
+    show_list([short_retention_row(log) for log in logs], as_json=False)
+    for log in logs:
+        for notice in log.notices.values():
+            click.echo(f"{log.log}: {notice.detail}")
+
+
+@command.command("set")
+@tenant_option
+@log_option
+@click.option("--days", type=Days(), help="For so many days; 'default' for what the platform has.")
+@click.option("--bytes", "size", type=Size(), help="At most so much, such as 10GB; 'none' for no such limit.")
+@click.option(
+    "--export",
+    "export_format",
+    type=click.Choice([*EXPORT_FORMATS, "none"]),
+    help="Export each day before it is deleted; 'none' ends that.",
+)
+@click.option("--export-wait-days", type=int, help="For so long deletion waits for an export that fails.")
+@click.option("--yes", is_flag=True, help="Do not ask, where days that are there now will be deleted.")
+@json_option
+def set_command(
+    tenant: str,
+    log: str,
+    days: int | Default | None,
+    size: int | Default | None,
+    export_format: str | None,
+    export_wait_days: int | None,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Set how much of a log is kept; what is not given stays as it is."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        before = service.show(session, tenant_id=tenant_id)[service.require_log(log)]
+        after = service.change(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            log=log,
+            days=days,
+            bytes=size,
+            export_format=export_format,
+            export_wait_days=export_wait_days,
+        )
+        if not yes and (lost := _lost_days(before, after)):
+            confirm(f"{lost} days of the {log} log are older and will be deleted. Shorten it?")
+    show_one(retention_row(after), as_json=as_json)
+
+
+def _lost_days(before: LogPlan, after: LogPlan) -> int:
+    return sum(before.keep_from <= day < after.keep_from for day in before.sizes)
+
+
+@command.command()
+@json_option
+def notices(as_json: bool) -> None:
+    """List what will be deleted early, or waits to be exported, of all tenants."""
+    domain = Domain()
+    rows = []
+    for slug in domain.slugs():
+        with domain.tenant(slug) as (session, tenant_id):
+            rows += [notice_row(slug, notice) for notice in service.list_notices(session, tenant_id=tenant_id)]
+    show_list(rows, as_json=as_json)
+
+
+@command.group()
+def hold() -> None:
+    """Legal holds: what nothing deletes."""
+
+
+@hold.command("set")
+@tenant_option
+@click.option("--reason", required=True, help="Why; shown with the hold.")
+@click.option("--log", type=click.Choice(LOG_NAMES), help="This log alone; all where not given.")
+@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="From this day (UTC) on.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Up to this day (UTC), included.")
+@json_option
+def hold_set(
+    tenant: str, reason: str, log: str | None, since: datetime | None, until: datetime | None, as_json: bool
+) -> None:
+    """Keep days of a tenant's logs, or all of them, until the hold is cleared."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        row = hold_row(
+            holds.set_hold(
+                session,
+                actor=domain.actor,
+                tenant_id=tenant_id,
+                reason=reason,
+                log=log,
+                first_day=since and since.date(),
+                last_day=until and until.date(),
+            )
+        )
+    show_one(row, as_json=as_json)
+
+
+@hold.command("clear")
+@tenant_option
+@click.argument("hold_id", metavar="ID", type=int)
+@json_option
+def hold_clear(tenant: str, hold_id: int, as_json: bool) -> None:
+    """Clear the hold ID: what it kept goes when its time is over."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        row = hold_row(holds.clear_hold(session, actor=domain.actor, tenant_id=tenant_id, hold_id=hold_id))
+    show_one(row, as_json=as_json)
+
+
+@hold.command("list")
+@tenant_option
+@json_option
+def hold_list(tenant: str, as_json: bool) -> None:
+    """List the tenant's holds, those that were cleared as well."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        rows = [hold_row(each) for each in holds.list_holds(session, tenant_id=tenant_id)]
+    show_list(rows, as_json=as_json)
+
+
+@command.group()
+def limits() -> None:
+    """What the platform allows its tenants."""
+
+
+@limits.command("show")
+@json_option
+def limits_show(as_json: bool) -> None:
+    """Show floor, default and ceiling of each log."""
+    with Domain().platform() as session:
+        rows = [limits_row(log, each) for log, each in service.show_limits(session).items()]
+    show_list(rows, as_json=as_json)
+
+
+@limits.command("set")
+@log_option
+@click.option("--floor-days", type=int, help="No tenant keeps less.")
+@click.option("--default-days", type=int, help="What tenants have that chose nothing.")
+@click.option("--ceiling-days", type=int, help="No tenant keeps more.")
+@click.option("--ceiling-bytes", type=Size(), help="No tenant keeps more; 'none' for no such limit.")
+@click.option("--reset", is_flag=True, help="Back to what the product comes with.")
+@click.option("--yes", is_flag=True, help="Do not ask, where tenants may keep less than now.")
+@json_option
+def limits_set(
+    log: str,
+    floor_days: int | None,
+    default_days: int | None,
+    ceiling_days: int | None,
+    ceiling_bytes: int | Default | None,
+    reset: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Set what tenants may choose of a log; what is not given stays as it is. It holds for settings of before, too."""
+    domain = Domain()
+    with domain.platform() as session:
+        now = service.show_limits(session)[service.require_log(log)]
+        most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes
+        wanted = Limits(
+            now.floor_days if floor_days is None else floor_days,
+            now.default_days if default_days is None else default_days,
+            now.ceiling_days if ceiling_days is None else ceiling_days,
+            None if most == DEFAULT else most,
+        )
+        made = service.change_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)
+        if not yes and (made.ceiling_days < now.ceiling_days or made.default_days < now.default_days):
+            confirm(f"What tenants have of the {log} log and is older will be deleted. Shorten it for all?")
+    show_one(limits_row(log, made), as_json=as_json)

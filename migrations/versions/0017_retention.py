@@ -1,0 +1,15 @@
+"""How long logs are kept, what holds them, how large they are, and their export before they go."""
+
+from migrations.pieces import run_pieces, wall_tenants
+
+revision = "0017"
+down_revision = "0014"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+    wall_tenants("retention_settings", "retention_holds", "retention_notices", "log_sizes", "export_jobs")
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,139 @@
+"""What is exported of each log: which columns, of which kind, and how PostgreSQL writes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, cast
+
+from psycopg import sql
+from sqlalchemy import ARRAY, BigInteger, Boolean, Column, DateTime, Integer, Table, Text, Uuid
+from sqlalchemy.dialects.postgresql import JSON
+
+from nac.db.types import HostAddress, Mac
+from nac.ids import TenantId
+from nac.models import USAGE_HOURS, AccountingLog, AuthLog, EndedSession
+from nac.retention.logs import LogName
+
+Kind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
+# Whose rows they are says the folder; the others are of no use outside.
+_LEFT_OUT = {"tenant_id", "cell_id", "mac_key", "identity_key"}
+_UTC = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
+# A spreadsheet takes what begins so for a formula. The apostrophe keeps it from that; whoever reads the file takes one
+# away from each text that begins with one.
+_TAMED = sql.SQL(r"CASE WHEN {0} ~ '^[-=+@''\t\r\n\uff1d\uff0b\uff0d\uff20]' THEN '''' || {0} ELSE {0} END")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    name: str
+    # "text" is free text, "name" text of a fixed form (an id or an address), "json" text that is JSON.
+    kind: Kind
+
+    def plain(self, given: Column[object]) -> sql.Composable:
+        """As the driver is to have it."""
+        column = sql.Identifier(self.name)
+        if isinstance(given.type, HostAddress):
+            return sql.SQL("abbrev({})").format(column)
+        return sql.SQL("{}::text").format(column) if self.kind in ("name", "json") else column
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    relation: str
+    # The column by which a row is of a time.
+    moment: str
+    table: Table
+    columns: tuple[Exported, ...]
+
+    def for_csv(self, tenant_id: TenantId, since: datetime, until: datetime) -> sql.Composed:
+        def written(column: Exported) -> sql.Composable:
+            name, plain = sql.Identifier(column.name), column.plain(self.table.c[column.name])
+            match column.kind:
+                case "moment":
+                    return _UTC.format(name)
+                case "boolean":
+                    return sql.SQL("{}::text").format(name)
+                case "texts":
+                    return sql.SQL("array_to_json({})::text").format(name)
+                case "text":
+                    return _TAMED.format(name)
+            return plain
+
+        quoted = [column for column in self.columns if column.kind in ("text", "name", "json", "texts")]
+        return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE ({}))").format(
+            self._select({column.name: written(column) for column in self.columns}, tenant_id, since, until),
+            sql.SQL(", ").join(sql.Identifier(column.name) for column in quoted),
+        )
+
+    def for_json(self, tenant_id: TenantId, since: datetime, until: datetime) -> sql.Composed:
+        def written(column: Exported) -> sql.Composable:
+            name = sql.Identifier(column.name)
+            if column.kind == "moment":
+                return _UTC.format(name)
+            # What is JSON stays so.
+            return name if column.kind == "json" else column.plain(self.table.c[column.name])
+
+        rows = self._select({column.name: written(column) for column in self.columns}, tenant_id, since, until)
+        return sql.SQL("SELECT row_to_json(r)::text FROM ({}) r").format(rows)
+
+    def for_parquet(self, tenant_id: TenantId, since: datetime, until: datetime) -> sql.Composed:
+        written = {column.name: column.plain(self.table.c[column.name]) for column in self.columns}
+        return self._select(written, tenant_id, since, until)
+
+    def _select(
+        self, written: Mapping[str, sql.Composable], tenant_id: TenantId, since: datetime, until: datetime
+    ) -> sql.Composed:
+        # Of the table's own column, which has an index, not of what is written of it.
+        moment = sql.Identifier("source", self.moment)
+        return sql.SQL(
+            "SELECT {columns} FROM {relation} source"
+            " WHERE tenant_id = {tenant} AND {moment} >= {since} AND {moment} < {until} ORDER BY {moment}"
+        ).format(
+            columns=sql.SQL(", ").join(
+                sql.SQL("{} AS {}").format(expression, sql.Identifier(name)) for name, expression in written.items()
+            ),
+            relation=sql.Identifier(self.relation),
+            tenant=sql.Literal(tenant_id),
+            moment=moment,
+            since=sql.Literal(since),
+            until=sql.Literal(until),
+        )
+
+
+def _kind(column: Column[object]) -> Kind:
+    match column.type:
+        case DateTime():
+            return "moment"
+        case Boolean():
+            return "boolean"
+        case BigInteger():
+            return "long"
+        case Integer():
+            return "integer"
+        case ARRAY():
+            return "texts"
+        case JSON():
+            return "json"
+        case Uuid() | Mac() | HostAddress():
+            return "name"
+        case Text():
+            return "text"
+    raise TypeError(column.type)
+
+
+def _source(relation: str, moment: str, table: Table) -> Source:
+    columns = tuple(
+        Exported(column.name, _kind(cast("Column[object]", column)))
+        for column in table.columns
+        if column.name not in _LEFT_OUT
+    )
+    return Source(relation, moment, table, columns)
+
+
+SOURCES: dict[LogName, Source] = {
+    "auth": _source("auth_log", "at", cast("Table", AuthLog.__table__)),
+    "accounting": _source("accounting_log", "at", cast("Table", AccountingLog.__table__)),
+    # Those that are not in the history yet as well.
+    "sessions": _source("ended_sessions", "stopped_at", cast("Table", EndedSession.__table__)),
+    "usage": _source("usage_hours", "hour", USAGE_HOURS),
+}

@@ -1,0 +1,74 @@
+"""Where exports are: a folder for each tenant, in it one for each job, and a manifest that tells what is in it."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from nac.files import write_private
+from nac.ids import TenantId
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Of all exports."""
+
+    root: Path
+
+    def of_tenant(self, tenant_id: TenantId) -> Path:
+        return self.root / str(tenant_id)
+
+    def of_job(self, tenant_id: TenantId, job_id: int) -> Path:
+        return self.of_tenant(tenant_id) / str(job_id)
+
+    def make(self, tenant_id: TenantId, job_id: int) -> Path:
+        folder = self.of_job(tenant_id, job_id)
+        for path in (self.root, folder.parent, folder):
+            path.mkdir(mode=0o750, parents=True, exist_ok=True)
+        return folder
+
+    def tenants(self) -> Iterator[TenantId]:
+        """That have a folder."""
+        for path in _folders(self.root):
+            try:
+                yield TenantId(UUID(path.name))
+            except ValueError:
+                continue
+
+    def jobs(self, tenant_id: TenantId) -> Iterator[int]:
+        """That have a folder."""
+        return (int(path.name) for path in _folders(self.of_tenant(tenant_id)) if path.name.isdecimal())
+
+    def remove(self, tenant_id: TenantId, job_id: int | None = None) -> None:
+        """The job's, or all of the tenant's; what is gone is well."""
+        gone = self.of_tenant(tenant_id) if job_id is None else self.of_job(tenant_id, job_id)
+        shutil.rmtree(gone, ignore_errors=not gone.exists())
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()]
+    except FileNotFoundError:
+        return []
+
+
+def settle(folder: Path, parts: list[Any], manifest: Mapping[str, Any]) -> str:
+    """Take away what is no part, and write the manifest; returns its text."""
+    named = {part["file"] for part in parts}
+    for path in folder.iterdir():
+        if path.name not in named:
+            path.unlink()
+    content = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    write_private(folder / MANIFEST, content, mode=0o640)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return content

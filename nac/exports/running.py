@@ -1,0 +1,252 @@
+"""Writing the files of exports: a file for each stretch of a day, so that whoever goes on begins behind the last one.
+
+As admit_worker. A job is taken for LEASE at a time; who takes it later, because its worker died, goes on with it.
+"""
+
+import hashlib
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from sqlalchemy import Engine, func, select, text, update
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, driver_connection, session_scope
+from nac.exports import files, repository, standing
+from nac.exports.columns import SOURCES
+from nac.exports.files import Folder
+from nac.exports.writing import SUFFIXES, Written, write_rows
+from nac.ids import TenantId
+from nac.models import ExportJob, LogSize, Tenant
+from nac.models.export import ExportFormat
+from nac.retention.logs import LogName
+
+_log = logging.getLogger(__name__)
+LEASE = timedelta(minutes=2)
+_RENEWED_SECONDS = 20
+# That there was an export is known for so long after its end.
+REMEMBERED = timedelta(days=400)
+# Rows of a file, about; a day of more is several files.
+FILE_ROWS = 500_000
+_STRETCHES = (1, 2, 4, 8, 24, 96, 288)
+# After each failure in turn; behind the last one somebody has to say so, but for what deletion waits for.
+_RETRY_AFTER = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 120, 360, 720))
+_DAY = timedelta(days=1)
+_WAITING = text("SELECT tenant_id, id FROM waiting_export()")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    # So much of the disk is left to others.
+    least_free_bytes: int
+    # After so long another job has its turn.
+    seconds: float
+
+
+class _Lost(Exception):
+    """The job was cancelled, or is somebody else's by now."""
+
+
+def run_next(folder: Folder, limits: Limits, *, engine: Engine | None = None) -> int | None:
+    """Go on with the job whose turn it is; returns its id, None where none waits."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        waiting = session.execute(_WAITING).one_or_none()
+    if waiting is None:
+        return None
+    tenant_id, job_id = TenantId(waiting.tenant_id), int(waiting.id)
+    run = _Run(tenant_id, job_id, folder, limits, engine)
+    try:
+        run.run()
+    except _Lost:
+        _log.info("export %d of tenant %s is no longer to be written here", job_id, tenant_id)
+    except OSError as exc:
+        _log.warning("export %d of tenant %s fails: %s", job_id, tenant_id, exc)
+        run.fail(exc)
+    return job_id
+
+
+class _Run:
+    def __init__(self, tenant_id: TenantId, job_id: int, folder: Folder, limits: Limits, engine: Engine | None) -> None:
+        self._tenant_id = tenant_id
+        self._job_id = job_id
+        self._folder = folder
+        self._limits = limits
+        self._engine = engine
+        self._renewed = time.monotonic()
+
+    def run(self) -> None:
+        deadline = time.monotonic() + self._limits.seconds
+        with self._scope() as session:
+            job = repository.lock(session, self._tenant_id, self._job_id)
+            if job is None or job.state not in ("queued", "running") or job.due_at > utc_now():
+                raise _Lost
+            job.state, job.due_at, job.started_at = "running", utc_now() + LEASE, job.started_at or utc_now()
+        path = self._folder.make(self._tenant_id, self._job_id)
+        while job.done_until < job.until:
+            job = self._write(job, path)
+            if time.monotonic() > deadline and job.done_until < job.until:
+                self._change(job, state="queued", due_at=utc_now())
+                return
+        manifest = files.settle(path, job.parts, _manifest(job))
+        digest = hashlib.sha256(manifest.encode()).hexdigest()
+        self._change(job, state="done", ended_at=utc_now(), sha256=digest, error="")
+
+    def _write(self, job: ExportJob, path: Path) -> ExportJob:
+        """One file, and the row that says so."""
+        log, since = cast("LogName", job.log), job.done_until.astimezone(UTC)
+        with self._scope() as session:
+            until = min(job.until, _next(since, _rows(session, self._tenant_id, log, since)))
+            written = write_rows(
+                driver_connection(session),
+                SOURCES[log],
+                tenant_id=self._tenant_id,
+                since=since,
+                until=until,
+                format=cast("ExportFormat", job.format),
+                path=path / f"{log}-{since:%Y%m%dT%H%M%S%fZ}{SUFFIXES[cast('ExportFormat', job.format)]}",
+                least_free_bytes=self._limits.least_free_bytes,
+                look=self._renew,
+            )
+        with self._scope() as session:
+            mine = repository.lock(session, self._tenant_id, self._job_id)
+            if mine is None or mine.state != "running" or mine.done_until != job.done_until:
+                if written is not None:
+                    written.path.unlink(missing_ok=True)
+                raise _Lost
+            if written is not None:
+                mine.parts = [*mine.parts, _moved(written, since, until)]
+                mine.rows, mine.bytes = mine.rows + written.rows, mine.bytes + written.bytes
+            mine.done_until, mine.due_at, mine.error = until, utc_now() + LEASE, ""
+        return mine
+
+    def _renew(self) -> None:
+        if time.monotonic() - self._renewed > _RENEWED_SECONDS:
+            self._renewed = time.monotonic()
+            with self._scope() as session:
+                query = (
+                    update(ExportJob)
+                    .where(ExportJob.id == self._job_id, ExportJob.state == "running")
+                    .values(due_at=utc_now() + LEASE)
+                    .returning(ExportJob.id)
+                )
+                if session.scalar(query) is None:
+                    raise _Lost
+
+    def _change(self, job: ExportJob, **values: object) -> None:
+        with self._scope() as session:
+            mine = repository.lock(session, self._tenant_id, self._job_id)
+            if mine is None or mine.state != "running" or mine.done_until != job.done_until:
+                raise _Lost
+            for name, value in values.items():
+                setattr(mine, name, value)
+
+    def fail(self, exc: OSError) -> None:
+        with self._scope() as session:
+            job = repository.lock(session, self._tenant_id, self._job_id)
+            if job is None or job.state != "running":
+                return
+            job.error = (exc.strerror or str(exc))[:500]
+            if job.failures < len(_RETRY_AFTER) or job.standing:
+                job.state = "queued"
+                job.due_at = utc_now() + _RETRY_AFTER[min(job.failures, len(_RETRY_AFTER) - 1)]
+            else:
+                job.state, job.ended_at = "failed", utc_now()
+            job.failures += 1
+
+    def _scope(self) -> Any:  # noqa: ANN401 -- the context manager of session_scope
+        return session_scope(TenantScope(self._tenant_id), engine=self._engine)
+
+
+def _rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
+    """Of the day of `at`, about; counted where nobody has measured it yet."""
+    query = select(LogSize.rows).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == at.date())
+    measured = session.scalar(query)
+    if measured is not None:
+        return measured
+    source = SOURCES[log]
+    midnight, moment = at.replace(hour=0, minute=0, second=0, microsecond=0), source.table.c[source.moment]
+    rows = (
+        select(moment)
+        .where(source.table.c.tenant_id == tenant_id, moment >= midnight, moment < midnight + _DAY)
+        .limit(FILE_ROWS * _STRETCHES[-1])
+    )
+    return session.scalars(select(func.count()).select_from(rows.subquery())).one()
+
+
+def _next(since: datetime, rows: int) -> datetime:
+    """Where a file ends that begins at `since`, in a day of so many rows."""
+    midnight = since.replace(hour=0, minute=0, second=0, microsecond=0)
+    count = next((n for n in _STRETCHES if rows <= n * FILE_ROWS), _STRETCHES[-1])
+    stretch = _DAY / count
+    return midnight + ((since - midnight) // stretch + 1) * stretch
+
+
+def _moved(written: Written, since: datetime, until: datetime) -> dict[str, object]:
+    # Under the lock of the job's row: nobody else puts another file in its place.
+    name = written.path.name.removeprefix(".").rpartition(".")[0]
+    written.path.replace(written.path.with_name(name))
+    return {
+        "file": name,
+        "since": since.isoformat(),
+        "until": until.isoformat(),
+        "rows": written.rows,
+        "bytes": written.bytes,
+        "sha256": written.sha256,
+    }
+
+
+def _manifest(job: ExportJob) -> dict[str, object]:
+    columns = [{"name": column.name, "kind": column.kind} for column in SOURCES[cast("LogName", job.log)].columns]
+    return {
+        "tenant": str(job.tenant_id),
+        "log": job.log,
+        "format": job.format,
+        "since": job.since.astimezone(UTC).isoformat(),
+        "until": job.until.astimezone(UTC).isoformat(),
+        "rows": job.rows,
+        "bytes": job.bytes,
+        "columns": columns,
+        "files": job.parts,
+    }
+
+
+def prune(folder: Folder, *, kept: timedelta, now: datetime, engine: Engine | None = None) -> int:
+    """Remove the files of jobs that ended longer than `kept` ago, or in vain, or are gone; returns of how many.
+
+    Jobs themselves are forgotten after REMEMBERED.
+    """
+    with session_scope(PlatformScope(), engine=engine) as session:
+        tenants = session.scalars(select(Tenant.id)).all()
+    for tenant_id in tenants:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            standing.forget(session, tenant_id, before=now - REMEMBERED)
+    removed = 0
+    for tenant_id in folder.tenants():
+        with session_scope(PlatformScope(), engine=engine) as session:
+            known = session.scalar(select(Tenant.id).where(Tenant.id == tenant_id))
+        if known is None:
+            folder.remove(tenant_id)
+            removed += 1
+            continue
+        for job_id in folder.jobs(tenant_id):
+            with session_scope(TenantScope(tenant_id), engine=engine) as session:
+                job = repository.lock(session, tenant_id, job_id)
+                if job is not None and (job.state in ("queued", "running") or not _is_over(job, now - kept)):
+                    continue
+                if job is not None and job.state == "done":
+                    job.state = "pruned"
+                elif job is not None:
+                    # Who tries it again begins anew.
+                    job.done_until, job.parts, job.rows, job.bytes = job.since, [], 0, 0
+            # Once nobody is told of them any more.
+            folder.remove(tenant_id, job_id)
+            removed += 1
+    return removed
+
+
+def _is_over(job: ExportJob, before: datetime) -> bool:
+    return job.state in ("cancelled", "pruned") or (job.ended_at is not None and job.ended_at < before)

@@ -1,0 +1,131 @@
+"""Having logs written into files: the worker does it, the job's row says how far it has come."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
+from nac.exports import repository
+from nac.ids import TenantId
+from nac.models import ExportJob
+from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
+from nac.retention.logs import EXPORTED
+
+MOST_DAYS = 3_660
+# Of a tenant at a time, beside those that go before deletion.
+MOST_WAITING = 20
+_LISTED = "They are listed by: ./admit export list"
+
+
+class ExportNotFound(NotFound):
+    """There is no such export."""
+
+
+def start(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    log: str,
+    since: datetime,
+    until: datetime,
+    format: str,  # noqa: A002 -- as it is called everywhere
+) -> ExportJob:
+    """A job for the rows from `since` to before `until` (aware), tomorrow at the latest.
+
+    Raises InvalidInput with every mistake, and Conflict where too many wait.
+    """
+    mistakes = Mistakes()
+    with mistakes.noted():
+        _require_one_of(log, EXPORTED, "log")
+    with mistakes.noted():
+        _require_one_of(format, EXPORT_FORMATS, "format")
+    until = min(until, utc_now() + timedelta(days=1))
+    with mistakes.noted():
+        if not since < until:
+            raise InvalidInput("It ends before it begins.", place="until", remedy="Give a later time.")
+        if until - since > timedelta(days=MOST_DAYS):
+            raise InvalidInput(f"That is more than {MOST_DAYS} days.", place="since", remedy="Give a later time.")
+    mistakes.refuse()
+    if repository.count_waiting(session, tenant_id) >= MOST_WAITING:
+        raise Conflict(f"{MOST_WAITING} exports wait already.", remedy="Wait for them, or cancel one.")
+    job = ExportJob(
+        tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, asked_by=actor
+    )
+    session.add(job)
+    session.flush()
+    session.refresh(job)
+    after = {"log": log, "since": since.isoformat(), "until": until.isoformat(), "format": format}
+    _audit(session, actor, job, "start", after)
+    return job
+
+
+def _require_one_of(value: str, allowed: Sequence[str], place: str) -> None:
+    if value not in allowed:
+        raise InvalidInput(f"{value!r} is no {place} to export.", place=place, remedy=f"Use {', '.join(allowed)}.")
+
+
+def list_jobs(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    states: Sequence[str] = (),
+    before_id: int | None = None,
+    limit: int = 100,
+) -> Sequence[ExportJob]:
+    """Newest first; page on with the last one's id. `states` leaves out the others."""
+    for state in states:
+        _require_one_of(state, EXPORT_STATES, "state")
+    return repository.list_page(session, tenant_id, states=states, before_id=before_id, limit=limit)
+
+
+def get_job(session: Session, *, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Raises ExportNotFound."""
+    job = repository.get(session, tenant_id, job_id)
+    if job is None:
+        raise ExportNotFound(f"There is no export {job_id}.", place="export", remedy=_LISTED)
+    return job
+
+
+def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Its files go, too. Raises ExportNotFound, and Conflict where it has ended, or deletion waits for it."""
+    job = _locked(session, tenant_id, job_id)
+    if job.standing:
+        raise Conflict(
+            f"Export {job_id} is of a day that is to be exported before it is deleted.",
+            place="export",
+            remedy="End that with: ./admit retention set --export none",
+        )
+    if job.state not in ("queued", "running"):
+        raise Conflict(f"Export {job_id} is {job.state} already.", place="export")
+    job.state, job.ended_at = "cancelled", utc_now()
+    session.flush()
+    _audit(session, actor, job, "cancel", {"state": job.state})
+    return job
+
+
+def retry(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Go on with one that failed, or do not wait any longer to try it again. Raises ExportNotFound and Conflict."""
+    job = _locked(session, tenant_id, job_id)
+    if job.state != "failed" and not (job.state == "queued" and job.failures):
+        raise Conflict(f"Export {job_id} is {job.state}: there is nothing to try again.", place="export")
+    job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()
+    session.flush()
+    _audit(session, actor, job, "retry", {"state": job.state})
+    return job
+
+
+def _locked(session: Session, tenant_id: TenantId, job_id: int) -> ExportJob:
+    job = repository.lock(session, tenant_id, job_id)
+    if job is None:
+        raise ExportNotFound(f"There is no export {job_id}.", place="export", remedy=_LISTED)
+    return job
+
+
+def _audit(session: Session, actor: str, job: ExportJob, verb: str, after: dict[str, str]) -> None:
+    audit.append(
+        session, actor=actor, action=f"export.{verb}", target=str(job.id), tenant_id=job.tenant_id, after=after
+    )

@@ -1,0 +1,178 @@
+"""Rows of a stretch of time into one file, as they come from the database: memory does not grow with them."""
+
+import gzip
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+import psycopg
+
+from nac.exports.columns import Source
+from nac.ids import TenantId
+from nac.models.export import ExportFormat
+
+SUFFIXES: dict[ExportFormat, str] = {"csv": ".csv.gz", "jsonl": ".jsonl.gz", "parquet": ".parquet"}
+_FETCHED = 2_000
+_GZIP_LEVEL = 5
+# Free space and the job's state are looked at each time so much was written.
+_LOOK_BYTES = 4 << 20
+
+
+class DiskFull(OSError):
+    """There is too little room for files of exports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    path: Path
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class _Measured:
+    """A file that counts and hashes what is written to it, and calls `look` now and then."""
+
+    def __init__(self, file: BinaryIO, look: Callable[[], None]) -> None:
+        self._file = file
+        self._look = look
+        self._unlooked = 0
+        self.bytes = 0
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data)
+        size = memoryview(data).nbytes
+        self.sha256.update(data)
+        self.bytes += size
+        self._unlooked += size
+        if self._unlooked >= _LOOK_BYTES:
+            self._unlooked = 0
+            self._look()
+        return size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self.bytes
+
+    # What pyarrow and gzip ask of a file.
+    closed = False
+
+    def close(self) -> None:
+        """Whoever opened it closes it."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def write_rows(
+    connection: psycopg.Connection,
+    source: Source,
+    *,
+    tenant_id: TenantId,
+    since: datetime,
+    until: datetime,
+    format: ExportFormat,  # noqa: A002 -- as it is called everywhere
+    path: Path,
+    least_free_bytes: int,
+    look: Callable[[], None] = lambda: None,
+) -> Written | None:
+    """Write the rows from `since` to before `until`, of one snapshot, in a file beside `path`; None for no rows.
+
+    The caller moves it to `path`. Raises DiskFull and other OSErrors, and what `look` raises; nothing is left then.
+    """
+
+    def look_around() -> None:
+        require_room(path.parent, least_free_bytes)
+        look()
+
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o640)
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, 0o640)
+            look_around()
+            measured = _Measured(file, look_around)
+            rows = _WRITERS[format](connection, source, tenant_id, since, until, measured)
+            file.flush()
+            os.fsync(handle)
+        if not rows:
+            temporary.unlink()
+            return None
+        return Written(temporary, rows, measured.bytes, measured.sha256.hexdigest())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def require_room(folder: Path, least_free_bytes: int) -> None:
+    """Raise DiskFull: journal and database may be on the same disk."""
+    free = shutil.disk_usage(folder).free
+    if free < least_free_bytes:
+        raise DiskFull(f"{free} bytes are free where exports are written, and {least_free_bytes} have to stay so")
+
+
+_Writer = Callable[[psycopg.Connection, Source, TenantId, datetime, datetime, _Measured], int]
+
+
+def _csv(
+    connection: psycopg.Connection, source: Source, tenant_id: TenantId, since: datetime, until: datetime, to: _Measured
+) -> int:
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=_GZIP_LEVEL, fileobj=to, mtime=0) as file:
+        cursor = connection.cursor()
+        with cursor.copy(source.for_csv(tenant_id, since, until)) as copy:
+            for data in copy:
+                file.write(data)
+    return max(cursor.rowcount, 0)
+
+
+def _jsonl(
+    connection: psycopg.Connection, source: Source, tenant_id: TenantId, since: datetime, until: datetime, to: _Measured
+) -> int:
+    rows = 0
+    with (
+        gzip.GzipFile(filename="", mode="wb", compresslevel=_GZIP_LEVEL, fileobj=to, mtime=0) as file,
+        connection.cursor(name="export") as cursor,
+    ):
+        cursor.execute(source.for_json(tenant_id, since, until))
+        while fetched := cursor.fetchmany(_FETCHED):
+            # JSON may have been stored in several lines; within a string they are escaped (RFC 8259 7).
+            file.write(b"".join(_one_line(line) for (line,) in fetched))
+            rows += len(fetched)
+    return rows
+
+
+def _one_line(line: str) -> bytes:
+    return line.replace("\n", " ").replace("\r", " ").encode() + b"\n"
+
+
+def _parquet(
+    connection: psycopg.Connection, source: Source, tenant_id: TenantId, since: datetime, until: datetime, to: _Measured
+) -> int:
+    # Here, because it takes a third of a second and 60 MB, and most exports do without.
+    from nac.exports.parquet import Table
+
+    rows = 0
+    with connection.cursor(name="export") as cursor, Table(source, to) as table:
+        cursor.execute(source.for_parquet(tenant_id, since, until))
+        while fetched := cursor.fetchmany(_FETCHED):
+            table.add(fetched)
+            rows += len(fetched)
+    return rows
+
+
+_WRITERS: dict[ExportFormat, _Writer] = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}

@@ -1,0 +1,89 @@
+from datetime import date, datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned
+from nac.ids import TenantId
+
+
+class RetentionLimits(Base):
+    """What the platform allows its tenants of a log, where it departs from what the product comes with."""
+
+    __tablename__ = "retention_limits"
+
+    log: Mapped[str] = mapped_column(primary_key=True)
+    floor_days: Mapped[int]
+    default_days: Mapped[int]
+    ceiling_days: Mapped[int]
+    ceiling_bytes: Mapped[int | None] = mapped_column(BigInteger())
+
+
+class RetentionSetting(TenantOwned, Base):
+    """What a tenant chose for a log; None leaves it to the platform."""
+
+    __tablename__ = "retention_settings"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    log: Mapped[str] = mapped_column(primary_key=True)
+    days: Mapped[int | None]
+    bytes: Mapped[int | None] = mapped_column(BigInteger())
+    # Each day is exported so before it is deleted, which waits for that so long.
+    export_format: Mapped[str | None]
+    export_wait_days: Mapped[int] = mapped_column(server_default=text("7"))
+
+
+class RetentionHold(CreatedAt, Base):
+    """Days, both included, that must not be deleted; None for no bound, and for all logs."""
+
+    __tablename__ = "retention_holds"
+    __table_args__ = (Index("ix_retention_holds_tenant_id", "tenant_id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # It stands in the way of the tenant's removal.
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id"))
+    log: Mapped[str | None]
+    first_day: Mapped[date | None]
+    last_day: Mapped[date | None]
+    reason: Mapped[str]
+    set_by: Mapped[str]
+    cleared_at: Mapped[datetime | None]
+    cleared_by: Mapped[str] = mapped_column(server_default="")
+
+
+class RetentionNotice(TenantOwned, Base):
+    """What somebody must know of before rows are deleted early, or without having been exported."""
+
+    __tablename__ = "retention_notices"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    log: Mapped[str] = mapped_column(primary_key=True)
+    # budget | export
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    since: Mapped[datetime]
+    expected_on: Mapped[date | None]
+    detail: Mapped[str]
+
+
+class LogSize(TenantOwned, Base):
+    """What a tenant has in a log of a UTC day, as it was estimated last."""
+
+    __tablename__ = "log_sizes"
+    __table_args__ = (Index("ix_log_sizes_log_day", "log", "day"),)
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    log: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    rows: Mapped[int] = mapped_column(BigInteger())
+    bytes: Mapped[int] = mapped_column(BigInteger())
+
+
+class LogMeasure(Base):
+    """When a partition was measured, and how many rows had been inserted by then."""
+
+    __tablename__ = "log_measures"
+
+    log: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    inserted: Mapped[int] = mapped_column(BigInteger())
+    measured_at: Mapped[datetime]

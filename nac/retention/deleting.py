@@ -1,0 +1,160 @@
+"""Rows of a tenant that go while others' of the same day stay: in small batches, off-peak, with pauses."""
+
+import logging
+import time as clock
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.db import TenantScope, session_scope
+from nac.errors import Conflict, Unavailable
+from nac.exports import standing
+from nac.ids import TenantId
+from nac.retention import repository
+from nac.retention.logs import LogName
+from nac.retention.notices import ACTOR
+from nac.retention.plan import LogPlan, TenantPlan, holds, midnight
+
+_log = logging.getLogger(__name__)
+BATCH_ROWS = 2_000
+# After each batch, or as long as the batch took where that is longer: half of the time belongs to others.
+PAUSE_SECONDS = 0.02
+_DAY = timedelta(days=1)
+# A batch that cannot have its rows at once lets them be; what a crash takes back is deleted again.
+_MANNERS = text("SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)")
+# A day is in one partition, and the sub-select is planned for that one. Where an index has the order, each batch begins
+# behind the one before it, so that none walks through what is dead already.
+_DELETE = {
+    log: text(
+        """
+        WITH gone AS (
+            DELETE FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant AND ctid = ANY (ARRAY(
+                SELECT ctid FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant :order LIMIT :most
+            )) RETURNING :key AS moment
+        )
+        SELECT count(*), max(moment) FROM gone
+        """.replace(":table", table)
+        .replace(":key", key)
+        .replace(":order", order)
+    )
+    for log, table, key, order in (
+        ("auth", "auth_log", "at", "ORDER BY at"),
+        ("accounting", "accounting_log", "at", "ORDER BY at"),
+        ("sessions", "session_history", "stopped_at", "ORDER BY stopped_at"),
+        ("usage", "usage_hours", "hour", ""),
+        # What waits is not over, however old it is.
+        ("coa", "coa_requests", "created_at", "AND ended_at IS NOT NULL"),
+    )
+}
+_ORDERED = ("auth", "accounting", "sessions")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Hours of the day, of the tenant's time zone, in which its rows are deleted; it may go past midnight."""
+
+    begins: time
+    ends: time
+
+    def is_open(self, plan: TenantPlan, now: datetime) -> bool:
+        there = now.astimezone(plan.time_zone).time()
+        if self.begins <= self.ends:
+            return self.begins <= there < self.ends
+        return there >= self.begins or there < self.ends
+
+
+def delete(
+    plans: Sequence[TenantPlan],
+    *,
+    now: datetime,
+    seconds: float,
+    busy: Collection[tuple[LogName, date]] = (),
+    engine: Engine | None = None,
+) -> int:
+    """Delete what these tenants gave up, for about `seconds`; returns how many rows.
+
+    Each batch is a transaction of its own, and tenants take turns. `busy` are days that will be dropped as a whole.
+    """
+    deadline = clock.monotonic() + seconds
+    deleted = 0
+    waiting = deque((plan, _batches(plan, now, busy, engine)) for plan in plans)
+    while waiting and clock.monotonic() < deadline:
+        plan, batches = waiting.popleft()
+        began = clock.monotonic()
+        try:
+            rows = next(batches, None)
+        except Unavailable:
+            raise
+        except Exception:  # house-rule: the other tenants' rows are deleted
+            _log.exception("rows of tenant %s cannot be deleted", plan.tenant_id)
+            continue
+        if rows is not None:
+            deleted += rows
+            waiting.append((plan, batches))
+            clock.sleep(max(PAUSE_SECONDS, clock.monotonic() - began))
+    return deleted
+
+
+def _batches(
+    plan: TenantPlan, now: datetime, busy: Collection[tuple[LogName, date]], engine: Engine | None
+) -> Iterator[int]:
+    for log in plan.logs.values():
+        for day in sorted(log.sizes):
+            if log.gives_up(day) and (log.log, day) not in busy:
+                yield from _day(plan.tenant_id, log, day, now, engine)
+
+
+def _day(tenant_id: TenantId, log: LogPlan, day: date, now: datetime, engine: Engine | None) -> Iterator[int]:
+    deleted, rows, first = 0, BATCH_ROWS, midnight(day)
+    while rows == BATCH_ROWS:
+        try:
+            with session_scope(TenantScope(tenant_id), engine=engine) as session:
+                session.execute(_MANNERS)
+                if not _is_still_given_up(session, tenant_id, log, day, now):
+                    return
+                rows, last = delete_batch(session, tenant_id, log.log, day, first)
+                deleted += rows
+                if rows < BATCH_ROWS:
+                    _finish(session, tenant_id, log, day, deleted)
+        except Conflict:
+            # Another process has the rows; they are there at the next turn.
+            return
+        if log.log in _ORDERED and last is not None:
+            first = last
+        yield rows
+
+
+def _is_still_given_up(session: Session, tenant_id: TenantId, log: LogPlan, day: date, now: datetime) -> bool:
+    """As of this transaction: no hold is set on the day, and nothing has come since it was exported."""
+    repository.share_holds(session)
+    if any(holds(hold, log.log, day) for hold in repository.holds_in_force(session, tenant_id)):
+        return False
+    return log.released is None or standing.may_delete(session, tenant_id, log.log, day, now=now, in_parts=True)
+
+
+def delete_batch(
+    session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime
+) -> tuple[int, datetime | None]:
+    """Delete up to BATCH_ROWS rows of the day from `first` on; how many went, and the latest moment of theirs."""
+    given = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
+    rows, last = session.execute(_DELETE[log], given).one()
+    return rows, last
+
+
+def _finish(session: Session, tenant_id: TenantId, log: LogPlan, day: date, deleted: int) -> None:
+    """What comes of the day later is measured, and so found, again."""
+    repository.forget_size(session, tenant_id, log.log, day)
+    if deleted and log.is_early(day):
+        audit.append(
+            session,
+            actor=ACTOR,
+            action="retention.delete-early",
+            target=f"{log.log} {day}",
+            tenant_id=tenant_id,
+            after={"rows": deleted, "estimate": False},
+        )

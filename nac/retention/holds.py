@@ -1,0 +1,98 @@
+"""Legal holds: days of a tenant's logs that nothing deletes, whatever its settings, budget or removal."""
+
+from datetime import date
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
+from nac.ids import TenantId
+from nac.models import RetentionHold
+from nac.retention import repository
+from nac.retention.logs import LOG_NAMES
+from nac.validation import require_name
+
+
+class HoldNotFound(NotFound):
+    """There is no such hold."""
+
+
+class HoldInForce(Conflict):
+    """A hold keeps this from being deleted."""
+
+
+def set_hold(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    reason: str,
+    log: str | None = None,
+    first_day: date | None = None,
+    last_day: date | None = None,
+) -> RetentionHold:
+    """Hold these UTC days, both included, of the log, or of all. Once committed, nothing of them is deleted."""
+    mistakes = Mistakes()
+    with mistakes.noted():
+        reason = require_name(reason, place="reason")
+    with mistakes.noted():
+        if log is not None and log not in LOG_NAMES:
+            raise InvalidInput(f"{log!r} is no log.", place="log", remedy=f"Use {', '.join(LOG_NAMES)}.")
+    with mistakes.noted():
+        if first_day is not None and last_day is not None and last_day < first_day:
+            raise InvalidInput("It ends before it begins.", place="until", remedy="Give a later day.")
+    mistakes.refuse()
+    repository.own_holds(session)
+    hold = RetentionHold(
+        tenant_id=tenant_id, log=log, first_day=first_day, last_day=last_day, reason=reason, set_by=actor
+    )
+    session.add(hold)
+    session.flush()
+    session.refresh(hold)
+    after = {
+        "log": log,
+        "since": first_day.isoformat() if first_day else None,
+        "until": last_day.isoformat() if last_day else None,
+        "reason": reason,
+    }
+    _audit(session, actor, hold, "hold", after)
+    return hold
+
+
+def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
+    """What it kept goes by the settings again. Raises HoldNotFound, and Conflict where it was cleared already."""
+    hold = repository.lock_hold(session, tenant_id, hold_id)
+    if hold is None:
+        raise HoldNotFound(
+            f"There is no hold {hold_id}.", place="hold", remedy="They are listed by: ./admit retention hold list"
+        )
+    if hold.cleared_at is not None:
+        raise Conflict(f"Hold {hold_id} was cleared already.", place="hold")
+    hold.cleared_at, hold.cleared_by = utc_now(), actor
+    session.flush()
+    _audit(session, actor, hold, "clear-hold", {"reason": hold.reason})
+    return hold
+
+
+def list_holds(session: Session, *, tenant_id: TenantId) -> list[RetentionHold]:
+    """Those that were cleared as well, the oldest first."""
+    return list(repository.all_holds(session, tenant_id))
+
+
+def release_purged(session: Session, *, tenant_id: TenantId) -> None:
+    """For the tenant's removal: raises HoldInForce where one is in force; the others go with the tenant."""
+    repository.own_holds(session)
+    if in_force := repository.holds_in_force(session, tenant_id):
+        raise HoldInForce(
+            f"Hold {in_force[0].id} keeps its logs ({in_force[0].reason}).",
+            place="tenant",
+            remedy="Clear it first: ./admit retention hold clear",
+        )
+    repository.delete_holds(session, tenant_id)
+
+
+def _audit(session: Session, actor: str, hold: RetentionHold, verb: str, after: dict[str, str | None]) -> None:
+    audit.append(
+        session, actor=actor, action=f"retention.{verb}", target=str(hold.id), tenant_id=hold.tenant_id, after=after
+    )

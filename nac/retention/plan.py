@@ -1,0 +1,182 @@
+"""What is kept of a tenant's logs today: its settings within the platform's limits, its budget, holds and exports.
+
+Days are UTC days. With N days, what is from before the UTC midnight N days ago goes, so that every row is there for N
+times 24 hours at least.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy.orm import Session
+
+from nac.exports import standing
+from nac.ids import TenantId
+from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
+from nac.retention import budget, repository
+from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, Limits, LogName
+
+# Between the first warning of a budget and the first day that is deleted for its sake.
+WARNING_DAYS = 7
+DEFAULT_WAIT_DAYS = 7
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPlan:
+    log: LogName
+    today: date
+    limits: Limits
+    # As it is in force.
+    days: int
+    # None for no budget.
+    bytes: int | None
+    # Of the tenant's own choice; None where it made none.
+    chosen: RetentionSetting | None
+    # Estimates of the bytes and rows of each day.
+    sizes: Mapping[date, int]
+    rows: Mapping[date, int]
+    # Days before this one go; for their age those before `oldest`.
+    keep_from: date
+    holds: Sequence[RetentionHold]
+    # Days that were exported, or waited for it too long; None where none are to be.
+    released: frozenset[date] | None
+    notices: Mapping[str, RetentionNotice]
+
+    @property
+    def oldest(self) -> date:
+        return self.today - self.days * _DAY
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.sizes.values())
+
+    @property
+    def export_format(self) -> str | None:
+        return self.chosen.export_format if self.chosen else None
+
+    @property
+    def export_wait_days(self) -> int:
+        return self.chosen.export_wait_days if self.chosen else DEFAULT_WAIT_DAYS
+
+    def gives_up(self, day: date) -> bool:
+        """Whether the rows of the day are to be deleted now."""
+        return (
+            day < self.keep_from
+            and not any(holds(hold, self.log, day) for hold in self.holds)
+            and (self.released is None or day in self.released)
+        )
+
+    def is_early(self, day: date) -> bool:
+        """Whether it goes for the budget's sake, before its time."""
+        return day >= self.oldest
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPlan:
+    tenant_id: TenantId
+    time_zone: ZoneInfo
+    logs: Mapping[LogName, LogPlan]
+
+
+def load(
+    session: Session, *, tenant_id: TenantId, now: datetime, limits: Mapping[LogName, Limits], danger: bool = False
+) -> TenantPlan:
+    """The tenant's plan at `now` (aware), in its scope; where `danger` is, a budget takes effect without a warning."""
+    today = now.astimezone(UTC).date()
+    chosen = {setting.log: setting for setting in repository.settings(session, tenant_id)}
+    in_force = repository.holds_in_force(session, tenant_id)
+    notices = repository.notices(session, tenant_id)
+    sizes = repository.sizes(session, tenant_id)
+    plans = {}
+    for log in LOG_NAMES:
+        setting = chosen.get(log)
+        plans[log] = _plan(
+            log,
+            today,
+            now,
+            limits[log],
+            setting,
+            sizes=[size for size in sizes if size.log == log],
+            holds=[hold for hold in in_force if hold.log in (None, log)],
+            released=_released(session, tenant_id, log, setting, now),
+            notices={notice.kind: notice for notice in notices if notice.log == log},
+            danger=danger,
+        )
+    return TenantPlan(tenant_id, ZoneInfo(repository.time_zone(session, tenant_id)), plans)
+
+
+def load_limits(session: Session) -> dict[LogName, Limits]:
+    """The platform's, in any scope."""
+    own = {
+        row.log: Limits(row.floor_days, row.default_days, row.ceiling_days, row.ceiling_bytes)
+        for row in repository.limits(session)
+    }
+    return {log: own.get(log, DEFAULT_LIMITS[log]) for log in LOG_NAMES}
+
+
+def effective_days(limits: Limits, setting: RetentionSetting | None) -> int:
+    asked = setting.days if setting and setting.days is not None else limits.default_days
+    return max(limits.floor_days, min(asked, limits.ceiling_days))
+
+
+def effective_bytes(limits: Limits, setting: RetentionSetting | None) -> int | None:
+    given = [each for each in (setting.bytes if setting else None, limits.ceiling_bytes) if each is not None]
+    return min(given, default=None)
+
+
+def holds(hold: RetentionHold, log: str, day: date) -> bool:
+    return (
+        hold.log in (None, log)
+        and (hold.first_day is None or hold.first_day <= day)
+        and (hold.last_day is None or day <= hold.last_day)
+    )
+
+
+def _plan(
+    log: LogName,
+    today: date,
+    now: datetime,
+    limits: Limits,
+    setting: RetentionSetting | None,
+    *,
+    sizes: Sequence[LogSize],
+    holds: Sequence[RetentionHold],
+    released: frozenset[date] | None,
+    notices: Mapping[str, RetentionNotice],
+    danger: bool,
+) -> LogPlan:
+    days, most = effective_days(limits, setting), effective_bytes(limits, setting)
+    by_day = {size.day: size.bytes for size in sizes}
+    keep_from = today - days * _DAY
+    warned = notices.get("budget")
+    if most is not None and (danger or (warned is not None and now - warned.since >= WARNING_DAYS * _DAY)):
+        fitting = budget.first_kept_day(by_day, since=keep_from, budget=most)
+        keep_from = max(keep_from, min(fitting, today - limits.floor_days * _DAY))
+    return LogPlan(
+        log=log,
+        today=today,
+        limits=limits,
+        days=days,
+        bytes=most,
+        chosen=setting,
+        sizes=by_day,
+        rows={size.day: size.rows for size in sizes},
+        keep_from=keep_from,
+        holds=holds,
+        released=released,
+        notices=notices,
+    )
+
+
+def _released(
+    session: Session, tenant_id: TenantId, log: LogName, setting: RetentionSetting | None, now: datetime
+) -> frozenset[date] | None:
+    if setting is None or setting.export_format is None:
+        return None
+    return standing.released_days(session, tenant_id, log, wait_days=setting.export_wait_days, now=now)
+
+
+def midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

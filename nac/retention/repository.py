@@ -1,0 +1,75 @@
+from collections.abc import Sequence
+from datetime import date
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import LogSize, RetentionHold, RetentionLimits, RetentionNotice, RetentionSetting, Site, Tenant
+
+# Who deletes shares it, who sets a hold has it alone: what is being deleted is deleted before the hold is in force.
+_HOLDS_LOCK = func.hashtext("retention_holds")
+
+
+def limits(session: Session) -> Sequence[RetentionLimits]:
+    return session.scalars(select(RetentionLimits)).all()
+
+
+def settings(session: Session, tenant_id: TenantId) -> Sequence[RetentionSetting]:
+    return session.scalars(select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id)).all()
+
+
+def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting:
+    """The tenant's row for the log, made where there is none."""
+    session.execute(insert(RetentionSetting).values(tenant_id=tenant_id, log=log).on_conflict_do_nothing())
+    query = select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log)
+    return session.scalars(query.with_for_update().execution_options(populate_existing=True)).one()
+
+
+def share_holds(session: Session) -> None:
+    """Until the transaction ends no hold is set; those that are, are seen by the next statement."""
+    session.execute(select(func.pg_advisory_xact_lock_shared(_HOLDS_LOCK)))
+
+
+def own_holds(session: Session) -> None:
+    """Wait for all who delete; until the transaction ends, nobody does."""
+    session.execute(select(func.pg_advisory_xact_lock(_HOLDS_LOCK)))
+
+
+def holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
+    query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
+    return session.scalars(query.order_by(RetentionHold.id)).all()
+
+
+def all_holds(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
+    query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id)
+    return session.scalars(query.order_by(RetentionHold.id)).all()
+
+
+def lock_hold(session: Session, tenant_id: TenantId, hold_id: int) -> RetentionHold | None:
+    query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id, RetentionHold.id == hold_id)
+    return session.scalar(query.with_for_update())
+
+
+def delete_holds(session: Session, tenant_id: TenantId) -> None:
+    session.execute(delete(RetentionHold).where(RetentionHold.tenant_id == tenant_id))
+
+
+def sizes(session: Session, tenant_id: TenantId) -> Sequence[LogSize]:
+    return session.scalars(select(LogSize).where(LogSize.tenant_id == tenant_id).order_by(LogSize.day)).all()
+
+
+def forget_size(session: Session, tenant_id: TenantId, log: str, day: date) -> None:
+    session.execute(delete(LogSize).where(LogSize.tenant_id == tenant_id, LogSize.log == log, LogSize.day == day))
+
+
+def notices(session: Session, tenant_id: TenantId) -> Sequence[RetentionNotice]:
+    query = select(RetentionNotice).where(RetentionNotice.tenant_id == tenant_id)
+    return session.scalars(query.order_by(RetentionNotice.log, RetentionNotice.kind)).all()
+
+
+def time_zone(session: Session, tenant_id: TenantId) -> str:
+    """Of the tenant's first site; UTC where it has none."""
+    query = select(Site.time_zone).join(Tenant, Tenant.default_site_id == Site.id).where(Tenant.id == tenant_id)
+    return session.scalar(query) or "UTC"

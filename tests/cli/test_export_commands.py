@@ -1,0 +1,102 @@
+"""`./admit export`: what people see of it while a worker does it."""
+
+import gzip
+import json
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.exports import running
+from nac.exports.files import Folder
+from nac.models import AuthLog, Tenant
+from tests.cli.conftest import Admit
+from tests.factories.rows import make_row
+from tests.waiting import until
+
+
+@pytest.fixture
+def logged(alpha: Admit, owner_engine: Engine) -> Admit:
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        for name in ("ann", "=bob"):
+            make_row(session, AuthLog.__table__, tenant_id, at=utc_now(), identity=name)
+    return alpha
+
+
+@pytest.fixture
+def works(worker_engine: Engine, tmp_path: Path) -> Iterator[None]:
+    """A worker beside the commands."""
+    ends = threading.Event()
+
+    def work() -> None:
+        while not ends.wait(0.05):
+            running.run_next(Folder(tmp_path / "exports"), running.Limits(0, 60), engine=worker_engine)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    ends.set()
+    thread.join()
+
+
+START = ("export", "start", "--tenant", "alpha", "--log", "auth", "--since", "1d")
+
+
+def test_export_is_waited_for_and_put_where_it_is_wanted(logged: Admit, works: None, tmp_path: Path) -> None:
+    output = tmp_path / "wanted" / "here"
+    row = logged.json(*START, "--format", "jsonl", "--output", str(output))
+    assert (row["state"], row["rows"], row["percent"], row["error"]) == ("done", 2, 100, "")
+    assert sorted(path.name for path in output.iterdir()) == sorted([*row["files"], "manifest.json"])
+    assert {stat.S_IMODE(path.stat().st_mode) for path in output.iterdir()} <= {0o640, 0o600}
+    lines = [line for name in row["files"] for line in gzip.decompress((output / name).read_bytes()).splitlines()]
+    assert sorted(json.loads(line)["identity"] for line in lines) == ["=bob", "ann"]
+    told = logged.json("export", "download-path", "-t", "alpha", str(row["id"]))
+    assert (Path(told["path"]) / "manifest.json").read_bytes() == (output / "manifest.json").read_bytes()
+    again = logged.run(*START, "--output", str(output))
+    assert (again.exit_code, "Give a new or empty folder." in again.stderr) == (2, True)
+
+
+def test_export_is_started_shown_listed_and_cancelled(logged: Admit) -> None:
+    row = logged.json(*START)
+    assert (row["state"], row["format"], row["percent"], row["before_deletion"]) == ("queued", "csv", 0, False)
+    assert logged.json("export", "show", "-t", "alpha", str(row["id"])) == row
+    assert logged.json("export", "list", "-t", "alpha", "--state", "queued") == [row]
+    waits = logged.run("export", "download-path", "-t", "alpha", str(row["id"]))
+    assert (waits.exit_code, "it is queued" in waits.stderr) == (1, True)
+    assert logged.run("export", "retry", "-t", "alpha", str(row["id"])).exit_code == 1
+    assert logged.json("export", "cancel", "-t", "alpha", str(row["id"]))["state"] == "cancelled"
+    assert logged.run("export", "cancel", "-t", "alpha", str(row["id"])).exit_code == 1
+    assert logged.json("export", "list", "-t", "alpha", "--state", "queued") == []
+
+
+def test_export_that_fails_is_told_to_whoever_waits(logged: Admit, worker_engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "exports").write_text("in the way")
+    folder, limits = Folder(tmp_path / "exports"), running.Limits(0, 60)
+    thread = threading.Thread(
+        target=lambda: until(lambda: running.run_next(folder, limits, engine=worker_engine), "an export")
+    )
+    thread.start()
+    result = logged.run(*START, "--wait")
+    thread.join()
+    assert (result.exit_code, "It is tried again by itself." in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("export", "start", "-t", "alpha", "--log", "audit", "--since", "1d"),
+        ("export", "start", "-t", "alpha", "--log", "auth", "--since", "1d", "--until", "2d"),
+        ("export", "start", "-t", "alpha", "--log", "auth", "--since", "1d", "--format", "xls"),
+        ("export", "start", "-t", "nobody", "--log", "auth", "--since", "1d"),
+        ("export", "show", "-t", "alpha", "999"),
+        ("export", "download-path", "-t", "alpha", "999"),
+    ],
+)
+def test_mistake_ends_with_2(alpha: Admit, options: tuple[str, ...]) -> None:
+    assert alpha.run(*options).exit_code == 2

@@ -1,0 +1,119 @@
+"""`./admit retention`: what is kept, and what people may say of it."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.models import AuditEntry, LogSize, RetentionNotice, Tenant
+from nac.retention.logs import LOG_NAMES
+from tests.cli.conftest import Admit
+
+
+@pytest.fixture
+def measured(alpha: Admit, owner_engine: Engine) -> Admit:
+    """40 days of 1 MiB of the auth log."""
+    with Session(owner_engine) as session, session.begin():
+        tenant_id = session.scalars(select(Tenant.id)).one()
+        for age in range(1, 41):
+            day = utc_now().date() - timedelta(days=age)
+            session.add(LogSize(tenant_id=tenant_id, log="auth", day=day, rows=10, bytes=1 << 20))
+        session.add(
+            RetentionNotice(
+                tenant_id=tenant_id, log="auth", kind="budget", since=utc_now(), expected_on=None, detail="Nearly full."
+            )
+        )
+    return alpha
+
+
+def test_each_log_is_shown_with_what_is_in_force_and_used(measured: Admit) -> None:
+    logs = {row["log"]: row for row in measured.json("retention", "show", "-t", "alpha")}
+    assert list(logs) == list(LOG_NAMES)
+    auth = logs["auth"]
+    assert (auth["days"], auth["days_chosen"], auth["bytes"], auth["export"]) == (90, False, None, "none")
+    assert (auth["used_bytes"], auth["used_is_estimate"], auth["used_rows"]) == (40 << 20, True, 400)
+    assert auth["oldest_day"] == str(utc_now().date() - timedelta(days=40))
+    assert [notice["detail"] for notice in auth["notices"]] == ["Nearly full."]
+    (notice,) = measured.json("retention", "notices")
+    assert (notice["tenant"], notice["log"], notice["kind"]) == ("alpha", "auth", "budget")
+    assert "auth: Nearly full." in measured.run("retention", "show", "-t", "alpha").stdout
+
+
+def test_what_is_set_is_in_force_and_recorded(measured: Admit, owner_engine: Engine) -> None:
+    command = ("retention", "set", "-t", "alpha", "--log", "auth")
+    row = measured.json(*command, "--days", "60", "--bytes", "2GB", "--export", "parquet", "--export-wait-days", "3")
+    assert (row["days"], row["bytes"], row["export"], row["export_wait_days"]) == (60, 2 << 30, "parquet", 3)
+    row = measured.json(*command, "--days", "default", "--bytes", "none", "--export", "none")
+    assert (row["days"], row["days_chosen"], row["bytes"], row["export"]) == (90, False, None, "none")
+    with Session(owner_engine) as session:
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action == "retention.set").order_by(AuditEntry.id)
+        ).all()
+    assert [entry.after["days"] for entry in entries if entry.after] == [60, None]
+
+
+def test_shortening_asks_because_days_will_be_deleted(measured: Admit) -> None:
+    command = ("retention", "set", "-t", "alpha", "--log", "auth", "--days", "30")
+    refused = measured.run(*command, text="n\n")
+    assert refused.exit_code == 1
+    assert "10 days of the auth log are older and will be deleted" in refused.stderr
+    assert measured.json("retention", "show", "-t", "alpha")[0]["days"] == 90
+    assert measured.json(*command, "--yes")["days"] == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--log", "auth", "--days", "6"), "Give 7 to 730."),
+        (("--log", "usage", "--days", "61"), "Give 62 to 1825."),
+        (("--log", "auth", "--days", "x"), "nor 'default'"),
+        (("--log", "auth", "--bytes", "5"), "Give 1048576 or more, or none."),
+        (("--log", "auth", "--bytes", "many"), "is no size such as 500MB"),
+        (("--log", "coa", "--export", "csv"), "The log coa is not exported."),
+        (("--log", "auth", "--export-wait-days", "31"), "Give 1 to 30."),
+        (("--log", "audit", "--days", "90"), "'audit' is not one of"),
+    ],
+)
+def test_mistake_is_named_with_its_remedy(alpha: Admit, options: tuple[str, ...], said: str) -> None:
+    result = alpha.run("retention", "set", "-t", "alpha", *options)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_every_mistake_is_named_at_once(alpha: Admit) -> None:
+    result = alpha.run("retention", "set", "-t", "alpha", "--log", "auth", "--days", "1", "--bytes", "1")
+    assert (result.exit_code, "2 mistakes" in result.stderr) == (2, True)
+
+
+def test_limits_of_the_platform_bound_what_tenants_have(alpha: Admit) -> None:
+    alpha.json("retention", "set", "-t", "alpha", "--log", "auth", "--days", "700", "--yes")
+    refused = alpha.run("retention", "limits", "set", "--log", "auth", "--ceiling-days", "400")
+    assert (refused.exit_code, "Shorten it for all?" in refused.stderr) == (1, True)
+    made = alpha.json(
+        "retention", "limits", "set", "--log", "auth", "--ceiling-days", "400", "--ceiling-bytes", "1GB", "--yes"
+    )
+    assert (made["ceiling_days"], made["default_days"], made["ceiling_bytes"]) == (400, 90, 1 << 30)
+    shown = alpha.json("retention", "show", "-t", "alpha")[0]
+    assert (shown["days"], shown["bytes"]) == (400, 1 << 30)
+    wrong = alpha.run("retention", "limits", "set", "--log", "auth", "--floor-days", "91")
+    assert (wrong.exit_code, "not in order" in wrong.stderr) == (2, True)
+    alpha.json("retention", "limits", "set", "--log", "auth", "--reset")
+    assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730
+
+
+def test_hold_is_set_listed_and_cleared(alpha: Admit) -> None:
+    hold = ("retention", "hold")
+    made = alpha.json(*hold, "set", "-t", "alpha", "--reason", "Case 7", "--log", "auth", "--since", "2026-01-31")
+    assert (made["log"], made["since"], made["until"], made["cleared"]) == ("auth", "2026-01-31", None, None)
+    assert alpha.json("retention", "show", "-t", "alpha")[0]["held"] is True
+    alpha.json("tenant", "delete", "alpha")
+    kept = alpha.run("tenant", "delete", "alpha", "--purge", "--yes")
+    assert (kept.exit_code, "Case 7" in kept.stderr) == (1, True)
+    assert alpha.json(*hold, "clear", "-t", "alpha", str(made["id"]))["cleared"] is not None
+    assert alpha.run(*hold, "clear", "-t", "alpha", str(made["id"])).exit_code == 1
+    assert alpha.run(*hold, "clear", "-t", "alpha", "999").exit_code == 2
+    assert [row["reason"] for row in alpha.json(*hold, "list", "-t", "alpha")] == ["Case 7"]
+    backwards = ("--since", "2026-02-01", "--until", "2026-01-01", "--reason", "x")
+    assert alpha.run(*hold, "set", "-t", "alpha", *backwards).exit_code == 2

@@ -1,0 +1,101 @@
+"""A tenant with rows that are hard to write beside another's, and a worker that goes on with one job at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select, update
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.db.base import Base
+from nac.exports import running, service
+from nac.exports.files import Folder
+from nac.ids import TenantId
+from nac.models import ExportJob
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, make_platform, make_tenant
+
+DAY = timedelta(days=1)
+NASTY = (
+    *("", "plain", '=1+1"', "+a", "-b", "@c", "\ttab", "\rcr", "'quote", "''two", "\uff1dwide"),
+    *('say "hi"', "a,b;c", "two\r\nlines", "\n", "N\u0301ull NULL \\N \\.", "\u202eright\u2028to left", "\U0001f600"),
+    *("\u0001\u001b[2J\x7f", "ends with \\", "\ufeffbom", "null", "x" * 5_000),
+)
+
+
+@dataclass
+class Exports:
+    owner: Engine
+    app: Engine
+    worker: Engine
+    folder: Folder
+    alpha: TenantId
+    bravo: TenantId
+
+    @property
+    def today(self) -> datetime:
+        return datetime.combine(utc_now().date(), time(), UTC)
+
+    def add(self, table: str, at: datetime, *, tenant: TenantId | None = None, **values: Any) -> None:
+        key = {"session_history": "stopped_at", "sessions": "stopped_at", "usage_hours": "hour"}.get(table, "at")
+        with Session(self.owner) as session, session.begin():
+            make_row(session, Base.metadata.tables[table], tenant or self.alpha, **{key: at} | values)
+
+    def start(self, log: str, form: str, *, since: datetime | None = None, until: datetime | None = None) -> int:
+        with session_scope(TenantScope(self.alpha), engine=self.app) as session:
+            job = service.start(
+                session,
+                actor=ACTOR,
+                tenant_id=self.alpha,
+                log=log,
+                since=since or self.today - 3 * DAY,
+                until=until or self.today + DAY,
+                format=form,
+            )
+            return job.id
+
+    def run(self, *, seconds: float = 60, least_free_bytes: int = 0) -> int | None:
+        limits = running.Limits(least_free_bytes=least_free_bytes, seconds=seconds)
+        return running.run_next(self.folder, limits, engine=self.worker)
+
+    def job(self, job_id: int) -> ExportJob:
+        with Session(self.owner, expire_on_commit=False) as session:
+            return session.scalars(select(ExportJob).where(ExportJob.id == job_id)).one()
+
+    def due(self, job_id: int) -> None:
+        """As if the time had passed that its worker had, or that it waits after a failure."""
+        with Session(self.owner) as session, session.begin():
+            session.execute(update(ExportJob).where(ExportJob.id == job_id).values(due_at=utc_now()))
+
+    def measure(self) -> None:
+        """The auth log of yesterday, which has a partition, and of the days that have none."""
+        with Session(self.owner) as session, session.begin():
+            for day in (None, (self.today - DAY).date()):
+                session.execute(select(func.measure_log("auth", day)))
+
+    def path(self, job_id: int) -> Path:
+        return self.folder.of_job(self.alpha, job_id)
+
+    def files(self, job_id: int) -> list[Path]:
+        return [self.path(job_id) / part["file"] for part in self.job(job_id).parts]
+
+    def prune(self, *, later: timedelta = timedelta(0), kept: timedelta = DAY) -> int:
+        return running.prune(self.folder, kept=kept, now=utc_now() + later, engine=self.worker)
+
+
+@pytest.fixture
+def exports(
+    owner_engine: Engine, app_engine: Engine, worker_engine: Engine, cell_engine: Engine, tmp_path: Path
+) -> Iterator[Exports]:
+    platform = make_platform(app_engine, cell_engine)
+    alpha, bravo = (make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo"))
+    return Exports(owner_engine, app_engine, worker_engine, Folder(tmp_path / "exports"), alpha, bravo)
+
+
+def of_day(at: datetime) -> date:
+    return at.astimezone(UTC).date()

@@ -1,0 +1,306 @@
+"""Jobs: gone on with by whoever comes next, whatever became of the one before, and never half told."""
+
+import hashlib
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import Conflict, SeveralMistakes
+from nac.exports import running, service, standing
+from nac.exports.columns import SOURCES
+from nac.models import AuditEntry, ExportJob
+from nac.tenants import service as tenants
+from tests.exports.conftest import DAY, Exports
+from tests.exports.test_formats import READERS, in_order, stored
+from tests.factories.tenancy import ACTOR
+from tests.waiting import until
+
+
+def add_rows(exports: Exports, rows: int, *, days: int = 1) -> None:
+    with Session(exports.owner) as session, session.begin():
+        session.execute(
+            text(
+                "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
+                " SELECT CAST(:first AS timestamptz) + n * interval '1 day' * :days / (:rows + 1), :tenant, 1, 'mab',"
+                " true, 'x', repeat(md5(n::text), 8) FROM generate_series(1, :rows) n"
+            ),
+            {"first": exports.today - days * DAY, "rows": rows, "days": days, "tenant": exports.alpha},
+        )
+
+
+def read(exports: Exports, job_id: int, form: str) -> list[str]:
+    source = SOURCES["auth"]
+    return in_order([row for path in exports.files(job_id) for row in READERS[form](path, source)])
+
+
+def test_job_tells_of_its_files_and_they_are_what_it_tells(exports: Exports) -> None:
+    add_rows(exports, 300, days=3)
+    job_id = exports.start("auth", "jsonl")
+    assert exports.run() == job_id
+    assert exports.run() is None
+    job, folder = exports.job(job_id), exports.path(job_id)
+    assert (job.state, job.rows, len(job.parts)) == ("done", 300, 3)
+    manifest = (folder / "manifest.json").read_bytes()
+    assert hashlib.sha256(manifest).hexdigest() == job.sha256
+    told = json.loads(manifest)
+    assert told["files"] == job.parts
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["manifest.json", *(p["file"] for p in job.parts)])
+    for part in job.parts:
+        content = (folder / part["file"]).read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (part["bytes"], part["sha256"])
+    assert sum(part["bytes"] for part in job.parts) == job.bytes
+    assert sum(part["rows"] for part in job.parts) == job.rows
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert (modes, stat.S_IMODE(folder.stat().st_mode) & 0o007) == ({0o640}, 0)
+    assert folder.parent.name == str(exports.alpha)
+
+
+def test_large_day_becomes_several_files_and_jobs_take_turns(exports: Exports, monkeypatch) -> None:
+    monkeypatch.setattr(running, "FILE_ROWS", 60)
+    add_rows(exports, 200)
+    exports.measure()
+    first, second = (exports.start("auth", "csv") for _ in range(2))
+    # No time for a second file: the other one has its turn then.
+    turns = []
+    while (job_id := exports.run(seconds=0.000001)) is not None:
+        turns.append(job_id)
+    assert {first, second} == set(turns)
+    for job_id in (first, second):
+        assert len(exports.job(job_id).parts) == 4
+        assert read(exports, job_id, "csv") == in_order(stored(exports, "auth_log", SOURCES["auth"]))
+
+
+KILLED = """
+import sys, pathlib, time
+from nac.db import make_engine
+from nac.exports import running, writing
+from nac.exports.files import Folder
+running.FILE_ROWS, writing._FETCHED = 200, 10
+measured = writing._Measured.write
+def slow(self, data):
+    time.sleep(0.002)
+    return measured(self, data)
+writing._Measured.write = slow
+print("begun", flush=True)
+running.run_next(Folder(pathlib.Path(sys.argv[2])), running.Limits(0, 60), engine=make_engine(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_export_that_is_killed_is_gone_on_with_and_no_row_is_missing_or_double(
+    exports: Exports, form: str, database
+) -> None:
+    add_rows(exports, 1_600, days=2)
+    exports.measure()
+    job_id = exports.start("auth", form)
+    command = [sys.executable, "-c", KILLED, database.worker_url, str(exports.folder.root)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    until(lambda: len(exports.job(job_id).parts) >= 2, "two files")
+    until(lambda: [path for path in exports.path(job_id).iterdir() if path.name.startswith(".")], "a third one")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    left = exports.job(job_id)
+    assert left.state == "running"
+    # As long as its time lasts nobody else takes it.
+    assert exports.run() is None
+    exports.due(job_id)
+    assert exports.run() == job_id
+    job = exports.job(job_id)
+    assert (job.state, job.rows) == ("done", 1_600)
+    assert job.parts[: len(left.parts)] == left.parts
+    assert read(exports, job_id, form) == in_order(stored(exports, "auth_log", SOURCES["auth"]))
+    assert not [path for path in exports.path(job_id).iterdir() if path.name.startswith(".")]
+
+
+def test_full_disk_is_told_and_the_job_is_tried_again_later(exports: Exports) -> None:
+    add_rows(exports, 10)
+    job_id = exports.start("auth", "csv")
+    exports.run(least_free_bytes=1 << 60)
+    job = exports.job(job_id)
+    assert (job.state, job.failures) == ("queued", 1)
+    assert "bytes are free where exports are written" in job.error
+    assert list(exports.path(job_id).iterdir()) == []
+    assert exports.run() is None
+    with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
+        service.retry(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+    exports.run()
+    job = exports.job(job_id)
+    assert (job.state, job.rows, job.error) == ("done", 10, "")
+
+
+def test_file_that_cannot_be_written_leaves_nothing_and_fails_in_the_end(exports: Exports) -> None:
+    add_rows(exports, 3_000)
+    job_id = exports.start("auth", "csv")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        for _ in range(7):
+            exports.due(job_id)
+            exports.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    job = exports.job(job_id)
+    assert (job.state, job.error, job.failures) == ("failed", "File too large", 7)
+    assert list(exports.path(job_id).iterdir()) == []
+
+
+def test_cancelled_job_ends_and_its_files_go(exports: Exports, monkeypatch) -> None:
+    add_rows(exports, 30, days=3)
+    job_id = exports.start("auth", "csv")
+    exports.run(seconds=0.000001)
+
+    def cancel(*args: object, **given: object) -> None:
+        with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
+            service.cancel(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+
+    # While a file is written.
+    monkeypatch.setattr(running._Run, "_renew", cancel)
+    exports.run()
+    job = exports.job(job_id)
+    assert (job.state, len(job.parts)) == ("cancelled", 1)
+    with pytest.raises(Conflict, match="is cancelled already"):
+        cancel()
+    assert exports.prune() == 1
+    assert not exports.path(job_id).exists()
+
+
+def test_files_are_there_for_their_time_and_those_of_removed_tenants_go(exports: Exports) -> None:
+    add_rows(exports, 3)
+    job_id = exports.start("auth", "csv")
+    exports.run()
+    assert exports.prune(later=timedelta(hours=23)) == 0
+    assert exports.prune(later=timedelta(hours=25)) == 1
+    assert (exports.job(job_id).state, exports.path(job_id).exists()) == ("pruned", False)
+    exports.start("auth", "csv")
+    exports.run()
+    with session_scope(PlatformScope(), engine=exports.app) as session:
+        for end in (tenants.delete_tenant, tenants.purge_tenant):
+            end(session, actor=ACTOR, tenant_id=exports.alpha)
+    assert exports.prune() == 1
+    assert list(exports.folder.root.iterdir()) == []
+
+
+def test_jobs_are_forgotten_in_the_end_but_those_that_tell_of_days_that_are_there(exports: Exports) -> None:
+    add_rows(exports, 3)
+    exports.start("auth", "csv")
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        days = [(exports.today - age * DAY).date() for age in (1, 2)]
+        standing.order(session, exports.alpha, "auth", days, format="csv")
+    while exports.run() is not None:
+        continue
+    exports.measure()
+    later = running.REMEMBERED + DAY
+    exports.prune(later=later - 2 * DAY)
+    with Session(exports.owner) as session:
+        assert session.query(ExportJob).count() == 3
+    exports.prune(later=later)
+    with Session(exports.owner) as session:
+        assert [job.since for job in session.query(ExportJob)] == [exports.today - DAY]
+
+
+def test_day_that_nobody_has_measured_becomes_several_files_as_well(exports: Exports, monkeypatch) -> None:
+    monkeypatch.setattr(running, "FILE_ROWS", 60)
+    add_rows(exports, 200)
+    job_id = exports.start("auth", "csv")
+    exports.run()
+    assert (len(exports.job(job_id).parts), exports.job(job_id).rows) == (4, 200)
+
+
+def test_stretch_is_from_its_first_moment_to_before_its_last(exports: Exports) -> None:
+    for at in (exports.today - DAY, exports.today - timedelta(microseconds=1), exports.today):
+        exports.add("auth_log", at)
+    job_id = exports.start("auth", "csv", since=exports.today - DAY, until=exports.today)
+    exports.run()
+    assert exports.job(job_id).rows == 2
+
+
+def test_ended_sessions_are_exported_from_wherever_they_are(exports: Exports) -> None:
+    at = exports.today - DAY
+    exports.add("session_history", at, session_id="old")
+    for session_id, flags in (("new", []), ("silent", ["stale"])):
+        exports.add("sessions", at, session_id=session_id, flags=flags, identity="", terminate_cause="")
+    exports.add("sessions", None, session_id="live")
+    job_id = exports.start("sessions", "jsonl")
+    exports.run()
+    rows = [row for path in exports.files(job_id) for row in READERS["jsonl"](path, SOURCES["sessions"])]
+    assert sorted(row["session_id"] for row in rows) == ["new", "old", "silent"]
+
+
+def test_tenants_have_their_turns_however_many_jobs_another_has(exports: Exports) -> None:
+    with session_scope(TenantScope(exports.bravo), engine=exports.worker) as session:
+        days = [(exports.today - age * DAY).date() for age in range(1, 200)]
+        standing.order(session, exports.bravo, "auth", days, format="csv")
+    job_id = exports.start("auth", "csv")
+    turns = 1
+    while exports.run() != job_id:
+        turns += 1
+    # By chance it may come late, but not behind all.
+    assert turns < 60
+
+
+def test_end_is_tomorrow_at_the_latest(exports: Exports) -> None:
+    last = exports.today.replace(year=9999, month=12, day=31)
+    job_id = exports.start("auth", "csv", until=last)
+    exports.run()
+    job = exports.job(job_id)
+    assert (job.state, job.until < exports.today + 3 * DAY) == ("done", True)
+
+
+def test_every_mistake_is_named_and_what_waits_is_bounded(exports: Exports) -> None:
+    with pytest.raises(SeveralMistakes) as caught:
+        exports.start("audit", "xls", since=exports.today, until=exports.today)
+    assert {mistake.place for mistake in caught.value.mistakes} == {"log", "format", "until"}
+    for _ in range(service.MOST_WAITING):
+        exports.start("auth", "csv")
+    with pytest.raises(Conflict, match="wait already"):
+        exports.start("auth", "csv")
+    with Session(exports.owner) as session:
+        assert session.query(AuditEntry).filter(AuditEntry.action == "export.start").count() == service.MOST_WAITING
+
+
+MEASURED = """
+import sys, pathlib, resource
+from nac.db import make_engine
+from nac.exports import running
+from nac.exports.files import Folder
+folder, engine = Folder(pathlib.Path(sys.argv[2])), make_engine(sys.argv[1])
+while running.run_next(folder, running.Limits(0, 60), engine=engine):
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_memory_does_not_grow_with_the_rows(exports: Exports, database) -> None:
+    """Of each format the second export has four times as many rows as the first, which fills what is filled once."""
+    with Session(exports.owner) as session, session.begin():
+        for age, rows in ((1, 11_000), (2, 40_000)):
+            session.execute(
+                text(
+                    "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
+                    " SELECT CAST(:first AS timestamptz) + n * interval '1 ms', :tenant, 1, 'mab', true, 'x',"
+                    " repeat(md5(n::text), 16) FROM generate_series(1, :rows) n"
+                ),
+                {"first": exports.today - age * DAY, "tenant": exports.alpha, "rows": rows},
+            )
+    for age in (1, 2):
+        for form in READERS:
+            exports.start("auth", form, since=exports.today - age * DAY, until=exports.today - (age - 1) * DAY)
+    command = [sys.executable, "-c", MEASURED, database.worker_url, str(exports.folder.root)]
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    peaks = [int(line) for line in output.split()]
+    assert len(peaks) == 6
+    # Kilobytes. The rows of each alone are 22 MB.
+    assert peaks[-1] - peaks[2] < 10_000, peaks

@@ -1,0 +1,166 @@
+"""Tenants with rows of many days in every log, and one turn of retention at a time of the test's choosing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import Engine, Table, insert, select, text, update
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db.base import Base
+from nac.ids import TenantId
+from nac.retention.deleting import Window
+from nac.retention.enforcing import Enforced, enforce
+from nac.retention.plan import midnight
+from tests.factories.rows import make_row
+from tests.factories.tenancy import make_platform, make_tenant
+from tests.postgres import Database
+
+DAY = timedelta(days=1)
+ALWAYS = Window(time(0), time.max)
+TABLES = {
+    "auth": ("auth_log", "at"),
+    "accounting": ("accounting_log", "at"),
+    "sessions": ("session_history", "stopped_at"),
+    "usage": ("usage_hours", "hour"),
+    "coa": ("coa_requests", "created_at"),
+}
+Rows = set[tuple[str, TenantId, date]]
+
+
+@dataclass
+class Logs:
+    database: Database
+    owner: Engine
+    app: Engine
+    worker: Engine
+    tenants: dict[str, TenantId]
+    now: datetime
+
+    @property
+    def today(self) -> date:
+        return self.now.date()
+
+    def ago(self, days: int) -> date:
+        return self.today - days * DAY
+
+    def partition(self, *days: date) -> None:
+        """Of every log, as if it had been made when the day came."""
+        with psycopg.connect(self.database.owner_url) as connection:
+            for log, day in ((log, day) for log in TABLES if log != "coa" for day in days):
+                parent, _ = TABLES[log]
+                name = f"{parent}_{day:%Y%m%d}"
+                if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() == (None,):
+                    names = {"name": sql.Identifier(name), "parent": sql.Identifier(parent)}
+                    bounds = {"first": sql.Literal(str(day)), "last": sql.Literal(str(day + DAY))}
+                    connection.execute(
+                        sql.SQL(
+                            "CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ({first}) TO ({last});"
+                            "ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
+                        ).format(**names, **bounds)
+                    )
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """As the owner. That rows were inserted is known to everybody when it ends, not only a second later."""
+        with self.owner.connect() as connection, Session(connection) as session:
+            yield session
+            session.commit()
+            session.execute(text("SELECT pg_stat_force_next_flush()"))
+            session.commit()
+
+    def add(self, log: str, tenant: str, *days: date, rows: int = 1, **values: Any) -> None:
+        parent, key = TABLES[log]
+        with self.writing() as session:
+            for number, day in ((number, day) for day in days for number in range(rows)):
+                at = datetime.combine(day, time(13, number % 60, number // 60 % 60), UTC)
+                over = {"state": "acknowledged", "ended_at": at} if log == "coa" else {}
+                make_row(session, Base.metadata.tables[parent], self.tenants[tenant], **{key: at} | over | values)
+
+    def add_many(self, tenant: str, day: date, rows: int, *, detail: str = "") -> None:
+        """To the auth log, by one statement."""
+        given = {"day": midnight(day), "tenant": self.tenants[tenant], "detail": detail, "rows": rows}
+        with self.writing() as session:
+            session.execute(
+                text(
+                    "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, detail)"
+                    " SELECT :day + n * interval '1 millisecond', :tenant, 1, 'mab', true, 'x', :detail"
+                    " FROM generate_series(1, :rows) n"
+                ),
+                given,
+            )
+
+    def choose(self, tenant: str, log: str, **values: Any) -> None:
+        with Session(self.owner) as session, session.begin():
+            table = Base.metadata.tables["retention_settings"]
+            session.execute(insert(table).values(tenant_id=self.tenants[tenant], log=log, **values))
+
+    def change(self, tenant: str, log: str, **values: Any) -> None:
+        table = Base.metadata.tables["retention_settings"]
+        with Session(self.owner) as session, session.begin():
+            session.execute(
+                update(table).where(table.c.tenant_id == self.tenants[tenant], table.c.log == log).values(values)
+            )
+
+    def hold(self, tenant: str, **values: Any) -> None:
+        with Session(self.owner) as session, session.begin():
+            make_row(session, Base.metadata.tables["retention_holds"], self.tenants[tenant], **values)
+
+    def enforce(self, *, window: Window = ALWAYS, seconds: float = 60, **given: Any) -> Enforced:
+        # What is measured in the test is later than the test's now.
+        given = {"measure_every": -DAY, "now": self.now, "engine": self.worker} | given
+        return enforce(window=window, seconds=seconds, **given)
+
+    def forget(self) -> None:
+        """All rows, settings, holds and sizes; the tenants stay."""
+        tables = [*(parent for parent, _ in TABLES.values()), "retention_settings", "retention_holds", "log_sizes"]
+        with psycopg.connect(self.database.owner_url) as connection:
+            for table in [*tables, "log_measures"]:
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+
+    def there(self, *logs: str) -> Rows:
+        found: Rows = set()
+        with Session(self.owner) as session:
+            for log in logs or TABLES:
+                parent, key = TABLES[log]
+                table: Table = Base.metadata.tables[parent]
+                for tenant_id, at in session.execute(select(table.c.tenant_id, table.c[key])):
+                    found.add((log, tenant_id, at.astimezone(UTC).date()))
+        return found
+
+    def partitions(self, log: str = "auth") -> set[date]:
+        with psycopg.connect(self.database.owner_url) as connection:
+            rows = connection.execute(
+                "SELECT to_date(right(inhrelid::regclass::text, 8), 'YYYYMMDD') FROM pg_inherits"
+                " WHERE inhparent = %s::regclass AND inhrelid::regclass::text ~ '[0-9]$'",
+                (TABLES[log][0],),
+            ).fetchall()
+        return {row[0] for row in rows}
+
+    def scalars(self, model: type[Base]) -> list[Any]:
+        with Session(self.owner) as session:
+            return list(session.scalars(select(model)))
+
+
+@pytest.fixture
+def logs(
+    database: Database, owner_engine: Engine, app_engine: Engine, worker_engine: Engine, cell_engine: Engine
+) -> Iterator[Logs]:
+    platform = make_platform(app_engine, cell_engine)
+    tenants = {slug: make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "carol")}
+    made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now())
+    yesterday = made.ago(1)
+    yield made
+    with psycopg.connect(database.owner_url) as connection:
+        for log in TABLES.keys() - {"coa"}:
+            for day in made.partitions(log):
+                if day < yesterday:
+                    connection.execute(
+                        sql.SQL("DROP TABLE {}").format(sql.Identifier(f"{TABLES[log][0]}_{day:%Y%m%d}"))
+                    )

@@ -1,0 +1,415 @@
+"""After a turn of retention exactly those rows are there that the settings want, whatever was in its way."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+from datetime import time as clock
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.orm import Session
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import ScopeViolation
+from nac.models import RetentionLimits, Site
+from nac.retention import deleting, holds
+from nac.retention.deleting import Window
+from nac.retention.logs import DEFAULT_LIMITS
+from nac.tenants import service as tenants
+from tests.factories.tenancy import ACTOR
+from tests.retention.conftest import TABLES, Logs
+
+SHORT = ("auth", "accounting", "coa")
+# Days ago that are looked at; partitions exist for the first, the rest are strays.
+AGES = (1, 7, 8, 10, 30, 31, 90, 91, 100)
+WITH_PARTITION = AGES[:-1]
+
+choices = st.fixed_dictionaries(
+    {
+        "days": st.dictionaries(
+            st.tuples(st.sampled_from(("alpha", "bravo", "carol")), st.sampled_from(SHORT)),
+            st.sampled_from((7, 8, 10, 30, 90, 100)),
+        ),
+        "held": st.lists(
+            st.tuples(
+                st.sampled_from(("alpha", "bravo", "carol")),
+                st.sampled_from((None, *SHORT)),
+                st.one_of(st.none(), st.sampled_from(AGES)),
+                st.one_of(st.none(), st.sampled_from(AGES)),
+                st.booleans(),
+            ).filter(lambda hold: hold[2] is None or hold[3] is None or hold[2] >= hold[3]),
+            max_size=3,
+        ),
+        "rows": st.sets(
+            st.tuples(
+                st.sampled_from(("alpha", "bravo", "carol")), st.sampled_from(tuple(TABLES)), st.sampled_from(AGES)
+            ),
+            min_size=3,
+            max_size=40,
+        ),
+    }
+)
+
+
+@given(chosen=choices)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> None:
+    logs.forget()
+    logs.partition(*(logs.ago(age) for age in WITH_PARTITION))
+    for tenant, log, age in chosen["rows"]:
+        logs.add(log, tenant, logs.ago(age), rows=2)
+    for (tenant, log), days in chosen["days"].items():
+        logs.choose(tenant, log, days=days)
+    for tenant, log, first, last, in_force in chosen["held"]:
+        cleared = None if in_force else logs.now
+        logs.hold(
+            tenant,
+            log=log,
+            first_day=first and logs.ago(first),
+            last_day=last and logs.ago(last),
+            cleared_at=cleared,
+        )
+
+    def wanted(tenant: str, log: str, age: int) -> bool:
+        days = chosen["days"].get((tenant, log), DEFAULT_LIMITS[log].default_days)
+        held = any(
+            whose == tenant and of in (None, log) and (first or 1000) >= age >= (last or 0) and in_force
+            for whose, of, first, last, in_force in chosen["held"]
+        )
+        return age <= days or held
+
+    logs.enforce()
+    expected = {
+        (log, logs.tenants[tenant], logs.ago(age)) for tenant, log, age in chosen["rows"] if wanted(tenant, log, age)
+    }
+    assert logs.there() == expected
+    # Whole days that nobody has a row in any more are no tables either, if they are older than everybody's days.
+    kept_ages = {age for _, _, age in chosen["rows"]}
+    for age in WITH_PARTITION:
+        days = [chosen["days"].get((tenant, "auth"), 90) for tenant in logs.tenants]
+        if age > max(days) and not any(log == "auth" and day == logs.ago(age) for log, _, day in expected):
+            assert logs.ago(age) not in logs.partitions(), kept_ages
+    assert logs.enforce().deleted == 0
+
+
+def test_partition_that_others_have_rows_in_is_never_dropped(logs: Logs) -> None:
+    """Neither the sizes nor who asks is believed: the database looks into the partition."""
+    day = logs.ago(20)
+    logs.partition(day)
+    logs.add("auth", "alpha", day)
+    logs.add("auth", "bravo", day)
+    with psycopg.connect(logs.database.worker_url) as connection:
+        for given_up, outcome in (("alpha", "wanted"), ("bravo", "wanted")):
+            row = connection.execute(
+                "SELECT drop_log_partition('auth', %s, %s)", (day, [logs.tenants[given_up]])
+            ).fetchone()
+            assert row == (outcome,)
+        assert connection.execute("SELECT drop_log_partition('auth', %s, '{}')", (logs.ago(21),)).fetchone() == (
+            "missing",
+        )
+        for log, young in (("auth", logs.today), ("auth", logs.ago(1)), ("auth", logs.ago(-3)), ("coa", day)):
+            row = connection.execute(
+                "SELECT drop_log_partition(%s, %s, %s)", (log, young, list(logs.tenants.values()))
+            ).fetchone()
+            assert row == ("wanted",)
+    logs.hold("alpha", log="auth")
+    with psycopg.connect(logs.database.worker_url) as connection:
+        both = list(logs.tenants.values())
+        assert connection.execute("SELECT drop_log_partition('auth', %s, %s)", (day, both)).fetchone() == ("wanted",)
+    assert day in logs.partitions()
+
+
+def test_rows_of_tenants_that_are_gone_keep_no_partition(logs: Logs) -> None:
+    day = logs.ago(91)
+    logs.partition(day)
+    logs.add("auth", "carol", day)
+    with session_scope(PlatformScope(), engine=logs.app) as session:
+        for end in (tenants.delete_tenant, tenants.purge_tenant):
+            end(session, actor=ACTOR, tenant_id=logs.tenants["carol"])
+    logs.enforce()
+    assert day not in logs.partitions()
+
+
+def test_only_the_worker_drops_and_measures(logs: Logs) -> None:
+    for url in (logs.database.app_url, logs.database.cell_url):
+        for call in ("drop_log_partition('auth', current_date - 9, '{}')", "measure_log('auth', current_date)"):
+            with (
+                psycopg.connect(url) as connection,
+                pytest.raises(psycopg.errors.InsufficientPrivilege),
+            ):
+                connection.execute(psycopg.sql.SQL("SELECT {}").format(psycopg.sql.SQL(call)))
+
+
+def test_rows_are_deleted_in_the_night_of_the_tenant_alone(logs: Logs) -> None:
+    for tenant, zone in (("alpha", "Asia/Tokyo"), ("bravo", "America/New_York")):
+        with Session(logs.owner) as session, session.begin():
+            for site in session.query(Site).filter(Site.tenant_id == logs.tenants[tenant]):
+                site.time_zone = zone
+    logs.partition(logs.ago(20))
+    for tenant in logs.tenants:
+        logs.choose(tenant, "auth", days=10)
+        logs.add("auth", tenant, logs.ago(20))
+    # Somebody wants the day, so that it goes row by row.
+    logs.choose("carol", "accounting", days=100)
+    logs.add("auth", "carol", logs.ago(9))
+    logs.hold("carol", first_day=logs.ago(20), last_day=logs.ago(20))
+    # 18:00 UTC is 3 o'clock in Tokyo and noon or 13 o'clock in New York.
+    logs.now = datetime.combine(logs.today, clock(18), UTC)
+    night = Window(clock(1), clock(5))
+    assert logs.enforce(window=night).deleted == 1
+    assert ("auth", logs.tenants["alpha"], logs.ago(20)) not in logs.there()
+    assert ("auth", logs.tenants["bravo"], logs.ago(20)) in logs.there()
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "hour", "is_open"),
+    [(1, 5, 1, True), (1, 5, 5, False), (1, 5, 0, False), (22, 4, 23, True), (22, 4, 3, True), (22, 4, 12, False)],
+)
+def test_window_may_go_past_midnight(logs: Logs, begins: int, ends: int, hour: int, is_open: bool) -> None:
+    from nac.retention.plan import load, load_limits
+
+    with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.worker) as session:
+        plan = load(session, tenant_id=logs.tenants["alpha"], now=logs.now, limits=load_limits(session))
+    at = datetime.combine(logs.today, clock(hour, 30), UTC)
+    assert Window(clock(begins), clock(ends)).is_open(plan, at) is is_open
+
+
+def test_floor_and_ceiling_of_the_platform_hold_against_older_settings(logs: Logs) -> None:
+    logs.partition(logs.ago(40), logs.ago(20))
+    logs.choose("alpha", "auth", days=730)
+    logs.choose("bravo", "auth", days=7)
+    for tenant in ("alpha", "bravo"):
+        logs.add("auth", tenant, logs.ago(40), logs.ago(20), logs.ago(10))
+    with Session(logs.owner) as session, session.begin():
+        session.add(RetentionLimits(log="auth", floor_days=15, default_days=15, ceiling_days=30))
+    logs.enforce()
+    assert {(whose, day) for _, whose, day in logs.there("auth")} == {
+        (logs.tenants["alpha"], logs.ago(20)),
+        (logs.tenants["alpha"], logs.ago(10)),
+        (logs.tenants["bravo"], logs.ago(10)),
+    }
+
+
+def test_tenant_does_not_set_the_limits_of_the_platform(logs: Logs) -> None:
+    limits = RetentionLimits(log="auth", floor_days=2, default_days=2, ceiling_days=9_999)
+    with (
+        pytest.raises(ScopeViolation),
+        session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.app) as session,
+    ):
+        session.add(limits)
+
+
+def test_what_is_wrong_with_one_tenant_keeps_its_rows_and_no_others(logs: Logs, caplog) -> None:
+    logs.partition(logs.ago(20), logs.ago(91))
+    for tenant in ("alpha", "bravo"):
+        logs.choose(tenant, "auth", days=10)
+        logs.add("auth", tenant, logs.ago(20), logs.ago(91))
+    with Session(logs.owner) as session, session.begin():
+        for site in session.query(Site).filter(Site.tenant_id == logs.tenants["alpha"]):
+            site.time_zone = "Nowhere/Atlantis"
+    assert logs.enforce().deleted == 2
+    assert {whose for _, whose, _ in logs.there("auth")} == {logs.tenants["alpha"]}
+    assert f"the logs of tenant {logs.tenants['alpha']} cannot be worked out" in caplog.text
+
+
+def test_late_rows_of_a_day_that_was_dealt_with_are_found(logs: Logs) -> None:
+    logs.partition(logs.ago(20))
+    logs.choose("alpha", "auth", days=10)
+    logs.add("auth", "bravo", logs.ago(20))
+    for _ in range(2):
+        logs.add("auth", "alpha", logs.ago(20))
+        assert logs.enforce().deleted == 1
+
+
+def test_requests_that_wait_are_never_deleted(logs: Logs) -> None:
+    logs.add("coa", "alpha", logs.ago(100), ended_at=None, state="queued")
+    logs.add("coa", "alpha", logs.ago(99))
+    assert logs.enforce().deleted == 1
+    assert logs.there("coa") == {("coa", logs.tenants["alpha"], logs.ago(100))}
+
+
+class Ticking:
+    """A second for each look at it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, monkeypatch) -> None:
+    monkeypatch.setattr(deleting, "BATCH_ROWS", 10)
+    monkeypatch.setattr(deleting, "clock", Ticking())
+    logs.partition(logs.ago(20))
+    logs.add("auth", "carol", logs.ago(20))
+    for tenant in ("alpha", "bravo"):
+        logs.choose(tenant, "auth", days=10)
+        logs.add_many(tenant, logs.ago(20), 95)
+    turns = []
+    while done := logs.enforce(seconds=20).deleted:
+        turns.append(done)
+        if len(turns) == 1:
+            assert {count_of(logs, tenant) < 95 for tenant in ("alpha", "bravo")} == {True}
+    assert sum(turns) == 190
+    assert len(turns) > 3
+    assert len(logs.there("auth")) == 1
+
+
+def count_of(logs: Logs, tenant: str) -> int:
+    with psycopg.connect(logs.database.owner_url) as connection:
+        row = connection.execute(
+            "SELECT count(*) FROM auth_log WHERE tenant_id = %s", (logs.tenants[tenant],)
+        ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+KILLED = """
+import sys, datetime
+from nac.db import make_engine
+from nac.retention import deleting
+from nac.retention.enforcing import enforce
+deleting.BATCH_ROWS = 50
+deleting.PAUSE_SECONDS = 0.01
+print("begun", flush=True)
+enforce(
+    now=datetime.datetime.fromisoformat(sys.argv[2]), engine=make_engine(sys.argv[1]), seconds=60,
+    window=deleting.Window(datetime.time(0), datetime.time.max), measure_every=datetime.timedelta(0),
+)
+"""
+
+
+def test_turn_that_is_killed_harms_nothing_and_the_next_one_ends_it(logs: Logs) -> None:
+    logs.partition(logs.ago(20), logs.ago(91))
+    logs.choose("alpha", "auth", days=10)
+    logs.add_many("alpha", logs.ago(20), 5_000)
+    logs.add_many("bravo", logs.ago(20), 100)
+    command = [sys.executable, "-c", KILLED, logs.database.worker_url, logs.now.isoformat()]
+    for _ in range(2):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = count(logs)
+        while count(logs) > before - 200:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert 100 < count(logs) < 5_100
+    logs.enforce()
+    assert count(logs) == 100
+
+
+def count(logs: Logs) -> int:
+    with psycopg.connect(logs.database.owner_url) as connection:
+        row = connection.execute("SELECT count(*) FROM auth_log").fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_partitions_go_while_rows_are_written_and_no_writer_fails(logs: Logs) -> None:
+    """Into the days that are written to, into the day that goes, and into one that has no partition."""
+    gone = [logs.ago(age) for age in range(91, 101)]
+    logs.partition(*gone)
+    for day in gone:
+        logs.add_many("alpha", day, 200)
+    ends, failures, written = threading.Event(), [], [0, 0]
+
+    def write(number: int) -> None:
+        with psycopg.connect(logs.database.owner_url, autocommit=True) as connection:
+            while not ends.is_set():
+                for day in (logs.today, gone[5], logs.ago(200)):
+                    try:
+                        connection.execute(
+                            "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason)"
+                            " VALUES (%s, %s, 1, 'mab', true, 'x')",
+                            (datetime.combine(day, clock(12), UTC), logs.tenants["bravo"]),
+                        )
+                        written[number] += 1
+                    except psycopg.Error as exc:
+                        failures.append(exc)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in (0, 1)]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 20
+    while set(gone) & logs.partitions() and time.monotonic() < deadline:
+        logs.enforce()
+    ends.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert not set(gone) & logs.partitions()
+    # Within a second or so it is known that the last ones were written.
+    while logs.there("auth") != {("auth", logs.tenants["bravo"], logs.today)} and time.monotonic() < deadline:
+        logs.enforce()
+    assert count(logs) == sum(written) / 3
+
+
+def test_partition_that_somebody_reads_for_long_is_left_for_later(logs: Logs) -> None:
+    day = logs.ago(91)
+    logs.partition(day)
+    logs.add("auth", "alpha", day)
+    with psycopg.connect(logs.database.owner_url) as reader:
+        reader.execute("SELECT count(*) FROM auth_log")
+        done = logs.enforce()
+        # Not row by row either: the day will go as a whole.
+        assert (done.deleted, day in logs.partitions()) == (0, True)
+    logs.enforce()
+    assert day not in logs.partitions()
+
+
+def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> None:
+    day = logs.ago(20)
+    logs.partition(day)
+    logs.choose("alpha", "auth", days=10)
+    logs.add("auth", "alpha", day)
+    alpha = logs.tenants["alpha"]
+    with psycopg.connect(logs.database.worker_url) as deleting_now:
+        deleting_now.execute("SELECT pg_advisory_xact_lock_shared(hashtext('retention_holds'))")
+        held = threading.Thread(target=_hold, args=(logs,))
+        held.start()
+        held.join(0.3)
+        assert held.is_alive()
+    held.join(10)
+    assert not held.is_alive()
+    assert logs.enforce().deleted == 0
+    assert logs.there("auth") == {("auth", alpha, day)}
+    with session_scope(TenantScope(alpha), engine=logs.app) as session:
+        (hold,) = holds.list_holds(session, tenant_id=alpha)
+        holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
+    logs.enforce()
+    assert logs.there("auth") == set()
+
+
+def _hold(logs: Logs) -> None:
+    with session_scope(TenantScope(logs.tenants["alpha"]), engine=logs.app) as session:
+        holds.set_hold(session, actor=ACTOR, tenant_id=logs.tenants["alpha"], reason="court order 7")
+
+
+def test_tenant_with_a_hold_is_not_removed(logs: Logs) -> None:
+    alpha = logs.tenants["alpha"]
+    _hold(logs)
+    with session_scope(PlatformScope(), engine=logs.app) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=alpha)
+    with (
+        pytest.raises(holds.HoldInForce, match="court order 7"),
+        session_scope(PlatformScope(), engine=logs.app) as session,
+    ):
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=alpha)
+    with session_scope(TenantScope(alpha), engine=logs.app) as session:
+        (hold,) = holds.list_holds(session, tenant_id=alpha)
+        holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
+    with session_scope(PlatformScope(), engine=logs.app) as session:
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=alpha)

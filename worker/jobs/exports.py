@@ -1,0 +1,31 @@
+"""Logs into files. What waits is in the database, so the broker can lose nothing; each turn takes what is next."""
+
+from datetime import timedelta
+
+from celery import shared_task
+
+from nac.clock import utc_now
+from nac.errors import Unavailable
+from nac.exports import running
+from nac.exports.files import Folder
+from nac.settings import load_settings
+
+# Below the soft time limit by more than a file takes; then another export has its turn.
+_SECONDS = 60
+
+
+@shared_task(name="exports.run", ignore_result=True)
+def run() -> None:
+    """Go on with the export whose turn it is."""
+    settings = load_settings()
+    limits = running.Limits(least_free_bytes=settings.export_least_free_bytes, seconds=_SECONDS)
+    running.run_next(Folder(settings.export_dir), limits)
+
+
+@shared_task(
+    name="exports.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def prune() -> None:
+    """Remove files of exports that are over."""
+    settings = load_settings()
+    running.prune(Folder(settings.export_dir), kept=timedelta(days=settings.export_kept_days), now=utc_now())

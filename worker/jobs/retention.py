@@ -1,0 +1,26 @@
+"""Logs go when their time is over."""
+
+from celery import shared_task
+
+from nac.clock import utc_now
+from nac.errors import Unavailable
+from nac.retention.deleting import Window
+from nac.retention.enforcing import enforce as enforce_retention
+from nac.settings import load_settings
+
+# What is left then is gone on with at the next turn, so that no job holds a worker for long.
+_SECONDS = 120
+
+
+@shared_task(
+    name="retention.enforce", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def enforce() -> None:
+    """Measure logs, warn, order exports, and delete what nobody wants any more."""
+    settings = load_settings()
+    enforce_retention(
+        now=utc_now(),
+        window=Window(*settings.retention_window),
+        seconds=_SECONDS,
+        database_max_bytes=settings.database_max_bytes,
+    )
