@@ -10,6 +10,7 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import (
     ENRICH_INTERVAL_SECONDS,
+    FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
@@ -21,6 +22,7 @@ JOBS = (
     "worker.jobs.certificates",
     "worker.jobs.coa",
     "worker.jobs.endpoints",
+    "worker.jobs.feeds",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
@@ -88,6 +90,12 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": ENRICH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * ENRICH_INTERVAL_SECONDS},
             },
+            "feeds.deliver": {
+                "task": "feeds.deliver",
+                "schedule": FEEDS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * FEEDS_INTERVAL_SECONDS},
+            },
+            "feeds.prune": {"task": "feeds.prune", "schedule": crontab(minute="*/10")},
             "authorities.refresh_status": {
                 "task": "authorities.refresh_status",
                 "schedule": STATUS_INTERVAL_SECONDS,

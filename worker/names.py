@@ -11,3 +11,5 @@ STATUS_INTERVAL_SECONDS = 20
 PUBLISH_INTERVAL_SECONDS = 1
 # How often it is looked for what was to be signed and was not finished.
 SETTLE_INTERVAL_SECONDS = 30
+# How often it is looked whether a feed has something to send.
+FEEDS_INTERVAL_SECONDS = 2

@@ -209,6 +209,25 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     sent: Moment | None = None
 
 
+class Audit(AdmitPart, frozen=True, kw_only=True, tag="audit"):
+    """A change that somebody made."""
+
+    # Kind and name, such as cli:alice.
+    actor: Text
+    # What it was done to.
+    target: Text
+    # Members before and after, each as JSON that may be cut.
+    before: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
+    after: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
+
+
+class Feed(AdmitPart, frozen=True, kw_only=True, tag="feed"):
+    """Of the way of events to a receiver (docs/feeds.md)."""
+
+    # Its slug.
+    feed: Text
+
+
 class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"}):
     timestamp: Moment
     ecs: Ecs
@@ -223,7 +242,7 @@ class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"})
     rule: Rule | None = None
     network: Network | None = None
     tls: Tls | None = None
-    admit: Authentication | Accounting | Session | Coa
+    admit: Authentication | Accounting | Session | Coa | Audit | Feed
 
 
 _encoder = msgspec.json.Encoder()

@@ -34,6 +34,7 @@ NOT_FOR_CELLS = {
     *("authority_intents", "certificate_settings", "expiry_warnings"),
     *("ocsp_signers", "revocation_lists", "revocation_work"),
     *("enrolment_secrets", "scep_transactions", "scep_webhooks"),
+    *("feeds", "feed_marks"),
 }
 
 

@@ -25,6 +25,8 @@ _BY_NAME: dict[str, Any] = {
     "identity_sources.kind": "ldap",
     "coa_requests.state": "queued",
     "external_statuses.answer": "good",
+    "feeds.slug": "siem",
+    "feeds.kind": "syslog",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,
