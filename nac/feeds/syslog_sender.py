@@ -101,19 +101,19 @@ class _Connection:
     async def send(self, data: bytes) -> None:
         """Returns when the other machine's TCP has it all."""
         try:
-            self._require_open()
+            await self._require_open()
             self._writer.write(data)
             await self._writer.drain()
+            await self._require_open()
             while self._unacknowledged():
-                self._require_open()
                 await asyncio.sleep(_LOOK_SECONDS)
-            self._require_open()
+                await self._require_open()
         except OSError as exc:
             raise SendFailed(f"The connection broke: {exc.strerror or exc}.") from exc
 
-    def _require_open(self) -> None:
-        if self._ended.done():
-            raise SendFailed(self._ended.result() or "It closed the connection.")
+    async def _require_open(self) -> None:
+        if self._ended.done() or self._writer.transport.is_closing():
+            raise SendFailed(await self._ended or "It closed the connection.")
 
     def _unacknowledged(self) -> int:
         """Octets that are still on this side: in our buffer, or sent and not acknowledged (tcp(7), SIOCOUTQ)."""

@@ -60,6 +60,10 @@ class Tenancy:
         with session_scope(TenantScope(self.id), engine=self.app) as session:
             return verb(session, actor=ACTOR, tenant_id=self.id, slug=slug, **given)
 
+    def test(self, slug: str = "siem", **given: Any) -> str:
+        with session_scope(TenantScope(self.id), engine=self.app) as session:
+            return feeds.send_test(session, tenant_id=self.id, slug=slug, now=utc_now(), **given)
+
     def log(self, *names: str, at: datetime | None = None, permitted: bool = True) -> None:
         with psycopg.connect(self.owner_url) as connection:
             self.log_in(connection, *names, at=at, permitted=permitted)
@@ -72,8 +76,8 @@ class Tenancy:
 
     def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
         # A step of the wall clock's may be still to come.
-        later = {"clock": lambda: utc_now() + timedelta(seconds=1)}
-        made = Ways(LOOPBACK, lambda: SEALER, engine=self.worker, **later | ways)
+        usual = {"reach": LOOPBACK, "clock": lambda: utc_now() + timedelta(seconds=1)}
+        made = Ways(sealer=lambda: SEALER, engine=self.worker, **usual | ways)
         return asyncio.run(deliver(self.id, self.feed(slug).id, made, seconds=seconds))
 
 
