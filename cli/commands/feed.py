@@ -32,7 +32,9 @@ def _common(function: F) -> F:
     """Options of both kinds."""
     for option in (
         json_option,
-        click.option("--timeout", "timeout_seconds", default=10.0, show_default=True, help="Seconds, 1 to 10."),
+        click.option(
+            "--timeout", "timeout_seconds", default=5.0, show_default=True, help="Seconds of a step, 1 to 10."
+        ),
         click.option("--network", "networks", multiple=True, help="Where alone its host may be, as CIDR."),
         click.option("--ca-file", type=_PEM, help="PEM of the authority of its server certificate."),
         click.option("--outcome", "outcomes", multiple=True, type=click.Choice(OUTCOMES), help="Only these events."),

@@ -1,13 +1,14 @@
 """Where a tenant's events are sent: added, shown, tried, paused, gone on with, sent again, removed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 from uuid import uuid4
 
 import msgspec
+from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from nac.audit.service import Recorder
@@ -165,28 +166,27 @@ def replay(
         raise InvalidFeed("It would be no time at all.", place="from", remedy="Give a time that has passed.")
     if until - since > timedelta(days=REPLAY_DAYS_MOST):
         raise InvalidFeed(f"It would be more than {REPLAY_DAYS_MOST} days.", place="from", remedy="Give a later time.")
-    while since < until:
-        end = min(since + timedelta(days=1), until)
-        for source in feed.sources:
-            # Without the last moment, which is the next range's.
-            last = end - timedelta(microseconds=1) if end < until else end
-            session.add(_range(feed, source, since, last))
-            session.flush()
-        since = end
+    session.execute(insert(FeedMark), list(_ranges(feed, since, until)))
     _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
     return feed
 
 
-def _range(feed: Feed, source: str, first_at: datetime, last_at: datetime) -> FeedMark:
-    return FeedMark(
-        tenant_id=feed.tenant_id,
-        feed_id=feed.id,
-        source=source,
-        first_at=first_at,
-        last_at=last_at,
-        first_row=0,
-        last_row=_ROWS_MOST,
-    )
+def _ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, object]]:
+    """Day by day, so that events of different kinds come about in order."""
+    while since < until:
+        end = min(since + timedelta(days=1), until)
+        for source in feed.sources:
+            yield {
+                "tenant_id": feed.tenant_id,
+                "feed_id": feed.id,
+                "source": source,
+                "first_at": since,
+                # The next range begins with the next microsecond.
+                "last_at": end if end == until else end - timedelta(microseconds=1),
+                "first_row": 0,
+                "last_row": _ROWS_MOST,
+            }
+        since = end
 
 
 def rotate_secret(

@@ -64,8 +64,8 @@ class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     networks: tuple[str, ...] = ()
     # PEM of the authorities that its server certificate may come from; "" for those of the system.
     ca_certificate: str = ""
-    # For the connection and for each batch; of a webhook, for both together.
-    timeout_seconds: float = 10.0
+    # For each step: the connection, TLS, the answer to a batch.
+    timeout_seconds: float = 5.0
 
 
 class SyslogSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):

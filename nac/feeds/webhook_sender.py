@@ -20,6 +20,7 @@ _ANSWER_BYTES_MOST = 16 * 1024
 # What a receiver may ask to be left alone.
 _RETRY_AFTER_MOST_SECONDS = 3600
 _TYPE = "admit.events"
+_MARGIN_SECONDS = 0.5
 
 
 class WebhookSender:
@@ -33,7 +34,8 @@ class WebhookSender:
         self._secrets = secrets
         self._transport = Transport(reach, tls=_context(settings.ca_certificate), connections=1)
         seconds = settings.timeout_seconds
-        self._web = Web(self._transport, step_seconds=seconds, total_seconds=seconds)
+        # A connection that is being made is closed in order by its own time alone: TCP and TLS have theirs within all.
+        self._web = Web(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
 
     async def send(self, events: Sequence[Event]) -> None:
         body, message_id = self.body(events), self.message_id(events)

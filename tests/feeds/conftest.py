@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -75,9 +75,8 @@ class Tenancy:
         connection.execute(_LOG, (at, self.id, permitted, list(names)))
 
     def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
-        # A step of the wall clock's may be still to come.
-        usual = {"reach": LOOPBACK, "clock": lambda: utc_now() + timedelta(seconds=1)}
-        made = Ways(sealer=lambda: SEALER, engine=self.worker, **usual | ways)
+        usual = {"reach": LOOPBACK, "sealer": lambda: SEALER, "engine": self.worker}
+        made = Ways(**usual | ways)
         return asyncio.run(deliver(self.id, self.feed(slug).id, made, seconds=seconds))
 
 

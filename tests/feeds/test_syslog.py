@@ -10,6 +10,7 @@ from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import LOOPBACK, Tenancy
 from tests.feeds.syslog_receiver import LOCALHOST, SyslogReceiver
+from tests.outbound.listening import listening
 
 KINDS = ("authentication",)
 
@@ -133,6 +134,14 @@ def test_receiver_that_is_not_there_fails_with_a_sentence(acme: Tenancy, tmp_pat
     acme.log("a")
     acme.deliver()
     assert "cannot be connected to" in acme.feed().failure
+
+
+def test_receiver_that_does_not_speak_tls_is_given_up_in_time(acme: Tenancy):
+    with listening() as silent:
+        acme.add(settings=SyslogSettings(host="localhost", port=silent.getsockname()[1], timeout_seconds=1.0))
+        acme.log("a")
+        acme.deliver()
+    assert "does not take the connection within 1 s" in acme.feed().failure
 
 
 def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: SyslogReceiver):
