@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, DateTime, Row, and_, bindparam, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
 
 from nac.events import accounting, audit, authentication, coa
 from nac.events.document import Event
@@ -32,6 +32,8 @@ class Source:
     # By which the rows of a mark are found.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, Tenant], Event]
+    # Columns that no event is made of: to read them is not for nothing.
+    unused: tuple[str, ...] = ()
 
     def rows(
         self, session: Session, tenant_id: TenantId, marks: Sequence[Row[Any]], *, begun: Begun | None, most: int
@@ -64,7 +66,8 @@ class Source:
         of_mark = select(self.model).where(named).order_by(self.at, key).limit(most).lateral("row")
         row = aliased(self.model, of_mark)
         at = getattr(row, self.at.key)
-        query = select(mark.c.id, at, row.id, row).join_from(mark, of_mark, true())
+        unused = [defer(getattr(row, name), raiseload=True) for name in self.unused]
+        query = select(mark.c.id, at, row.id, row).join_from(mark, of_mark, true()).options(*unused)
         yield from session.execute(query.order_by(mark.c.id, at, row.id).limit(most))
 
 
@@ -77,7 +80,11 @@ def _first(mark: Row[Any], begun: Begun | None) -> datetime:
 # By the name of the table, as marks have it.
 SOURCES = {
     "auth_log": Source(
-        "authentication", AuthLog, AuthLog.at, lambda row, tenant: authentication.from_log(row, tenant=tenant)
+        "authentication",
+        AuthLog,
+        AuthLog.at,
+        lambda row, tenant: authentication.from_log(row, tenant=tenant),
+        unused=("reply",),
     ),
     "accounting_log": Source(
         "accounting", AccountingLog, AccountingLog.at, lambda row, tenant: accounting.from_log(row, tenant=tenant)
