@@ -21,6 +21,11 @@ class RedisServer:
     def url(self) -> str:
         return f"unix://{self.socket}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         settings = ["--port", "0", "--unixsocket", str(self.socket), "--save", "", "--dir", str(self.directory)]
         self._process = subprocess.Popen(["redis-server", *settings], stdout=subprocess.DEVNULL)

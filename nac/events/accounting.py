@@ -29,8 +29,6 @@ class Record(NamedTuple):
 
     # Epoch microseconds.
     at: int
-    # Of its row in `accounting_log`.
-    number: int
     site_id: UUID | str | None
     nas_id: UUID | str | None
     nas_address: str | None
@@ -51,7 +49,6 @@ def from_log(row: AccountingLog, *, tenant: Tenant) -> Event:
     return from_record(
         Record(
             microseconds_of(row.at),
-            row.id,
             row.site_id,
             row.nas_id,
             row.nas_address,
@@ -65,11 +62,13 @@ def from_log(row: AccountingLog, *, tenant: Tenant) -> Event:
             row.terminate_cause,
             row.attributes,
         ),
+        number=row.id,
         tenant=tenant,
     )
 
 
-def from_record(record: Record, *, tenant: Tenant) -> Event:
+def from_record(record: Record, *, number: int, tenant: Tenant) -> Event:
+    """`number` is the id that its row in `accounting_log` is given."""
     action, kind = _STATUSES.get(record.status_type, _OTHER)
     said: Mapping[str, Any] = dict(record.attributes)
     name = str(said.get("NAS-Identifier", ""))
@@ -77,7 +76,7 @@ def from_record(record: Record, *, tenant: Tenant) -> Event:
         timestamp=moment(record.at),
         ecs=ECS,
         event=EventPart(
-            id=f"accounting:{key(record.at, record.number)}",
+            id=f"accounting:{key(record.at, number)}",
             kind="event",
             category=("session", "network"),
             type=(kind,),

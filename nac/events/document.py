@@ -209,6 +209,31 @@ class Coa(AdmitPart, frozen=True, kw_only=True, tag="coa"):
     sent: Moment | None = None
 
 
+class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
+    # As in `./admit status`.
+    code: Text
+    state: Literal["raised", "cleared"]
+    # Name of the cell that tells it.
+    cell: Text = ""
+    since: Moment
+
+
+class Endpoint(AdmitPart, frozen=True, kw_only=True, tag="endpoint"):
+    status: Literal["discovered", "blocked"]
+    name: Text = ""
+    vendor: Text = ""
+    profile: Text = ""
+
+
+class Certificate(AdmitPart, frozen=True, kw_only=True, tag="certificate"):
+    status: Literal["issued", "revoked", "suspended", "expiring"]
+    profile: Text = ""
+    # A name of RFC 5280 5.3.1
+    revocation_reason: Text = ""
+    # Until it ends, where it is told for that.
+    days: Count | None = None
+
+
 class Audit(AdmitPart, frozen=True, kw_only=True, tag="audit"):
     """A change that somebody made."""
 
@@ -242,7 +267,8 @@ class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"})
     rule: Rule | None = None
     network: Network | None = None
     tls: Tls | None = None
-    admit: Authentication | Accounting | Session | Coa | Audit | Feed
+    x509: X509 | None = None
+    admit: Authentication | Accounting | Session | Coa | Alarm | Endpoint | Certificate | Audit | Feed
 
 
 _encoder = msgspec.json.Encoder()

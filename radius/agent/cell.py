@@ -29,6 +29,7 @@ from radius.agent.directory import Directory
 from radius.agent.generation import Generation, Generations
 from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
+from radius.agent.live import LiveFeed
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
 from radius.agent.radiusd import Radiusd
@@ -67,6 +68,8 @@ class CellAgent:
         self._radiusd = Radiusd(self._paths, self._generations)
         # Of the slots that hold a tenant: the certificate each is to present.
         self._serials: Mapping[int, str] = {}
+        # Slugs of the tenants that hold them, by id.
+        self._tenants: Mapping[str, str] = {}
         # Slugs of the tenants whose material could not be put into place.
         self._troubled: set[str] = set()
         self._broken = False
@@ -84,7 +87,7 @@ class CellAgent:
         sync = self._synchroniser(cell_id, directory, writer)
         if online:
             self._catch_up(sync)
-        self._serials = {number: slot.server_certificate for number, slot in writer.slots().items()}
+        self._note_slots(writer.slots())
         self._serve(directory, online=online)
         ended = self._work(cell_id, directory, sync, stop)
         if self._broken:
@@ -183,7 +186,7 @@ class CellAgent:
             for number in range(self._settings.cell_slots):
                 if number not in slots:
                     self._materials.clear(number)
-            self._serials = {number: slot.server_certificate for number, slot in slots.items()}
+            self._note_slots(slots)
 
         return ReplicaSync(
             cell_id,
@@ -194,6 +197,10 @@ class CellAgent:
             alarms=self._alarms,
             before_commit=place_materials,
         )
+
+    def _note_slots(self, slots: Mapping[int, SlotRecord]) -> None:
+        self._serials = {number: slot.server_certificate for number, slot in slots.items()}
+        self._tenants = {slot.tenant_id: slot.slug for slot in slots.values()}
 
     def _place_material(self, directory: Directory, session: Session, number: int, slot: SlotRecord) -> None:
         """One tenant's broken key or certificate is its own affair: the others' changes go live."""
@@ -240,7 +247,9 @@ class CellAgent:
 
     def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> bool:
         """Until `stop`, or until a part fails. Whether all threads have ended."""
-        streams: tuple[Stream, ...] = (AuthStream(), AccountingStream(lambda: sync.session_counts.counted))
+        settings = self._settings
+        live = self._live_feed()
+        streams: tuple[Stream, ...] = (AuthStream(live), AccountingStream(lambda: sync.session_counts.counted, live))
         shippers = {
             stream.name: Shipper(
                 stream,
@@ -252,9 +261,9 @@ class CellAgent:
             )
             for stream in streams
         }
-        settings = self._settings
+        ended = [live.offer_requests] if live else []
         coa = CoaSender(
-            CoaQueue(self._engine, cell_id, self._sealer),
+            CoaQueue(self._engine, cell_id, self._sealer, *ended),
             self._engine,
             listen_address=settings.listen_address,
             dictionary=self._dictionary(),
@@ -282,6 +291,7 @@ class CellAgent:
             counted={
                 "verifier": verifier.counters,
                 "coa": coa.counters,
+                **({"live": live.counters} if live else {}),
                 **{name: shipper.counters for name, shipper in shippers.items()},
             },
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
@@ -297,6 +307,7 @@ class CellAgent:
             "memory": keeper.watch_memory,
             "verifier": verifier.run,
             "coa": coa.run,
+            **({"live": live.run} if live else {}),
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)
@@ -310,6 +321,12 @@ class CellAgent:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
+
+    def _live_feed(self) -> LiveFeed | None:
+        if not self._settings.redis_url:
+            log.info("ADMIT_REDIS_URL is not set: this cell sends no live events")
+            return None
+        return LiveFeed(self._settings.redis_url, lambda: self._tenants, cell=self._settings.cell_name)
 
     def _guard(self, work: Callable[[threading.Event], None], stop: threading.Event) -> None:
         """A part that fails takes the whole agent down, rather than leave one that lacks a part."""

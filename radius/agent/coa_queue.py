@@ -1,14 +1,16 @@
 """The queue of requests to NASes as the agent sees it: take, write down before each packet, end."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import psycopg
 from sqlalchemy import Engine
 
 from nac.db import CellScope, driver_connection, session_scope
 from nac.ids import CellId
+from nac.models import CoaRequest
 from nac.models.coa_request import CoaState
 from nac.secrets import Sealer, SecretsError
 
@@ -16,15 +18,27 @@ from nac.secrets import Sealer, SecretsError
 TAKEN_SECONDS = 20
 MOST_TAKINGS = 4
 
-_EXPIRE = """
+# As nac.models.CoaRequest has them.
+_ENDED = """
+RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, nas_id, host(nas_address) AS nas_address,
+    nas_key, nas_port, replace(mac::text, ':', '') AS mac, identity, host(framed_ip) AS framed_ip, reason, state, step,
+    attempts, sent_at, ended_at, answer_code, error_cause, detail
+"""
+_EXPIRE = (
+    """
 UPDATE coa_requests SET state = 'expired', ended_at = now(), detail = 'It waited too long to be sent.'
 WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 """
-_GIVE_UP = """
+    + _ENDED
+)
+_GIVE_UP = (
+    """
 UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
     detail = 'The agent that sent it ended several times before an answer came.'
 WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s
 """
+    + _ENDED
+)
 # Each tenant's oldest, a few of each at a time; not of NASes that have their share in flight. What the request follows
 # from, the cell must know already.
 _TAKE = """
@@ -61,12 +75,16 @@ FROM unnest(%(ids)s::bigint[], %(takings)s::int[], %(steps)s::int[]) AS s (id, t
 WHERE c.id = s.id AND c.takings = s.takings AND c.state = 'sending'
 RETURNING c.id
 """
-_END = """
+_END = (
+    """
 UPDATE coa_requests SET
     state = %(state)s, ended_at = now(), answer_code = %(answer_code)s, error_cause = %(error_cause)s,
     detail = %(detail)s, step = %(step)s
 WHERE id = %(id)s AND takings = %(takings)s AND state = 'sending'
 """
+    + _ENDED
+)
+Ended = Callable[[Sequence[CoaRequest]], None]
 
 
 class _Row(NamedTuple):
@@ -125,10 +143,12 @@ class Ending(NamedTuple):
 class CoaQueue:
     """Every method is one transaction, and raises AdmitError where the database does not answer."""
 
-    def __init__(self, engine: Engine, cell_id: CellId, sealer: Sealer) -> None:
+    def __init__(self, engine: Engine, cell_id: CellId, sealer: Sealer, ended: Ended = lambda requests: None) -> None:
+        """`ended` is called with requests whose end is committed."""
         self._engine = engine
         self._cell_id = cell_id
         self._sealer = sealer
+        self._ended = ended
 
     def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[Taken]:
         """Up to `room` requests, `each` of a tenant at most; of no NAS (`Taken.nas`) or tenant that has enough."""
@@ -143,9 +163,9 @@ class CoaQueue:
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
-            cursor.execute(_EXPIRE)
-            cursor.execute(_GIVE_UP, given)
+            over = [*_ended(cursor.execute(_EXPIRE)), *_ended(cursor.execute(_GIVE_UP, given))]
             rows = [_Row(*row) for row in cursor.execute(_TAKE, given).fetchall()]
+        self._ended(over)
         return [Taken(row, self._secret(row)) for row in rows]
 
     def record(self, sendings: Sequence[Sending]) -> set[int]:
@@ -161,7 +181,12 @@ class CoaQueue:
 
     def end(self, endings: Sequence[Ending]) -> None:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            driver_connection(session).cursor().executemany(_END, [each._asdict() for each in endings])
+            cursor = driver_connection(session).cursor()
+            cursor.executemany(_END, [each._asdict() for each in endings], returning=True)
+            over = _ended(cursor)
+            while cursor.nextset():
+                over += _ended(cursor)
+        self._ended(over)
 
     def _secret(self, row: _Row) -> bytes:
         sealed, context = row.slot_secret, f"slot:{row.slot_id}"
@@ -171,3 +196,8 @@ class CoaQueue:
             return self._sealer.open(sealed, context)
         except SecretsError:
             return b""
+
+
+def _ended(cursor: psycopg.Cursor) -> list[CoaRequest]:
+    columns = [column.name for column in cursor.description or ()]
+    return [CoaRequest(**dict(zip(columns, row, strict=True))) for row in cursor.fetchall()]

@@ -5,7 +5,7 @@ into '' for columns of text.
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -48,6 +48,13 @@ def copy_rows(cursor: psycopg.Cursor, statement: str, lines: Iterable[str]) -> b
     return True
 
 
+def numbered(lines: Sequence[str], numbers: Mapping[int, int]) -> list[str]:
+    """Each line behind the id that its row is to have, by place; a row without one is given its id by PostgreSQL."""
+    if not numbers:
+        return [f"\t{line}" for line in lines]
+    return [f"{numbers.get(place, '')}\t{line}" for place, line in enumerate(lines)]
+
+
 def json_text(value: object) -> str:
     """JSON for a column. Raises Unstorable."""
     text = _json.encode(value).decode()
@@ -86,26 +93,27 @@ def _clean(value: object) -> object:
 
 AUTH_TABLE = """
 CREATE TEMPORARY TABLE shipped_auth (
-    at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, nas_identifier text, nas_port text, mac
-    macaddr, identity text, method text, permitted boolean, reason text, detail text, rule_id text, rule_name text,
-    policy_id uuid, policy_version int, vlan text, reply json, certificate_serial text, tls_version text, resumed
-    boolean, request json, module_microseconds int, suppressed int,
-    verdict text, monitored text
+    id bigint, at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, nas_identifier text,
+    nas_port text, mac macaddr, identity text, method text, permitted boolean, reason text, detail text, rule_id text,
+    rule_name text, policy_id uuid, policy_version int, vlan text, reply json, certificate_serial text,
+    tls_version text, resumed boolean, request json, module_microseconds int, suppressed int, verdict text,
+    monitored text
 ) ON COMMIT DELETE ROWS
 """
 AUTH_COPY = "COPY shipped_auth FROM STDIN (NULL '')"
 AUTH_INSERT = """
 INSERT INTO auth_log (
-    at, cell_id, tenant_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method, permitted,
-    reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial, tls_version,
-    resumed, request, module_microseconds, suppressed, verdict, monitored
+    id, at, cell_id, tenant_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method,
+    permitted, reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial,
+    tls_version, resumed, request, module_microseconds, suppressed, verdict, monitored
 )
 SELECT
-    to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id, nas_address, coalesce(nas_identifier, ''),
-    coalesce(nas_port, ''), mac, coalesce(identity, ''), coalesce(method, ''), permitted, coalesce(reason, ''),
-    coalesce(detail, ''), coalesce(rule_id, ''), coalesce(rule_name, ''), policy_id, policy_version,
-    coalesce(vlan, ''), reply, coalesce(certificate_serial, ''), coalesce(tls_version, ''), resumed, request,
-    module_microseconds, suppressed, coalesce(verdict, ''), coalesce(monitored, '')
+    coalesce(id, nextval('auth_log_id_seq')), to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id,
+    nas_address, coalesce(nas_identifier, ''), coalesce(nas_port, ''), mac, coalesce(identity, ''),
+    coalesce(method, ''), permitted, coalesce(reason, ''), coalesce(detail, ''), coalesce(rule_id, ''),
+    coalesce(rule_name, ''), policy_id, policy_version, coalesce(vlan, ''), reply, coalesce(certificate_serial, ''),
+    coalesce(tls_version, ''), resumed, request, module_microseconds, suppressed, coalesce(verdict, ''),
+    coalesce(monitored, '')
 FROM shipped_auth
 """
 

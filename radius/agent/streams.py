@@ -1,23 +1,26 @@
 """The two streams of the journal: how a batch of records becomes rows."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
 import psycopg
 
+from nac.events import accounting, authentication
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from radius.agent import hits, rows, session_counts, session_merge, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
+from radius.agent.live import LiveBatch, LiveFeed, live_batch
 from radius.agent.rows import copy_rows
 from radius.agent.session_counts import count_keys
 from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
 from radius.agent.stays import SessionBatch
-from radius.agent.usage import accounting_line, read_usage
+from radius.agent.usage import accounting_line, accounting_record, read_usage
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
 
@@ -61,19 +64,22 @@ class AuthStream:
     name = "auth"
     tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, sightings.EVIDENCE_TABLE, hits.HITS_TABLE)
 
-    def __init__(self) -> None:
+    def __init__(self, live: LiveFeed | None = None) -> None:
+        self.live = live
         self.sightings = Sightings(QUIET_MICROSECONDS)
         self.conversations = Conversations()
         self.forgotten_conversations = 0
 
     def begin(self, tenants: frozenset[str]) -> "AuthWork":
-        return AuthWork(tenants, self.conversations.copy(), self.sightings.batch())
+        return AuthWork(tenants, self.conversations.copy(), self.sightings.batch(), live_batch(self.live, self.name))
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AuthWork)
         self.conversations = work.conversations
         self.forgotten_conversations += work.conversations.forgotten
         self.sightings.remember(work.sightings)
+        if self.live:
+            self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
         self.conversations = Conversations.from_json(open_conversations)
@@ -83,7 +89,10 @@ class AuthStream:
 
 
 class AuthWork:
-    def __init__(self, tenants: frozenset[str], conversations: Conversations, seen: SightingBatch) -> None:
+    def __init__(
+        self, tenants: frozenset[str], conversations: Conversations, seen: SightingBatch, live: LiveBatch
+    ) -> None:
+        self.live = live
         self._tenants = tenants
         self._lines: list[str] = []
         self.conversations = conversations
@@ -105,7 +114,7 @@ class AuthWork:
         except rows.Unstorable:
             record = rows.cleaned(record)
             line = rows.auth_line(record)
-        self._lines.append(line)
+        self._add(record, line, len(payload))
         self._hits.add(record)
         self._external.add(record)
         if record.conversation:
@@ -116,10 +125,15 @@ class AuthWork:
     def finish(self, now: int) -> None:
         for record in self.conversations.take_abandoned(now):
             if record.tenant_id in self._tenants:
-                self._lines.append(rows.auth_line(record))
+                self._add(record, rows.auth_line(record), 0)
+
+    def _add(self, record: AuthRecord, line: str, size: int) -> None:
+        if record.tenant_id in self.live.wanted:
+            self.live.note(len(self._lines), record.tenant_id, size, partial(authentication.from_record, record))
+        self._lines.append(line)
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
-        if copy_rows(cursor, rows.AUTH_COPY, self._lines):
+        if copy_rows(cursor, rows.AUTH_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(rows.AUTH_INSERT, (cell_id,))
         write_sightings(cursor, self.sightings)
         if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
@@ -140,19 +154,23 @@ class AccountingStream:
         sightings.EVIDENCE_TABLE,
     )
 
-    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset) -> None:
+    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset, live: LiveFeed | None = None) -> None:
         """`counted` tells the tenants whose live sessions the replica counts."""
+        self.live = live
         self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
         self.keeping = Keeping()
         self._counted = counted
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
-        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping)
+        live = live_batch(self.live, self.name)
+        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping, live)
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AccountingWork)
         self.sightings.remember(work.sightings)
         self.keeping = work.keeping
+        if self.live:
+            self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
         """Accounting has none."""
@@ -162,7 +180,15 @@ class AccountingStream:
 
 
 class AccountingWork:
-    def __init__(self, tenants: frozenset[str], seen: SightingBatch, counted: frozenset[str], keeping: Keeping) -> None:
+    def __init__(
+        self,
+        tenants: frozenset[str],
+        seen: SightingBatch,
+        counted: frozenset[str],
+        keeping: Keeping,
+        live: LiveBatch,
+    ) -> None:
+        self.live = live
         self.sightings = seen
         self.keeping = keeping
         self._counted = counted
@@ -182,6 +208,9 @@ class AccountingWork:
             record = rows.cleaned(record)
             used = read_usage(record)
             line = accounting_line(record, used)
+        if record.tenant_id in self.live.wanted:
+            told = partial(accounting.from_record, accounting_record(record, used))
+            self.live.note(len(self._lines), record.tenant_id, len(payload), told)
         self._lines.append(line)
         self._sessions.add(used)
         self.sightings.add_accounting(record, used)
@@ -191,7 +220,7 @@ class AccountingWork:
         self._now = now
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
-        if copy_rows(cursor, usage.ACCOUNTING_COPY, self._lines):
+        if copy_rows(cursor, usage.ACCOUNTING_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
         ended = session_merge.merge(cursor, self._sessions)
         write_sightings(cursor, self.sightings)

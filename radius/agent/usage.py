@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Network
 
+from nac.events.accounting import Record
 from nac.journal.records import AccountingRecord
 from nac.mac import normalise_mac
 from nac.session_class import decided_at
@@ -178,21 +179,21 @@ def event_timestamp(text: str) -> int | None:
 
 ACCOUNTING_TABLE = """
 CREATE TEMPORARY TABLE shipped_accounting (
-    at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, status_type text, session_id text, mac
-    macaddr, identity text, session_seconds bigint, input_octets bigint, output_octets bigint, terminate_cause text,
-    attributes json
+    id bigint, at bigint, tenant_id uuid, site_id uuid, nas_id uuid, nas_address inet, status_type text,
+    session_id text, mac macaddr, identity text, session_seconds bigint, input_octets bigint, output_octets bigint,
+    terminate_cause text, attributes json
 ) ON COMMIT DELETE ROWS
 """
 ACCOUNTING_COPY = "COPY shipped_accounting FROM STDIN (NULL '')"
 ACCOUNTING_INSERT = """
 INSERT INTO accounting_log (
-    at, cell_id, tenant_id, site_id, nas_id, nas_address, status_type, session_id, mac, identity, session_seconds,
+    id, at, cell_id, tenant_id, site_id, nas_id, nas_address, status_type, session_id, mac, identity, session_seconds,
     input_octets, output_octets, terminate_cause, attributes
 )
 SELECT
-    to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id, nas_address, coalesce(status_type, ''),
-    coalesce(session_id, ''), mac, coalesce(identity, ''), session_seconds, input_octets, output_octets,
-    coalesce(terminate_cause, ''), attributes
+    coalesce(id, nextval('accounting_log_id_seq')), to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id,
+    nas_address, coalesce(status_type, ''), coalesce(session_id, ''), mac, coalesce(identity, ''), session_seconds,
+    input_octets, output_octets, coalesce(terminate_cause, ''), attributes
 FROM shipped_accounting
 """
 
@@ -213,6 +214,25 @@ def accounting_line(record: AccountingRecord, usage: Usage) -> str:
         optional_number(usage.output_octets),
         usage.terminate_cause,
         json_text(record.attributes),
+    )
+
+
+def accounting_record(record: AccountingRecord, usage: Usage) -> Record:
+    """For its event; a copy, because sessions fill up what a record leaves out."""
+    return Record(
+        usage.at,
+        usage.site_id,
+        usage.nas_id,
+        usage.nas_address,
+        usage.status_type,
+        usage.session_id,
+        usage.mac,
+        usage.identity,
+        usage.session_seconds,
+        usage.input_octets,
+        usage.output_octets,
+        usage.terminate_cause,
+        record.attributes,
     )
 
 

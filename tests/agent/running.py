@@ -77,7 +77,8 @@ class RunningTenant:
 
 
 @contextmanager
-def running_cell(database: Database, folder: Path) -> Iterator[RunningCell]:
+def running_cell(database: Database, folder: Path, **settings: str) -> Iterator[RunningCell]:
+    """`settings` by their environment variables, without ADMIT_."""
     key = MasterKeyFile.create(folder / "master.key")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")} | {
         "ADMIT_VAR_DIR": str(folder),
@@ -86,6 +87,7 @@ def running_cell(database: Database, folder: Path) -> Iterator[RunningCell]:
         "ADMIT_CELL_SLOTS": str(_SLOTS),
         "ADMIT_CELL_FIRST_PORT": str(free_row(udp=2 * _SLOTS + 2)),
         "ADMIT_REJECT_DELAY_SECONDS": "0",
+        **{f"ADMIT_{name}": value for name, value in settings.items()},
     }
     cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"))
     with (folder / "agent.log").open("wb") as log:

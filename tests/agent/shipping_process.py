@@ -1,4 +1,4 @@
-"""A shipper to be killed: python -m tests.agent.shipping_process <cell url> <cell id> <journal>"""
+"""A shipper to be killed: python -m tests.agent.shipping_process <cell url> <cell id> <journal> [<Redis> <tenant>]"""
 
 import sys
 import threading
@@ -7,6 +7,7 @@ from pathlib import Path
 from nac.ids import CellId
 from radius.agent import ship
 from radius.agent.alarms import Alarms
+from radius.agent.live import LiveFeed
 from radius.agent.streams import AccountingStream
 
 # Small batches: most kills then hit a transaction somewhere.
@@ -14,8 +15,12 @@ ship.MAX_RECORDS = 40
 
 
 def main():
-    url, cell_id, journal = sys.argv[1:]
-    stream = AccountingStream()
+    url, cell_id, journal, *told = sys.argv[1:]
+    feed = None
+    if told:
+        feed = LiveFeed(told[0], lambda: {told[1]: "alpha"}, cell="cell-1")
+        threading.Thread(target=feed.run, args=(threading.Event(),), daemon=True).start()
+    stream = AccountingStream(live=feed)
     shipper = ship.Shipper(
         stream,
         cell_id=CellId(int(cell_id)),

@@ -13,14 +13,15 @@ from sqlalchemy import select
 from cli.layout import CHECKOUT
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded import microseconds_of
-from nac.events import accounting, authentication, coa
+from nac.events import accounting, alarms, authentication, certificates, coa, endpoints
 from nac.events.document import MAX_TEXT, from_json, to_json
 from nac.events.schema import event_schema
 from nac.events.texts import Tenant
-from nac.models import AccountingLog, AuthLog, CoaRequest, RadiusSession
+from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, RadiusSession
+from nac.models import Certificate as CertificateRow
+from nac.models import Endpoint as EndpointRow
 from radius.agent import rows
-from radius.agent.usage import accounting_line, read_usage
-from tests.agent.conftest import alpha, journal, make, owner, platform  # noqa: F401  # fixtures
+from radius.agent.usage import accounting_line, accounting_record, read_usage
 from tests.agent.journal import auth
 from tests.events.samples import SECRET, accounting_records, auth_records
 
@@ -58,7 +59,7 @@ def distinct(records):
     return list({record.at: record for record in records}.values())
 
 
-def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):  # noqa: F811
+def test_decision_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
     tenant = Tenant(str(alpha.id), "alpha")
 
     @settings(max_examples=100)
@@ -87,7 +88,7 @@ def as_shipped(record, line):
     return record
 
 
-def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):  # noqa: F811
+def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, journal):
     tenant = Tenant(str(alpha.id), "alpha")
 
     @settings(max_examples=100)
@@ -104,31 +105,11 @@ def test_accounting_of_the_journal_is_that_of_the_log(app_engine, owner, alpha, 
     for record in records:
         row = logged[record.at]
         shipped = as_shipped(record, lambda each: accounting_line(each, read_usage(each)))
-        event = accounting.from_record(shipped_accounting(shipped, row.id), tenant=tenant)
+        event = accounting.from_record(accounting_record(shipped, read_usage(shipped)), number=row.id, tenant=tenant)
         assert to_json(event) == to_json(accounting.from_log(row, tenant=tenant))
         told = checked(event)
         assert SECRET.hex() not in json.dumps(told)
         assert told["event"]["id"] == f"accounting:{record.at}-{row.id}"
-
-
-def shipped_accounting(record, number):
-    used = read_usage(record)
-    return accounting.Record(
-        used.at,
-        number,
-        used.site_id,
-        used.nas_id,
-        used.nas_address,
-        used.status_type,
-        used.session_id,
-        used.mac,
-        used.identity,
-        used.session_seconds,
-        used.input_octets,
-        used.output_octets,
-        used.terminate_cause,
-        record.attributes,
-    )
 
 
 def test_nothing_secret_of_a_reply_or_a_packet_is_told():
@@ -246,6 +227,81 @@ def test_request_that_was_done_is_a_success():
 def test_request_that_waits_is_no_result_yet():
     with pytest.raises(ValueError, match="not ended"):
         coa.from_request(coa_row(state="sending", ended_at=None), tenant=ALPHA)
+
+
+def entry(**values):
+    given = {
+        "id": 12,
+        "at": NOW,
+        "actor": "cli:anna",
+        "action": "nas.add",
+        "target": "switch-3",
+        "before": None,
+        "after": {"vendor": "cisco", "behind_nat": False, "secret": SECRET.hex()},
+    }
+    return AuditEntry(**(given | values))
+
+
+def test_endpoint_is_told_when_it_is_discovered_and_when_it_is_blocked():
+    row = EndpointRow(id=uuid4(), mac="aabbccddeeff", name="", first_seen_at=NOW, vendor="Axis", found_profile="camera")
+    told = checked(endpoints.discovered(row, tenant=ALPHA))
+    assert told["admit"] == {
+        "kind": "endpoint",
+        "schema": 1,
+        "status": "discovered",
+        "vendor": "Axis",
+        "profile": "camera",
+    }
+    blocked = entry(action="endpoint.block", target="aa:bb:cc:dd:ee:ff", after={"status": "blocked"})
+    assert checked(endpoints.blocked(blocked, tenant=ALPHA))["client"] == {"mac": "AA-BB-CC-DD-EE-FF"}
+    with pytest.raises(ValueError, match="blocks no endpoint"):
+        endpoints.blocked(entry(), tenant=ALPHA)
+
+
+def certificate_row(**values):
+    given = {
+        "id": uuid4(),
+        "serial": b"\x4d\x2a",
+        "profile": "eap-client-user",
+        "common_name": "anna",
+        "subject": "/O=Alpha/CN=anna",
+        "status": "valid",
+        "revoked_at": None,
+        "revocation_reason": "",
+        "created_at": NOW,
+        "not_before": NOW,
+        "not_after": NOW + timedelta(days=365),
+        "key_sealed": SECRET,
+    }
+    return CertificateRow(**(given | values))
+
+
+def test_certificate_has_an_event_for_each_thing_that_befalls_it():
+    row = certificate_row()
+    events = [
+        certificates.issued(row, tenant=ALPHA),
+        certificates.expiring(row, days=14, warned_at=NOW, tenant=ALPHA),
+        certificates.expiring(row, days=7, warned_at=NOW, tenant=ALPHA),
+    ]
+    for at in (NOW, NOW + timedelta(days=1)):
+        row.status, row.revoked_at, row.revocation_reason = "suspended", at, "certificate-hold"
+        events.append(certificates.ended(row, tenant=ALPHA))
+    told = [checked(event) for event in events]
+    assert len({each["event"]["id"] for each in told}) == 5
+    assert told[0]["x509"]["serial_number"] == "4D2A"
+    assert told[1]["admit"]["days"] == 14
+    assert told[4]["admit"]["revocation_reason"] == "certificate-hold"
+    with pytest.raises(ValueError, match="neither"):
+        certificates.ended(certificate_row(), tenant=ALPHA)
+
+
+def test_alarm_is_told_when_it_is_raised_and_when_it_is_cleared():
+    alarm = {"code": "coa", "detail": "No requests are sent.", "since": NOW.isoformat()}
+    raised = checked(alarms.from_alarm(alarm, cell="cell-1"))
+    cleared = checked(alarms.from_alarm(alarm, cell="cell-1", cleared_at=NOW + timedelta(minutes=5)))
+    assert cleared["event"]["id"] == raised["event"]["id"] + ":cleared"
+    assert cleared["@timestamp"] == "2026-11-21T18:35:00.000001Z"
+    assert (raised["admit"]["state"], cleared["admit"]["state"]) == ("raised", "cleared")
 
 
 def fields(schema, part, path=""):

@@ -1,0 +1,260 @@
+"""Tells listeners what was shipped, over Redis, while somebody listens (nac.events.live has the other end).
+
+Shippers hand over what is committed and go on at once: a thread of its own makes the events and sends them. Between the
+two stands a queue that forgets the oldest. Redis may hang, fail or forget everything: events are then left out, which
+is counted, and the numbers in the entries tell it to the listeners.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple
+
+import psycopg
+import redis
+
+from nac.events import coa
+from nac.events.document import Event, to_json
+from nac.events.live import (
+    ENTRY_BYTES,
+    ENTRY_EVENTS,
+    KEPT_ENTRIES,
+    KEPT_SECONDS,
+    Fields,
+    connect,
+    entry,
+    events_key,
+    interest_key,
+)
+from nac.events.texts import Tenant
+from nac.models import CoaRequest
+
+log = logging.getLogger(__name__)
+
+# What waits to be sent, of all tenants.
+MOST_WAITING = 2_000
+MOST_WAITING_BYTES = 8 << 20
+# Twenty times what a person can read; more would take processor time from the shippers.
+PASS_EVENTS, PASS_SECONDS = 200, 0.1
+# What a row of coa_requests takes, about.
+_REQUEST_BYTES = 1_000
+# How often it is asked who listens, and each of them told that this cell is there.
+ASK_SECONDS = 1.0
+# After this time without an answer nobody is taken to listen.
+LAPSE_SECONDS = 10.0
+RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
+# Of one cell: Redis keeps KEPT_ENTRIES of ENTRY_BYTES for each.
+MOST_LISTENED = 50
+_NUMBERS = "SELECT nextval(%s::regclass) FROM generate_series(1, %s)"
+
+# Called with `number`, the id of its row, and `tenant`.
+Make = Callable[..., Event]
+
+
+class Told(NamedTuple):
+    tenant_id: str
+    # Of the journal record, bytes.
+    size: int
+    # Called with `tenant`.
+    event: Callable[..., Event]
+
+
+class LiveBatch:
+    """What of a batch of a stream is to be told: noted while it is read, given its ids while it is written."""
+
+    def __init__(self, sequence: str, wanted: frozenset[str]) -> None:
+        """`sequence` is that of the log's ids."""
+        self.wanted = wanted
+        # By tenant, those included that are not kept.
+        self.noted: Counter[str] = Counter()
+        self.told: list[Told] = []
+        self._sequence = sequence
+        self._kept: deque[tuple[int, str, int, Make]] = deque(maxlen=MOST_WAITING)
+
+    def note(self, place: int, tenant_id: str, size: int, make: Make) -> None:
+        """`place` is that of the row among those of the batch."""
+        self.noted[tenant_id] += 1
+        self._kept.append((place, tenant_id, size, make))
+
+    def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
+        """Ids by place, for the rows that have an event: its id is made of theirs."""
+        if not self._kept:
+            return {}
+        numbers = [number for (number,) in cursor.execute(_NUMBERS, (self._sequence, len(self._kept))).fetchall()]
+        self.told = [
+            Told(tenant_id, size, _with_number(make, number))
+            for (_, tenant_id, size, make), number in zip(self._kept, numbers, strict=True)
+        ]
+        return {place: number for (place, *_), number in zip(self._kept, numbers, strict=True)}
+
+
+_SEQUENCES = {"auth": "auth_log_id_seq", "acct": "accounting_log_id_seq"}
+
+
+def live_batch(feed: "LiveFeed | None", stream: str) -> LiveBatch:
+    """One that wants nothing where there is no feed."""
+    return LiveBatch(_SEQUENCES[stream], feed.wanted if feed else frozenset())
+
+
+def _with_number(make: Make, number: int) -> Callable[..., Event]:
+    return lambda tenant: make(number=number, tenant=tenant)
+
+
+class _Waiting(NamedTuple):
+    # Of the tenant's events, in the order of being shipped.
+    number: int
+    told: Told
+
+
+class LiveFeed:
+    def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
+        """`url` of Redis; `tenants` tells the slugs of the cell's tenants by id."""
+        self.counters: Counter[str] = Counter()
+        # Tenants that somebody listens to.
+        self.wanted: frozenset[str] = frozenset()
+        self._client = connect(url, timeout_seconds=TIMEOUT_SECONDS)
+        self._tenants = tenants
+        self._name = f"{cell}-{os.urandom(4).hex()}"
+        self._filled = threading.Condition()
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        # The number of each tenant's next event.
+        self._next: Counter[str] = Counter()
+        self._unsent: list[tuple[str, Fields]] = []
+        self._ask_at = self._answered_at = time.monotonic()
+        self._in_trouble = False
+
+    def offer(self, told: Sequence[Told], noted: Mapping[str, int] | None = None) -> None:
+        """Never waits. `noted` counts by tenant what there was to tell, where that is more."""
+        if not told:
+            return
+        kept = Counter(each.tenant_id for each in told)
+        with self._filled:
+            for tenant_id, number in (noted or kept).items():
+                self._next[tenant_id] += number - kept[tenant_id]
+                self.counters["left_out"] += number - kept[tenant_id]
+            for each in told:
+                self._waiting.append(_Waiting(self._next[each.tenant_id], each))
+                self._next[each.tenant_id] += 1
+                self._waiting_bytes += each.size
+            while len(self._waiting) > MOST_WAITING or self._waiting_bytes > MOST_WAITING_BYTES:
+                self._waiting_bytes -= self._waiting.popleft().told.size
+                self.counters["left_out"] += 1
+            self._filled.notify()
+
+    def offer_requests(self, ended: Sequence[CoaRequest]) -> None:
+        self.offer(
+            [
+                Told(str(each.tenant_id), _REQUEST_BYTES, partial(coa.from_request, each))
+                for each in ended
+                if str(each.tenant_id) in self.wanted
+            ]
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                pause = self._step()
+            except (redis.RedisError, OSError) as exc:
+                self._trouble(exc)
+                pause = RETRY_SECONDS
+            stop.wait(pause)
+        self._client.close()
+
+    def _step(self) -> float:
+        """Ask or send, whichever is due; returns for how long to do nothing, seconds."""
+        began = time.monotonic()
+        if began >= self._ask_at:
+            self._ask(began)
+        if not self._unsent:
+            self._unsent = list(self._entries(self._take(self._ask_at - began)))
+        if not self._unsent:
+            return 0.0
+        sent = time.monotonic()
+        self._send()
+        return max(0.0, PASS_SECONDS - (time.monotonic() - sent)) if self._waiting else 0.0
+
+    def _trouble(self, exc: Exception) -> None:
+        self.counters["failures"] += 1
+        if not self._in_trouble:
+            self._in_trouble = True
+            log.warning("no live events until Redis answers: %s", exc)
+        self._client.connection_pool.disconnect()
+        if time.monotonic() - self._answered_at > LAPSE_SECONDS:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.wanted = frozenset()
+        self._unsent.clear()
+        with self._filled:
+            self.counters["left_out"] += len(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+
+    def _ask(self, now: float) -> None:
+        ids = sorted(self._tenants())
+        asked = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
+        listened = [tenant_id for tenant_id, found in zip(ids, asked, strict=True) if found is not None]
+        self.wanted = frozenset(listened[:MOST_LISTENED])
+        with self._filled:
+            waiting = Counter(each.told.tenant_id for each in self._waiting)
+            here = [(tenant_id, self._next[tenant_id] - waiting[tenant_id]) for tenant_id in self.wanted]
+        if not self._unsent:
+            self._unsent = [(events_key(tenant_id), entry(self._name, number, ())) for tenant_id, number in here]
+            self._send()
+        self._ask_at, self._answered_at = now + ASK_SECONDS, now
+        if self._in_trouble:
+            self._in_trouble = False
+            log.info("Redis answers: live events again")
+
+    def _take(self, patience: float) -> list[_Waiting]:
+        with self._filled:
+            self._filled.wait_for(lambda: self._waiting, timeout=max(0.0, patience))
+            taken = [self._waiting.popleft() for _ in range(min(PASS_EVENTS, len(self._waiting)))]
+            self._waiting_bytes -= sum(each.told.size for each in taken)
+        return taken
+
+    def _entries(self, taken: list[_Waiting]) -> Iterator[tuple[str, Fields]]:
+        """By tenant, without a gap in the numbers of an entry."""
+        slugs = self._tenants()
+        taken.sort(key=lambda each: each.told.tenant_id)
+        for tenant_id, group in groupby(taken, lambda each: each.told.tenant_id):
+            if tenant_id not in self.wanted or tenant_id not in slugs:
+                continue
+            first, lines, size = 0, list[bytes](), 0
+            for number, told in group:
+                line = self._made(told, Tenant(tenant_id, slugs[tenant_id]))
+                full = len(lines) == ENTRY_EVENTS or size + len(line) > ENTRY_BYTES
+                if lines and (full or not line or number != first + len(lines)):
+                    yield events_key(tenant_id), entry(self._name, first, lines)
+                    lines, size = [], 0
+                if line:
+                    first = first if lines else number
+                    lines.append(line)
+                    size += len(line)
+            if lines:
+                yield events_key(tenant_id), entry(self._name, first, lines)
+
+    def _made(self, told: Told, tenant: Tenant) -> bytes:
+        """b"" where none can be made: the numbers tell that it is missing."""
+        try:
+            return to_json(told.event(tenant=tenant))
+        except Exception:  # house-rule: whatever one record does to our code, the others are told
+            log.exception("an event cannot be made")
+            self.counters["left_out"] += 1
+            return b""
+
+    def _send(self) -> None:
+        """What was perhaps sent before comes again: listeners know it by its number."""
+        with self._client.pipeline(transaction=False) as pipeline:
+            for key, fields in self._unsent:
+                pipeline.xadd(key, fields, maxlen=KEPT_ENTRIES, approximate=False)
+                pipeline.expire(key, KEPT_SECONDS)
+            pipeline.execute()
+        self.counters["entries"] += len(self._unsent)
+        self._unsent = []

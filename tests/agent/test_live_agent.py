@@ -1,0 +1,107 @@
+"""A real agent and radiusd: what a device does is seen by who watches, whatever becomes of Redis."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from cli.layout import CHECKOUT
+from loadtest.packet import ACCESS_REJECT, Secret
+from loadtest.radius_client import RadiusClient, Target
+from loadtest.workloads import BENCH_NAS, AccountingSource, Device, mab
+from tests.agent.running import running_cell, running_tenant
+from tests.redis_server import RedisServer
+from tests.waiting import until
+
+pytestmark = pytest.mark.early
+
+
+class Watch:
+    """`./admit watch`, and the lines of its standard output and error."""
+
+    def __init__(self, environment, *options):
+        command = [sys.executable, "-P", "-m", "cli", "watch", "-t", "alpha", *options]
+        self.process = subprocess.Popen(
+            command, env=environment, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.events, self.notes = [], []
+        self._readers = [
+            threading.Thread(target=lambda: self.events.extend(iter(self.process.stdout.readline, ""))),
+            threading.Thread(target=lambda: self.notes.extend(iter(self.process.stderr.readline, ""))),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def wait_note(self, text):
+        until(lambda: any(text in note for note in self.notes), f"{text!r} in {self.notes}")
+
+    def wait_events(self, number):
+        until(lambda: len(self.events) >= number, f"{number} events: {self.events} {self.notes}")
+
+    def end(self):
+        """Ctrl-C; returns the exit status."""
+        self.process.send_signal(signal.SIGINT)
+        status = self.process.wait(20)
+        for reader in self._readers:
+            reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+
+def environment_of(cell, redis):
+    given = {
+        "VAR_DIR": str(cell.folder),
+        "DATABASE_URL": cell.database.app_url,
+        "MASTER_KEY_FILE": str(cell.folder / "master.key"),
+        "REDIS_URL": redis.url,
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ADMIT_")}
+    layout = {"run": str(cell.folder), "postgres": str(cell.folder), "database_account": None, "account": None}
+    (cell.folder / "layout.json").write_text(json.dumps(layout))
+    (cell.folder / "admit.env").touch()
+    return kept | {f"ADMIT_{name}": value for name, value in given.items()}
+
+
+def test_watcher_sees_what_devices_do(database, app_engine, tmp_path):
+    redis = RedisServer()
+    redis.start()
+    try:
+        with running_cell(database, tmp_path, REDIS_URL=redis.url) as cell:
+            server = running_tenant(cell, app_engine, "alpha").server
+            target = Target(server.host, server.auth_port, server.acct_port, Secret(server.secret.encode()))
+            watches = [
+                Watch(environment_of(cell, redis), *options)
+                for options in (["--json"], ["--mac", "02-AA-00-00-00-01", "--rejects"])
+            ]
+            for watch in watches:
+                watch.wait_note("Listening to alpha.")
+            with RadiusClient() as client:
+                for mac in ("02aa00000001", "02aa00000002"):
+                    asked = mab(target, mac, BENCH_NAS.attributes(), expected=ACCESS_REJECT)
+                    assert client.ask(asked).faults() == {}
+                source = AccountingSource([Device(target, "02aa00000001", None)], prefix="w")
+                assert client.run(source, count=1, window=1).faults() == {}
+            watches[0].wait_events(3)
+            watches[1].wait_events(1)
+            redis.stop()
+            for watch in watches:
+                watch.wait_note("lost")
+            redis.start()
+            for watch in watches:
+                watch.wait_note("again")
+            # The agent has found it again, too.
+            until(lambda: [note for note in watches[0].notes if "missing" in note], "that something may be missing")
+            assert [watch.end() for watch in watches] == [0, 0]
+    finally:
+        redis.remove()
+    told = [json.loads(line) for line in watches[0].events]
+    assert sorted(each["admit"]["kind"] for each in told) == ["accounting", "authentication", "authentication"]
+    assert {each["client"]["mac"] for each in told} == {"02-AA-00-00-00-01", "02-AA-00-00-00-02"}
+    assert {each["organization"]["name"] for each in told} == {"alpha"}
+    (line,) = watches[1].events
+    assert "02:aa:00:00:00:01 refused at bench-switch" in line

@@ -1,0 +1,3 @@
+from tests.agent.conftest import alpha, journal, make, owner, platform
+
+__all__ = ["alpha", "journal", "make", "owner", "platform"]

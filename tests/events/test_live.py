@@ -1,0 +1,430 @@
+"""Listeners hear what a real shipper brings to PostgreSQL, over a real Redis, and never slow it."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import aclosing, contextmanager
+
+import pytest
+import redis
+from sqlalchemy import select
+
+import nac.events.live
+import radius.agent.live
+from nac.db import TenantScope, session_scope
+from nac.decisions.recorded import microseconds_of
+from nac.events import accounting as accounting_events
+from nac.events import authentication
+from nac.events.document import to_json
+from nac.events.filtering import EVERYTHING, Filter
+from nac.events.live import KEPT_ENTRIES, Heard, Notice, events_key, interest_key, listen, listen_async
+from nac.events.texts import Tenant
+from nac.models import AccountingLog, AuthLog
+from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
+from radius.agent.streams import AccountingStream, AuthStream
+from tests.agent.journal import AT, Journal, accounting, auth
+from tests.redis_server import RedisServer
+from tests.replica.reading import ROOT
+from tests.waiting import until
+
+# Shorter than in earnest, for what is waited for here.
+QUICK = {
+    radius.agent.live: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PASS_SECONDS": 0.01},
+    nac.events.live: {
+        "INTEREST_SECONDS": 3,
+        "SILENT_SECONDS": 2.0,
+        "_BLOCK_SECONDS": 0.1,
+        "_RETRY_SECONDS": 0.1,
+        "_TIMEOUT_SECONDS": 0.5,
+    },
+}
+DEAD_URL = "unix:///nonexistent/redis.sock"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    for module, values in QUICK.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture(scope="module")
+def redis_server():
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def own_redis():
+    """One to be stopped."""
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def bravo(make):
+    return make("bravo")
+
+
+@contextmanager
+def running(feed):
+    stop = threading.Event()
+    thread = threading.Thread(target=feed.run, args=(stop,))
+    thread.start()
+    try:
+        yield feed
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def feed_of(server, *tenants):
+    slugs = {str(tenant.id): name for tenant, name in zip(tenants, ("alpha", "bravo"), strict=False)}
+    return LiveFeed(server.url if server else DEAD_URL, lambda: slugs, cell="cell-1")
+
+
+@contextmanager
+def shipping(tmp_path, database, platform, feed):
+    journal = Journal(tmp_path / "journal", database, platform.cell_id)
+    journal.auth, journal.acct = journal.shipper(AuthStream(feed)), journal.shipper(AccountingStream(live=feed))
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+class Listener:
+    """`listen` in a thread; what it heard so far."""
+
+    def __init__(self, url, *tenants, wanted=EVERYTHING):
+        self.heard = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(url, [tenant.id for tenant in tenants], wanted))
+
+    def _run(self, url, tenants, wanted):
+        for each in listen(url, tenants, wanted):
+            if each is not None:
+                self.heard.append(each)
+            if self._ended.is_set():
+                return
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self._ended.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    @property
+    def events(self):
+        return [each.event for each in self.heard if isinstance(each, Heard)]
+
+    @property
+    def notices(self):
+        return [each for each in self.heard if isinstance(each, Notice)]
+
+    @property
+    def left_out(self):
+        return sum(notice.count or 0 for notice in self.notices if notice.kind == "left-out")
+
+    def wait(self, kind):
+        until(lambda: kind in [notice.kind for notice in self.notices], f"{kind} in {self.notices}")
+
+    def wait_events(self, number):
+        until(lambda: len(self.events) >= number, f"{number} events, {len(self.events)} came")
+
+
+def stored(engine, tenant_id, model):
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        return session.scalars(select(model).where(model.tenant_id == tenant_id)).all()
+
+
+def test_what_is_heard_is_what_the_log_says_in_its_order(app_engine, platform, database, tmp_path, alpha, redis_server):
+    tenant = Tenant(str(alpha.id), "alpha")
+    with (
+        running(feed_of(redis_server, alpha)) as feed,
+        shipping(tmp_path, database, platform, feed) as journal,
+        Listener(redis_server.url, alpha) as listener,
+    ):
+        listener.wait("listening")
+        until(lambda: feed.wanted, "the agent knows that somebody listens")
+        journal.ship(*(auth(alpha, at=AT + n, identity=f"anna-{n}\0") for n in range(120)))
+        journal.ship(accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 1, seconds=60))
+        listener.wait_events(122)
+    logged = [authentication.from_log(row, tenant=tenant) for row in stored(app_engine, alpha.id, AuthLog)]
+    logged += [accounting_events.from_log(row, tenant=tenant) for row in stored(app_engine, alpha.id, AccountingLog)]
+    assert {to_json(event) for event in listener.events} == {to_json(event) for event in logged}
+    assert [event.user.name for event in listener.events[:120]] == [f"anna-{n}" for n in range(120)]
+    assert [event.event.action for event in listener.events[120:]] == ["session-started", "session-ended"]
+    assert listener.left_out == 0
+
+
+def test_tenant_hears_nothing_of_another(platform, database, tmp_path, alpha, bravo, redis_server):
+    with (
+        running(feed_of(redis_server, alpha, bravo)) as feed,
+        shipping(tmp_path, database, platform, feed) as journal,
+        Listener(redis_server.url, alpha) as one,
+        Listener(redis_server.url, alpha, bravo) as both,
+    ):
+        until(lambda: len(feed.wanted) == 2, "both are listened to")
+        both.wait("listening")
+        one.wait("listening")
+        journal.ship(auth(bravo, identity="b"), auth(alpha, identity="a"), accounting(bravo, "Start"))
+        both.wait_events(3)
+        journal.ship(auth(alpha, identity="last", at=AT + 1))
+        one.wait_events(2)
+    assert [event.user.name for event in one.events] == ["a", "last"]
+    assert {event.organization.name for event in one.events} == {"alpha"}
+    assert {heard.tenant_id for heard in both.heard if isinstance(heard, Heard)} == {alpha.id, bravo.id}
+
+
+def test_nobody_who_listens_costs_neither_ids_nor_entries(platform, database, tmp_path, alpha, redis_server):
+    client = redis.Redis.from_url(redis_server.url)
+    with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
+        until(lambda: feed._ask_at > feed._answered_at, "Redis was asked")
+        journal.ship(*(auth(alpha, at=AT + n) for n in range(10)))
+        assert not feed._waiting
+    assert not client.exists(events_key(alpha.id))
+    client.close()
+
+
+def refuse(server):
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", 1)
+
+
+def accept(server):
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("maxmemory", 0)
+
+
+FAILURES = {
+    "refusing": (refuse, accept),
+    "stopped": (RedisServer.stop, RedisServer.start),
+    "hung": (lambda server: os.kill(server.pid, signal.SIGSTOP), lambda server: os.kill(server.pid, signal.SIGCONT)),
+}
+
+
+@pytest.mark.parametrize("state", FAILURES)
+def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_path, alpha, owner, own_redis):
+    fail, mend = FAILURES[state]
+    with (
+        running(feed_of(own_redis, alpha)) as feed,
+        shipping(tmp_path, database, platform, feed) as journal,
+        Listener(own_redis.url, alpha) as listener,
+    ):
+        listener.wait("listening")
+        until(lambda: feed.wanted, "the agent knows that somebody listens")
+        fail(own_redis)
+        journal.ship(*(auth(alpha, at=AT + n) for n in range(2 * MOST_WAITING)))
+        assert owner.execute("SELECT count(*) FROM auth_log").fetchone() == (2 * MOST_WAITING,)
+        assert len(feed._waiting) <= MOST_WAITING
+        until(lambda: feed.counters["failures"], "the feed has noticed")
+        listener.wait("lost")
+        mend(own_redis)
+        listener.wait("back")
+        until(lambda: feed.wanted and not feed._waiting and not feed._unsent, "all is sent")
+        journal.ship(auth(alpha, at=AT - 1, identity="afterwards"))
+        until(lambda: "afterwards" in [event.user.name for event in listener.events if event.user], "it goes on")
+    assert len(listener.events) + listener.left_out == 2 * MOST_WAITING + 1
+
+
+def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, tmp_path, alpha, redis_server):
+    client = redis.Redis.from_url(redis_server.url)
+    with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
+        slow = listen(redis_server.url, [alpha.id])
+        until(lambda: Notice("listening", alpha.id) in [next(slow) for _ in range(3)], "the slow one listens")
+        until(lambda: feed.wanted, "the agent knows that somebody listens")
+        # Each batch is an entry of its own at least.
+        for batch in range(KEPT_ENTRIES + 10):
+            journal.ship(auth(alpha, at=AT + batch, identity=f"{batch}"))
+            until(lambda: not feed._waiting and not feed._unsent, "all is sent")
+        assert client.xlen(events_key(alpha.id)) <= KEPT_ENTRIES
+        heard = []
+        while not any(isinstance(each, Heard) and each.event.user.name == f"{KEPT_ENTRIES + 9}" for each in heard):
+            heard.append(next(slow))
+        slow.close()
+    came = sum(isinstance(each, Heard) for each in heard)
+    missed = sum(each.count for each in heard if isinstance(each, Notice) and each.count)
+    assert missed > 0
+    assert came + missed == KEPT_ENTRIES + 10
+    client.close()
+
+
+def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
+    feed = feed_of(None, alpha)
+    feed.wanted = frozenset([str(alpha.id)])
+    stream = AuthStream(feed)
+    for _ in range(3):
+        work = stream.begin(frozenset([str(alpha.id)]))
+        for number in range(MOST_WAITING):
+            work._add(auth(alpha, at=AT + number), "", MOST_WAITING_BYTES // 100)
+        work.live.take_numbers(NumberedCursor())
+        feed.offer(work.live.told, work.live.noted)
+        assert len(feed._waiting) <= 100
+        assert feed._waiting_bytes <= MOST_WAITING_BYTES
+    assert feed.counters["left_out"] + len(feed._waiting) == 3 * MOST_WAITING
+    assert feed._waiting[-1].number == 3 * MOST_WAITING - 1
+
+
+class NumberedCursor:
+    def execute(self, statement, given):
+        self.count = given[1]
+        return self
+
+    def fetchall(self):
+        return [(number,) for number in range(self.count)]
+
+
+def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path, alpha, redis_server):
+    with Listener(redis_server.url, alpha) as listener:
+        for _ in range(2):
+            feed = feed_of(redis_server, alpha)
+            with running(feed), shipping(tmp_path, database, platform, feed) as journal:
+                until(lambda feed=feed: feed.wanted, "the agent knows that somebody listens")
+                before = len(listener.events)
+                journal.ship(auth(alpha, at=AT + before))
+                listener.wait_events(before + 1)
+        listener.wait("silent")
+    assert [notice.count for notice in listener.notices if notice.kind == "left-out"] == [None]
+
+
+def test_shipper_killed_again_and_again_tells_each_event_once_and_none_that_is_not_stored(
+    database, platform, journal, alpha, app_engine, redis_server
+):
+    dice = random.Random(5)
+    command = [sys.executable, "-m", "tests.agent.shipping_process", database.cell_url, str(platform.cell_id)]
+    command += [str(journal.directory), redis_server.url, str(alpha.id)]
+    written = []
+
+    def write():
+        for _ in range(20):
+            record = accounting(alpha, "Start", session=f"s{len(written)}", at=AT + len(written))
+            journal.write(record)
+            written.append(record)
+
+    with Listener(redis_server.url, alpha) as listener:
+        for _ in range(3):
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+            assert process.stdout.readline() == b"ready\n"
+            before = len(listener.events)
+            until(lambda before=before: write() or len(listener.events) > before, "events of the new one")
+            end = time.monotonic() + dice.uniform(0, 0.2)
+            while time.monotonic() < end:
+                write()
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+    journal.ship()
+    ids = [event.event.id for event in listener.events]
+    logged = {f"accounting:{microseconds_of(row.at)}-{row.id}" for row in stored(app_engine, alpha.id, AccountingLog)}
+    assert len(logged) == len(written)
+    assert len(ids) == len(set(ids))
+    assert set(ids) <= logged
+
+
+def test_interest_lapses_with_the_listener(alpha, redis_server):
+    client = redis.Redis.from_url(redis_server.url)
+    client.flushall()
+    with running(feed_of(redis_server, alpha)) as feed:
+        with Listener(redis_server.url, alpha):
+            until(lambda: feed.wanted, "somebody listens")
+        assert 0 < client.ttl(interest_key(alpha.id)) <= 10
+        client.delete(interest_key(alpha.id))
+        until(lambda: not feed.wanted, "nobody listens")
+    assert 0 < client.ttl(events_key(alpha.id)) <= 60
+    client.close()
+
+
+def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_path, alpha, redis_server, monkeypatch):
+    real = authentication.from_record
+
+    def sometimes(record, **given):
+        if record.identity == "strange":
+            raise RuntimeError("no event of it")
+        return real(record, **given)
+
+    monkeypatch.setattr(authentication, "from_record", sometimes)
+    with (
+        running(feed_of(redis_server, alpha)) as feed,
+        shipping(tmp_path, database, platform, feed) as journal,
+        Listener(redis_server.url, alpha) as listener,
+    ):
+        listener.wait("listening")
+        until(lambda: feed.wanted, "somebody listens")
+        names = ["first", "strange", "second"]
+        journal.ship(*(auth(alpha, at=AT + n, identity=name) for n, name in enumerate(names)))
+        listener.wait_events(2)
+        until(lambda: listener.left_out, "it is told")
+    assert [event.user.name for event in listener.events] == ["first", "second"]
+    assert listener.left_out == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "heard"),
+    [
+        (Filter(mac="AA-BB-CC-DD-EE-01"), ["anna", ""]),
+        (Filter(user="ANNA"), ["anna", ""]),
+        (Filter(rejects=True), ["carl"]),
+        (Filter(verdict="quarantine"), ["bert"]),
+        (Filter(kinds=frozenset(["accounting"])), [""]),
+        (Filter(nas=frozenset(["switch-2"])), ["bert"]),
+        (Filter(nas=frozenset(["192.0.2.7"])), ["anna", "bert", "carl", ""]),
+        (Filter(nas=frozenset(["11111111-0000-4000-8000-000000000000"])), ["carl"]),
+        (Filter(site="22222222-0000-4000-8000-000000000000"), ["carl"]),
+        (Filter(rejects=True, user="anna"), []),
+    ],
+)
+def test_filter_lets_through_what_fits(wanted, heard, alpha):
+    tenant = Tenant(str(alpha.id), "alpha")
+    of_carl = {"nas_id": "11111111-0000-4000-8000-000000000000", "site_id": "22222222-0000-4000-8000-000000000000"}
+    events = [
+        authentication.from_record(record, number=1, tenant=tenant)
+        for record in (
+            auth(alpha, mac="aabbccddee01", identity="anna"),
+            auth(alpha, mac="aabbccddee02", identity="bert", verdict="quarantine", nas_identifier="switch-2"),
+            auth(alpha, mac="aabbccddee03", identity="carl", permitted=False, **of_carl),
+        )
+    ]
+    attributes = (("NAS-Identifier", "switch-1"),)
+    record = accounting_events.Record(
+        AT, None, None, "192.0.2.7", "Start", "s1", "aabbccddee01", "anna", None, None, None, "", attributes
+    )
+    events.append(accounting_events.from_record(record, number=1, tenant=tenant))
+    named = [event.user.name if event.admit.__struct_config__.tag == "authentication" else "" for event in events]
+    assert [name for event, name in zip(events, named, strict=True) if wanted.fits(event)] == heard
+
+
+def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_server):
+    async def first_event(journal, feed):
+        async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
+            async for each in stream:
+                if isinstance(each, Notice) and each.kind == "listening":
+                    await asyncio.to_thread(until, lambda: feed.wanted, "somebody listens")
+                    await asyncio.to_thread(journal.ship, auth(alpha))
+                if isinstance(each, Heard):
+                    return each
+        return None
+
+    with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
+        heard = asyncio.run(first_event(journal, feed))
+    assert heard.tenant_id == alpha.id
+    assert json.loads(heard.line)["event"]["id"] == heard.event.event.id
+
+
+def test_listening_is_to_some_tenants():
+    with pytest.raises(ValueError, match="1 to 100"):
+        next(listen(DEAD_URL, []))
