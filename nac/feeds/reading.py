@@ -33,7 +33,7 @@ FROM feed_marks m JOIN feeds f ON f.id = :feed
 WHERE m.tenant_id = :tenant AND (m.id > :mark OR (m.id = :mark AND :partly))
     AND NOT pg_visible_in_snapshot(m.xact, CAST(:done AS pg_snapshot))
     AND pg_visible_in_snapshot(m.xact, CAST(:until AS pg_snapshot)) AND feed_wants(f, m)
-ORDER BY m.id LIMIT :most
+ORDER BY m.tenant_id, m.id LIMIT :most
 """)
 
 

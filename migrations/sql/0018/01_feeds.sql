@@ -120,14 +120,15 @@ CREATE TRIGGER mark_for_feeds AFTER UPDATE ON coa_requests FOR EACH ROW
 -- Which feeds have something to send: the worker acts in the scope of one tenant at a time.
 CREATE FUNCTION feeds_due() RETURNS TABLE (id uuid, tenant_id uuid, failing boolean)
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    SELECT f.id, f.tenant_id, f.failing_since IS NOT NULL FROM feeds f
-    WHERE f.status = 'active' AND f.next_attempt_at <= clock_timestamp() AND (
-        f.until IS NOT NULL OR EXISTS (
-            SELECT FROM feed_marks m
-            WHERE m.tenant_id = f.tenant_id AND m.xact >= pg_snapshot_xmin(f.done::pg_snapshot)
-                AND NOT pg_visible_in_snapshot(m.xact, f.done::pg_snapshot) AND feed_wants(f, m)
-        )
-    )
+    SELECT f.id, f.tenant_id, f.failing_since IS NOT NULL
+    FROM feeds f LEFT JOIN LATERAL (
+        SELECT m.id FROM feed_marks m
+        WHERE m.tenant_id = f.tenant_id AND m.xact >= pg_snapshot_xmin(f.done::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(m.xact, f.done::pg_snapshot) AND feed_wants(f, m)
+        -- By the index, whatever is kept for others that are behind.
+        ORDER BY m.tenant_id, m.xact LIMIT 1
+    ) waiting ON true
+    WHERE f.status = 'active' AND f.next_attempt_at <= clock_timestamp() AND (f.until IS NOT NULL OR waiting.id IS NOT NULL)
     ORDER BY f.attempted_at NULLS FIRST
 $$;
 
