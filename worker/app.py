@@ -123,8 +123,11 @@ app.set_default()
 
 @signals.after_setup_logger.connect
 def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Three lines for each heartbeat would bury what jobs have to say; failures are still logged."""
-    for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy"):
+    """Three lines for each heartbeat would bury what jobs have to say; failures are still logged.
+
+    Addresses that tenants name, which httpx would log, may hold secrets.
+    """
+    for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

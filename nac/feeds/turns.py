@@ -24,6 +24,7 @@ _LOOK_SECONDS = 0.5
 _TAKE_TURN = text("SELECT pg_try_advisory_xact_lock(hashtext('feeds'), hashtext(:host))")
 _TAKE_FEED = text("SELECT pg_try_advisory_xact_lock(hashtextextended('feed:' || :feed, 0))")
 _DUE = text("SELECT id, tenant_id, failing FROM feeds_due()")
+_RESTART = text("SELECT restart_restored_feeds()")
 _PRUNE = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 # How long a feed may be behind.
 KEEP_DAYS = 7
@@ -44,6 +45,12 @@ class Due(NamedTuple):
 def take_turn(session: Session, host: str) -> bool:
     """Whether nobody else on this machine delivers feeds; nobody does until the transaction ends."""
     return bool(session.scalar(_TAKE_TURN, {"host": host}))
+
+
+def restart_restored(session: Session) -> None:
+    """Whatever was read of a database before it was restored from a dump is read again."""
+    for feed_id in session.scalars(_RESTART):
+        _log.warning("feed %s is of a database that was restored: what waited and what was sent last is sent", feed_id)
 
 
 def due(session: Session) -> list[Due]:
@@ -100,6 +107,7 @@ class _Serving:
 
 def prune(session: Session) -> None:
     """Forget what all feeds have delivered, and what is too old; what was not delivered of that is counted and told."""
+    restart_restored(session)
     for tenant_id, slug, dropped in session.execute(_PRUNE, {"days": KEEP_DAYS}):
         _log.warning(
             "feed %s of tenant %s: %d events were not delivered within %d days and are given up",

@@ -237,3 +237,18 @@ def test_mark_that_is_read_in_parts_begins_where_it_ended(decisions: Tenancy):
     assert read(decisions, most=7, batches=3) == [str(number) for number in range(21)]
     decisions.log("later")
     assert read(decisions, most=7) == [*(str(number) for number in range(21, 50)), "later"]
+
+
+def test_database_that_was_restored_from_a_dump_skips_nothing(decisions: Tenancy):
+    decisions.log("sent")
+    assert read(decisions) == ["sent"]
+    decisions.log("waiting")
+    with psycopg.connect(decisions.owner_url) as connection:
+        # Transactions are counted from the beginning there.
+        connection.execute("UPDATE feeds SET done = '900000000:900000000:'")
+        connection.execute("UPDATE feed_marks SET xact = '900000001' WHERE id = (SELECT max(id) FROM feed_marks)")
+    decisions.log("new")
+    prune(decisions)
+    assert set(read(decisions)) == {"sent", "waiting", "new"}
+    prune(decisions)
+    assert read(decisions) == []

@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nac.clock import utc_now
-from nac.feeds import service
+from nac.feeds import service, webhook_sender
 from nac.outbound.reach import USUAL
 from nac.secrets import RawKey, Sealer
 from tests.factories.certificates import SEALER
@@ -94,6 +96,15 @@ def test_retry_after_is_honoured_within_a_bound(
     now = utc_now()
     acme.deliver(clock=lambda: now)
     assert least <= (acme.feed().next_attempt_at - now).total_seconds() <= most
+
+
+@given(
+    st.text(st.characters(max_codepoint=255), max_size=60)
+    | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6}.*")
+)
+def test_retry_after_that_says_anything_is_no_error(said: str):
+    waited = webhook_sender._retry_after({"Retry-After": said})
+    assert waited is None or 0 <= waited <= 3600
 
 
 def test_gone_pauses_until_somebody_resumes(acme: Tenancy, receiver: WebhookReceiver, secret: str):

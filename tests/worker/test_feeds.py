@@ -70,5 +70,7 @@ def test_worker_that_is_killed_while_it_delivers_loses_nothing(
             first = last_heartbeat(redis_server)
             wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=20)
             wait_for(lambda: acme.state("silent") == "failing", tmp_path)
+    # Of the webhook's address.
+    assert "of-the-receiver" not in (tmp_path / "worker.log").read_text()
     # Doubled by their ids alone.
     assert len(set(hook.ids)) == len(set(siem.ids)) == len(names) + 1

@@ -23,6 +23,8 @@ _TURN_SECONDS = 120.0
 def deliver_all() -> None:
     """Send what is due; of the processes of one worker this one alone is busy with it."""
     with session_scope(PlatformScope()) as session:
+        turns.restart_restored(session)
+    with session_scope(PlatformScope()) as session:
         if not turns.take_turn(session, socket.gethostname()) or not turns.due(session):
             return
         settings = load_settings()

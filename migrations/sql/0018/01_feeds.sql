@@ -132,6 +132,20 @@ CREATE FUNCTION feeds_due() RETURNS TABLE (id uuid, tenant_id uuid, failing bool
     ORDER BY f.attempted_at NULLS FIRST
 $$;
 
+-- A database that was restored from a dump counts transactions anew: what positions and marks of before say of them is wrong.
+-- Such feeds send everything again that has a mark.
+CREATE FUNCTION restart_restored_feeds() RETURNS SETOF uuid
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM feeds WHERE pg_snapshot_xmax(done::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())) THEN
+        RETURN;
+    END IF;
+    UPDATE feed_marks SET xact = pg_current_xact_id() WHERE xact > pg_current_xact_id();
+    RETURN QUERY UPDATE feeds SET done = '1:1:', until = NULL, mark = 0, mark_at = NULL, mark_row = 0
+    WHERE pg_snapshot_xmax(done::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) RETURNING id;
+END
+$$;
+
 -- Marks that nobody needs go; those older than `keep` go in any case, and what was not delivered of them is counted.
 CREATE FUNCTION prune_feed_marks(keep interval) RETURNS TABLE (tenant_id uuid, slug text, dropped bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -149,7 +163,7 @@ BEGIN
     UPDATE feeds f SET lost = f.lost + x.events FROM missed x WHERE f.id = x.id RETURNING f.tenant_id, f.slug, x.events;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION mark_for_feeds(), mark_request_for_feeds(), feeds_due(), prune_feed_marks(interval),
+REVOKE EXECUTE ON FUNCTION mark_for_feeds(), mark_request_for_feeds(), feeds_due(), prune_feed_marks(interval), restart_restored_feeds(),
     feed_has(feeds, feed_marks), feed_wants(feeds, feed_marks) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION feed_has(feeds, feed_marks), feed_wants(feeds, feed_marks) TO admit_app, admit_worker;
-GRANT EXECUTE ON FUNCTION feeds_due(), prune_feed_marks(interval) TO admit_worker;
+GRANT EXECUTE ON FUNCTION feeds_due(), prune_feed_marks(interval), restart_restored_feeds() TO admit_worker;
