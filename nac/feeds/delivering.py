@@ -7,7 +7,7 @@ sends it again; it is never stored before.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,6 +80,8 @@ class _Turn:
         self._sender = sender
         self._ways = ways
         self._outcomes = stored(feed.kind, feed.settings).outcomes
+        # Events of a batch; fewer from when the receiver could not take as many.
+        self._most = sender.most_events
         self._goes_on = True
 
     async def run(self, seconds: float) -> bool:
@@ -93,13 +95,13 @@ class _Turn:
             batch, events, lost = self._read(position)
             if is_last := batch.last:
                 break
+            if events and not await self._sent(events):
+                continue
             position = batch.position
             step = Step(position, len(events), batch.gone + lost)
-            if events:
-                await self._sender.send(events)
-                if held is not None and not self._sender.is_confirmed:
-                    self._store(held)
-                    held = None
+            if events and held is not None:
+                self._store(held)
+                held = None
             held = held.then(step) if held else step
             if self._sender.is_confirmed:
                 self._store(held)
@@ -111,9 +113,20 @@ class _Turn:
             self._store(held)
         return self._goes_on and not is_last
 
+    async def _sent(self, events: Sequence[Event]) -> bool:
+        """False where half as many are to be tried."""
+        try:
+            await self._sender.send(events)
+        except SendFailed as failure:
+            if not failure.is_too_much or len(events) == 1:
+                raise
+            self._most = len(events) // 2
+            return False
+        return True
+
     def _read(self, position: Position) -> tuple[Batch, list[Event], int]:
         with self._session() as session:
-            batch = reading.read(session, self._feed, position, most=self._sender.most_events)
+            batch = reading.read(session, self._feed, position, most=self._most)
             made = [self._event(*row) for row in batch.rows]
         events = [event for event in made if event is not None]
         wanted = [event for event in events if not self._outcomes or event.event.outcome in self._outcomes]

@@ -10,12 +10,16 @@ from nac.events.document import Event
 class SendFailed(Exception):
     """The batch has not arrived for sure; the message is for an administrator, without secrets."""
 
-    def __init__(self, why: str, *, retry_after_seconds: int | None = None, is_gone: bool = False) -> None:
+    def __init__(
+        self, why: str, *, retry_after_seconds: int | None = None, is_gone: bool = False, is_too_much: bool = False
+    ) -> None:
         super().__init__(why)
         # What the receiver asks for.
         self.retry_after_seconds = retry_after_seconds
         # It never wants anything again.
         self.is_gone = is_gone
+        # It would perhaps take fewer events.
+        self.is_too_much = is_too_much
 
 
 class Sender(Protocol):

@@ -78,7 +78,11 @@ def _judge(answer: Answer) -> None:
         raise SendFailed("It answers with status 410: it wants nothing any more.", is_gone=True)
     if 300 <= status < 400:
         raise SendFailed(f"It answers with status {status}, a redirect, which is not followed.")
-    raise SendFailed(f"It answers with status {status}.", retry_after_seconds=_retry_after(answer.headers))
+    raise SendFailed(
+        f"It answers with status {status}.",
+        retry_after_seconds=_retry_after(answer.headers),
+        is_too_much=status == 413,
+    )
 
 
 def _retry_after(headers: Mapping[str, str]) -> int | None:

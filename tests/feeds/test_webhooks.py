@@ -49,7 +49,7 @@ def test_events_arrive_in_batches_that_are_signed(acme: Tenancy, receiver: Webho
     assert (acme.feed().delivered, acme.state()) == (250, "ok")
 
 
-@pytest.mark.parametrize("code", [400, 401, 404, 408, 413, 429, 500, 503])
+@pytest.mark.parametrize("code", [400, 401, 404, 408, 429, 500, 503])
 def test_status_that_is_no_success_is_tried_again_with_the_same_id(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
 ):
@@ -64,6 +64,18 @@ def test_status_that_is_no_success_is_tried_again_with_the_same_id(
     assert receiver.names == ["a", "b"]
     assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 1
     assert (acme.feed().attempts, acme.state()) == (0, "ok")
+
+
+def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log(*map(str, range(100)))
+
+    def small(handler) -> bool:
+        return status(204 if int(handler.headers["Content-Length"]) < 20_000 else 413)(handler)
+
+    receiver.usual = small
+    acme.deliver()
+    assert receiver.names == [str(number) for number in range(100)]
+    assert (acme.feed().delivered, acme.state()) == (100, "ok")
 
 
 def test_pauses_become_longer_up_to_a_bound(acme: Tenancy, receiver: WebhookReceiver, secret: str):
