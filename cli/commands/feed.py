@@ -10,12 +10,11 @@ from cli.commands._feed_rows import feed_row, whole_feed_row
 from cli.domain import Domain
 from cli.fail import text_read
 from cli.moments import Lifetime, Since
-from cli.output import Row, json_option, show_list, show_one, tenant_option
+from cli.output import json_option, show_list, show_one, tenant_option
 from nac.clock import utc_now
 from nac.feeds import service as feeds
 from nac.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES, Settings, SyslogSettings, WebhookSettings
 from nac.feeds.sources import KINDS
-from nac.ids import TenantId
 from nac.models import Feed
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -176,22 +175,17 @@ def test(name: str, tenant: str, as_json: bool) -> None:
     """Send an event to NAME at once that says it is a test; a paused feed is tried, too."""
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        sent = feeds.send_test(
-            session,
-            tenant_id=tenant_id,
-            slug=name,
-            reach=domain.settings.outbound_reach,
-            sealer=domain.sealer,
-            now=utc_now(),
-        )
+        feed = feeds.require(session, tenant_id=tenant_id, slug=name)
+    reach = domain.settings.outbound_reach
+    sent = feeds.send_test(feed, tenant_slug=tenant, reach=reach, sealer=domain.sealer, now=utc_now())
     show_one({"name": name, "sent": sent}, as_json=as_json)
 
 
-def _changed(tenant: str, as_json: bool, change: Callable[[Any, str, TenantId], Feed]) -> None:
+def _changed(tenant: str, as_json: bool, change: Callable[..., Feed], **given: object) -> None:
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        feed = change(session, domain.actor, tenant_id)
-        row: Row = feed_row(session, feed, now=utc_now())
+        feed = change(session, actor=domain.actor, tenant_id=tenant_id, **given)
+        row = feed_row(session, feed, now=utc_now())
     show_one(row, as_json=as_json)
 
 
@@ -202,13 +196,7 @@ def _changed(tenant: str, as_json: bool, change: Callable[[Any, str, TenantId], 
 @json_option
 def pause(name: str, tenant: str, because: str, as_json: bool) -> None:
     """Send nothing to NAME until it is resumed; what happens meanwhile is kept for a week."""
-    _changed(
-        tenant,
-        as_json,
-        lambda session, actor, tenant_id: feeds.pause(
-            session, actor=actor, tenant_id=tenant_id, slug=name, because=because
-        ),
-    )
+    _changed(tenant, as_json, feeds.pause, slug=name, because=because)
 
 
 @command.command()
@@ -217,13 +205,7 @@ def pause(name: str, tenant: str, because: str, as_json: bool) -> None:
 @json_option
 def resume(name: str, tenant: str, as_json: bool) -> None:
     """Go on with NAME where it stands; one that fails is tried at once."""
-    _changed(
-        tenant,
-        as_json,
-        lambda session, actor, tenant_id: feeds.resume(
-            session, actor=actor, tenant_id=tenant_id, slug=name, now=utc_now()
-        ),
-    )
+    _changed(tenant, as_json, feeds.resume, slug=name, now=utc_now())
 
 
 @command.command()
@@ -235,13 +217,7 @@ def resume(name: str, tenant: str, as_json: bool) -> None:
 def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_json: bool) -> None:
     """Send NAME once more what the logs hold since then, with the same ids."""
     now = utc_now()
-    _changed(
-        tenant,
-        as_json,
-        lambda session, actor, tenant_id: feeds.replay(
-            session, actor=actor, tenant_id=tenant_id, slug=name, since=since, until=until or now, now=now
-        ),
-    )
+    _changed(tenant, as_json, feeds.replay, slug=name, since=since, until=until or now, now=now)
 
 
 @command.command("rotate-secret")

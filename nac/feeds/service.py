@@ -25,7 +25,6 @@ from nac.feeds.signature import new_secret
 from nac.feeds.sources import sources_of
 from nac.ids import TenantId
 from nac.models import Feed, FeedMark
-from nac.models import Tenant as TenantRow
 from nac.outbound.reach import Reach
 from nac.secrets import Sealer
 from nac.validation import require_slug
@@ -117,11 +116,9 @@ def state_of(feed: Feed, waiting: Backlog, *, now: datetime) -> State:
     return "behind" if waiting.since is not None and now - waiting.since > _BEHIND_AFTER else "ok"
 
 
-def send_test(session: Session, *, tenant_id: TenantId, slug: str, reach: Reach, sealer: Sealer, now: datetime) -> str:
+def send_test(feed: Feed, *, tenant_slug: str, reach: Reach, sealer: Sealer, now: datetime) -> str:
     """Send an event that says so, at once and by the same way; returns its id. Raises FeedUnreachable."""
-    feed = require(session, tenant_id=tenant_id, slug=slug)
-    tenant = Tenant(str(tenant_id), session.get_one(TenantRow, tenant_id).slug)
-    event = tested(slug, now=now, tenant=tenant)
+    event = tested(feed.slug, now=now, tenant=Tenant(str(feed.tenant_id), tenant_slug))
 
     async def send() -> None:
         sender = make_sender(feed, reach=reach, sealer=sealer, now=now)
@@ -134,7 +131,7 @@ def send_test(session: Session, *, tenant_id: TenantId, slug: str, reach: Reach,
     try:
         asyncio.run(send())
     except SendFailed as exc:
-        raise FeedUnreachable(str(exc), place=slug) from exc
+        raise FeedUnreachable(str(exc), place=feed.slug) from exc
     return event.event.id
 
 

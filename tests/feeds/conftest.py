@@ -61,8 +61,7 @@ class Tenancy:
             return verb(session, actor=ACTOR, tenant_id=self.id, slug=slug, **given)
 
     def test(self, slug: str = "siem", **given: Any) -> str:
-        with session_scope(TenantScope(self.id), engine=self.app) as session:
-            return feeds.send_test(session, tenant_id=self.id, slug=slug, now=utc_now(), **given)
+        return feeds.send_test(self.feed(slug), tenant_slug="acme-office", now=utc_now(), **given)
 
     def log(self, *names: str, at: datetime | None = None, permitted: bool = True) -> None:
         with psycopg.connect(self.owner_url) as connection:
