@@ -1,25 +1,32 @@
-"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records [live sessions]]
+"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records [live sessions [listened tenants]]]
 
 Writes a journal of each stream, ships it into a private cluster and prints records per second and where the time went.
+Of ten tenants so many are listened to live; without the number there is no live feed at all.
 """
 
 import os
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import psycopg
 
 from loadtest.micro.records import accounting_record, auth_record
+from nac.events.live import connect, interest_key
 from nac.ids import CellId
 from nac.journal.records import JournalRecord
 from nac.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
+from radius.agent.live import LiveFeed
 from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream, AuthStream, Stream
 from tests.postgres import Cluster, Database
+from tests.redis_server import RedisServer
 
 TENANTS = 10
 _LIVE_SESSIONS = """
@@ -56,6 +63,28 @@ def write_journal(directory: Path, records: list[JournalRecord]) -> None:
     seconds = time.perf_counter() - started
     writer.close()
     print(f"{directory.name}: append {seconds / len(records) * 1e6:.2f} us a record")
+
+
+@contextmanager
+def live_feed(tenants: list[UUID], listened: int) -> Iterator[LiveFeed]:
+    """With a Redis of its own."""
+    server, stop = RedisServer(), threading.Event()
+    server.start()
+    feed = LiveFeed(server.url, lambda: {str(tenant): f"t{n}" for n, tenant in enumerate(tenants)}, cell="cell")
+    thread = threading.Thread(target=feed.run, args=(stop,))
+    try:
+        with connect(server.url, timeout_seconds=5) as client:
+            for tenant in tenants[:listened]:
+                client.set(interest_key(tenant), "1")
+        thread.start()
+        while len(feed.wanted) < listened:
+            time.sleep(0.01)
+        yield feed
+        print(f"live: {dict(feed.counters)}")
+    finally:
+        stop.set()
+        thread.join()
+        server.remove()
 
 
 def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> None:
@@ -103,8 +132,9 @@ def cpu_seconds(pid: int) -> float:
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     live = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    listened = int(sys.argv[3]) if len(sys.argv) > 3 else None
     cluster = Cluster()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         journal = Path(folder)
         try:
             cluster.start()
@@ -114,8 +144,9 @@ def main() -> None:
                 connection.execute(_LIVE_SESSIONS, (live,))
             write_journal(journal / "auth", [auth_record(n, tenants[n % TENANTS]) for n in range(count)])
             write_journal(journal / "acct", [accounting_record(n, tenants[n % TENANTS]) for n in range(count)])
-            ship(AuthStream(), database, cell_id, journal)
-            ship(AccountingStream(), database, cell_id, journal)
+            feed = None if listened is None else stack.enter_context(live_feed(tenants, listened))
+            ship(AuthStream(feed), database, cell_id, journal)
+            ship(AccountingStream(live=feed), database, cell_id, journal)
         finally:
             cluster.remove()
 

@@ -37,7 +37,7 @@ from nac.models import CoaRequest
 log = logging.getLogger(__name__)
 
 # What waits to be sent, of all tenants.
-MOST_WAITING = 2_000
+MOST_WAITING = 1_000
 MOST_WAITING_BYTES = 8 << 20
 # Twenty times what a person can read; more would take processor time from the shippers.
 PASS_EVENTS, PASS_SECONDS = 200, 0.1
@@ -50,59 +50,53 @@ LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
 # Of one cell: Redis keeps KEPT_ENTRIES of ENTRY_BYTES for each.
 MOST_LISTENED = 50
-_NUMBERS = "SELECT nextval(%s::regclass) FROM generate_series(1, %s)"
+_NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
 
-# Called with `number`, the id of its row, and `tenant`.
-Make = Callable[..., Event]
+# Makes the event of a journal record: its bytes, whether it was stored cleaned, and the id of its row.
+Make = Callable[[bytes, bool, int, Tenant], Event]
 
 
 class Told(NamedTuple):
     tenant_id: str
-    # Of the journal record, bytes.
+    # What it holds in memory.
     size: int
-    # Called with `tenant`.
-    event: Callable[..., Event]
+    event: Callable[[Tenant], Event]
 
 
 class LiveBatch:
-    """What of a batch of a stream is to be told: noted while it is read, given its ids while it is written."""
+    """What of a batch of a stream is to be told: noted while it is read, given its ids while it is written.
 
-    def __init__(self, sequence: str, wanted: frozenset[str]) -> None:
+    As bytes, not as what was read out of them: thousands of records that live on cost the collector of garbage more
+    than reading those again that are sent.
+    """
+
+    def __init__(self, make: Make, sequence: str, wanted: frozenset[str]) -> None:
         """`sequence` is that of the log's ids."""
         self.wanted = wanted
         # By tenant, those included that are not kept.
         self.noted: Counter[str] = Counter()
         self.told: list[Told] = []
+        self._make = make
         self._sequence = sequence
-        self._kept: deque[tuple[int, str, int, Make]] = deque(maxlen=MOST_WAITING)
+        self._kept: deque[tuple[int, str, bytes, bool]] = deque(maxlen=MOST_WAITING)
 
-    def note(self, place: int, tenant_id: str, size: int, make: Make) -> None:
+    def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
         """`place` is that of the row among those of the batch."""
         self.noted[tenant_id] += 1
-        self._kept.append((place, tenant_id, size, make))
+        self._kept.append((place, tenant_id, payload, cleaned))
 
     def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
         """Ids by place, for the rows that have an event: its id is made of theirs."""
         if not self._kept:
             return {}
-        numbers = [number for (number,) in cursor.execute(_NUMBERS, (self._sequence, len(self._kept))).fetchall()]
+        row = cursor.execute(_NUMBERS, (self._sequence, len(self._kept))).fetchone()
+        assert row is not None
+        numbers: list[int] = row[0]
         self.told = [
-            Told(tenant_id, size, _with_number(make, number))
-            for (_, tenant_id, size, make), number in zip(self._kept, numbers, strict=True)
+            Told(tenant_id, len(payload), partial(self._make, payload, cleaned, number))
+            for (_, tenant_id, payload, cleaned), number in zip(self._kept, numbers, strict=True)
         ]
         return {place: number for (place, *_), number in zip(self._kept, numbers, strict=True)}
-
-
-_SEQUENCES = {"auth": "auth_log_id_seq", "acct": "accounting_log_id_seq"}
-
-
-def live_batch(feed: "LiveFeed | None", stream: str) -> LiveBatch:
-    """One that wants nothing where there is no feed."""
-    return LiveBatch(_SEQUENCES[stream], feed.wanted if feed else frozenset())
-
-
-def _with_number(make: Make, number: int) -> Callable[..., Event]:
-    return lambda tenant: make(number=number, tenant=tenant)
 
 
 class _Waiting(NamedTuple):
@@ -150,7 +144,7 @@ class LiveFeed:
     def offer_requests(self, ended: Sequence[CoaRequest]) -> None:
         self.offer(
             [
-                Told(str(each.tenant_id), _REQUEST_BYTES, partial(coa.from_request, each))
+                Told(str(each.tenant_id), _REQUEST_BYTES, _event_of(each))
                 for each in ended
                 if str(each.tenant_id) in self.wanted
             ]
@@ -243,7 +237,7 @@ class LiveFeed:
     def _made(self, told: Told, tenant: Tenant) -> bytes:
         """b"" where none can be made: the numbers tell that it is missing."""
         try:
-            return to_json(told.event(tenant=tenant))
+            return to_json(told.event(tenant))
         except Exception:  # house-rule: whatever one record does to our code, the others are told
             log.exception("an event cannot be made")
             self.counters["left_out"] += 1
@@ -258,3 +252,7 @@ class LiveFeed:
             pipeline.execute()
         self.counters["entries"] += len(self._unsent)
         self._unsent = []
+
+
+def _event_of(request: CoaRequest) -> Callable[[Tenant], Event]:
+    return lambda tenant: coa.from_request(request, tenant=tenant)

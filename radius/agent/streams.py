@@ -1,20 +1,21 @@
 """The two streams of the journal: how a batch of records becomes rows."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Protocol
 
 import msgspec
 import psycopg
 
 from nac.events import accounting, authentication
+from nac.events.document import Event
+from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
 from radius.agent import hits, rows, session_counts, session_merge, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
-from radius.agent.live import LiveBatch, LiveFeed, live_batch
+from radius.agent.live import LiveBatch, LiveFeed, Make
 from radius.agent.rows import copy_rows
 from radius.agent.session_counts import count_keys
 from radius.agent.session_keeping import Keeping
@@ -23,6 +24,7 @@ from radius.agent.stays import SessionBatch
 from radius.agent.usage import accounting_line, accounting_record, read_usage
 
 _decode = msgspec.msgpack.Decoder(AnyRecord).decode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class StrayRecord(ValueError):
@@ -71,7 +73,12 @@ class AuthStream:
         self.forgotten_conversations = 0
 
     def begin(self, tenants: frozenset[str]) -> "AuthWork":
-        return AuthWork(tenants, self.conversations.copy(), self.sightings.batch(), live_batch(self.live, self.name))
+        return AuthWork(
+            tenants,
+            self.conversations.copy(),
+            self.sightings.batch(),
+            _live_batch(self.live, auth_event, "auth_log_id_seq"),
+        )
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AuthWork)
@@ -109,12 +116,16 @@ class AuthWork:
             return record.at
         if not isinstance(record, AuthRecord):
             raise StrayRecord(f"a record of type {type(record).__name__} in the authentication journal")
+        cleaned = len(payload) > rows.LARGE_PAYLOAD_BYTES
         try:
             line = rows.auth_line(record)
         except rows.Unstorable:
             record = rows.cleaned(record)
             line = rows.auth_line(record)
-        self._add(record, line, len(payload))
+            cleaned = True
+        if record.tenant_id in self.live.wanted:
+            self.live.note(len(self._lines), record.tenant_id, bytes(payload), cleaned=cleaned)
+        self._lines.append(line)
         self._hits.add(record)
         self._external.add(record)
         if record.conversation:
@@ -125,12 +136,9 @@ class AuthWork:
     def finish(self, now: int) -> None:
         for record in self.conversations.take_abandoned(now):
             if record.tenant_id in self._tenants:
-                self._add(record, rows.auth_line(record), 0)
-
-    def _add(self, record: AuthRecord, line: str, size: int) -> None:
-        if record.tenant_id in self.live.wanted:
-            self.live.note(len(self._lines), record.tenant_id, size, partial(authentication.from_record, record))
-        self._lines.append(line)
+                if record.tenant_id in self.live.wanted:
+                    self.live.note(len(self._lines), record.tenant_id, _encode(record), cleaned=False)
+                self._lines.append(rows.auth_line(record))
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, rows.AUTH_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
@@ -162,7 +170,7 @@ class AccountingStream:
         self._counted = counted
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
-        live = live_batch(self.live, self.name)
+        live = _live_batch(self.live, accounting_event, "accounting_log_id_seq")
         return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping, live)
 
     def committed(self, work: Work) -> None:
@@ -201,6 +209,7 @@ class AccountingWork:
         record = _record(payload, self._tenants)
         if not isinstance(record, AccountingRecord):
             raise StrayRecord(f"a record of type {type(record).__name__} in the accounting journal")
+        cleaned = len(payload) > rows.LARGE_PAYLOAD_BYTES
         used = read_usage(record)
         try:
             line = accounting_line(record, used)
@@ -208,9 +217,9 @@ class AccountingWork:
             record = rows.cleaned(record)
             used = read_usage(record)
             line = accounting_line(record, used)
+            cleaned = True
         if record.tenant_id in self.live.wanted:
-            told = partial(accounting.from_record, accounting_record(record, used))
-            self.live.note(len(self._lines), record.tenant_id, len(payload), told)
+            self.live.note(len(self._lines), record.tenant_id, bytes(payload), cleaned=cleaned)
         self._lines.append(line)
         self._sessions.add(used)
         self.sightings.add_accounting(record, used)
@@ -233,6 +242,23 @@ class AccountingWork:
 
     def open_conversations(self) -> str:
         return "{}"
+
+
+def _live_batch(feed: LiveFeed | None, make: Make, sequence: str) -> LiveBatch:
+    """One that wants nothing where there is no feed."""
+    return LiveBatch(make, sequence, feed.wanted if feed else frozenset())
+
+
+def auth_event(payload: bytes, cleaned: bool, number: int, tenant: Tenant) -> Event:
+    record: AuthRecord = _decode(payload)
+    return authentication.from_record(rows.cleaned(record) if cleaned else record, number=number, tenant=tenant)
+
+
+def accounting_event(payload: bytes, cleaned: bool, number: int, tenant: Tenant) -> Event:
+    record: AccountingRecord = _decode(payload)
+    record = rows.cleaned(record) if cleaned else record
+    told = accounting_record(record, read_usage(record))
+    return accounting.from_record(told, number=number, tenant=tenant)
 
 
 def _record(payload: memoryview, tenants: frozenset[str]) -> AnyRecord:

@@ -218,7 +218,7 @@ def accounting_line(record: AccountingRecord, usage: Usage) -> str:
 
 
 def accounting_record(record: AccountingRecord, usage: Usage) -> Record:
-    """For its event; a copy, because sessions fill up what a record leaves out."""
+    """For its event: `usage` as it was read, before sessions fill up what it leaves out."""
     return Record(
         usage.at,
         usage.site_id,

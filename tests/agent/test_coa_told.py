@@ -1,0 +1,46 @@
+"""How requests to NASes ended is told to whoever listens, as the row says it."""
+
+import pytest
+from sqlalchemy import select
+
+from nac.db import TenantScope, session_scope
+from nac.events import coa
+from nac.events.document import to_json
+from nac.events.texts import Tenant
+from nac.models import CoaRequest
+from radius.agent.coa_queue import MOST_TAKINGS, CoaQueue
+from tests.agent.coa import DISCONNECT_NAK, Nas, OpenSealer, add_session, answer, ask, make_sender, running
+from tests.waiting import until
+
+
+@pytest.fixture
+def nas():
+    nas = Nas()
+    yield nas
+    nas.socket.close()
+
+
+def test_every_end_is_told_once_and_as_it_is_stored(owner, alpha, nas, cell_engine, app_engine, platform):
+    told = []
+    rows = [add_session(owner, alpha, nas.address, framed_ip="2001:db8::1") for _ in range(3)]
+    refused, expired, given_up = (ask(owner, row) for row in rows)
+    owner.execute("UPDATE coa_requests SET expires_at = now() - interval '1 s' WHERE id = %s", (expired,))
+    owner.execute("UPDATE coa_requests SET state = 'sending', takings = %s WHERE id = %s", (MOST_TAKINGS, given_up))
+    with running(
+        make_sender(
+            cell_engine, platform.cell_id, queue=CoaQueue(cell_engine, platform.cell_id, OpenSealer(), told.extend)
+        )
+    ):
+        nas.send(answer(nas.request(), DISCONNECT_NAK, cause=503))
+        until(lambda: len(told) == 3, f"{told}")
+    with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+        stored = session.scalars(select(CoaRequest)).all()
+    tenant = Tenant(str(alpha.id), "alpha")
+    assert {(row.id, row.state) for row in told} == {
+        (refused, "refused"),
+        (expired, "expired"),
+        (given_up, "unanswered"),
+    }
+    assert {to_json(coa.from_request(row, tenant=tenant)) for row in told} == {
+        to_json(coa.from_request(row, tenant=tenant)) for row in stored
+    }
