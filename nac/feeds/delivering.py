@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope
+from nac.errors import Unavailable
 from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.feeds import progress, reading
@@ -55,15 +56,25 @@ async def deliver(tenant_id: TenantId, feed_id: UUID, ways: Ways, *, seconds: fl
             return False
         tenant = Tenant(str(tenant_id), session.get_one(TenantRow, tenant_id).slug)
     try:
-        sender = _sender(feed, ways)
-        try:
-            return await _Turn(feed, tenant, sender, ways).run(seconds)
-        finally:
-            await sender.drop()
-    except SendFailed as failure:
-        with session_scope(TenantScope(tenant_id), engine=ways.engine) as session:
-            progress.store_failed(session, feed, failure, now=ways.clock())
-        return False
+        return await _run(feed, tenant, ways, seconds)
+    except SendFailed as exc:
+        failure = exc
+    except Unavailable:
+        raise
+    except Exception:  # house-rule: what goes wrong with one feed is shown as its failure, and tried again later
+        _log.exception("feed %s of tenant %s cannot be delivered", feed.slug, tenant_id)
+        failure = SendFailed("It cannot be delivered because of an error of Admit's; the worker's log has it.")
+    with session_scope(TenantScope(tenant_id), engine=ways.engine) as session:
+        progress.store_failed(session, feed, failure, now=ways.clock())
+    return False
+
+
+async def _run(feed: Feed, tenant: Tenant, ways: Ways, seconds: float) -> bool:
+    sender = _sender(feed, ways)
+    try:
+        return await _Turn(feed, tenant, sender, ways).run(seconds)
+    finally:
+        await sender.drop()
 
 
 def _sender(feed: Feed, ways: Ways) -> Sender:

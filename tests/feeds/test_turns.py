@@ -13,6 +13,7 @@ from nac.db import PlatformScope, session_scope
 from nac.events import authentication
 from nac.feeds import service, turns
 from nac.feeds.delivering import Ways, deliver
+from nac.feeds.webhook_sender import WebhookSender
 from tests.factories.certificates import SEALER
 from tests.feeds.conftest import LOOPBACK, Tenancy, webhook
 from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver, status
@@ -166,6 +167,21 @@ def test_pause_while_it_is_delivered_ends_the_turn(acme: Tenancy, receiver: Webh
     acme.deliver()
     assert len(receiver.requests) == 1
     assert acme.state() == "paused"
+
+
+def test_error_of_our_own_is_shown_and_tried_again_later(
+    acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    acme.add(settings=to(receiver.port))
+    acme.log("a")
+    with monkeypatch.context() as broken:
+        broken.setattr(WebhookSender, "body", lambda sender, events: 1 // 0)
+        acme.deliver()
+    assert acme.state() == "failing"
+    assert "error of Admit's" in acme.feed().failure
+    assert "ZeroDivisionError" in caplog.text
+    acme.deliver()
+    assert receiver.names == ["a"]
 
 
 def test_row_that_makes_no_event_is_counted_and_stops_nothing(
