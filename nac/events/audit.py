@@ -8,6 +8,7 @@ from nac.events.document import MAX_VALUES, VERSION, Audit, Event, EventPart, Us
 from nac.events.parts import ECS, organization
 from nac.events.texts import Tenant, key, line, moment, text
 from nac.models import AuditEntry
+from nac.packet_values import is_recordable
 
 
 def from_log(row: AuditEntry, *, tenant: Tenant) -> Event:
@@ -36,5 +37,16 @@ def from_log(row: AuditEntry, *, tenant: Tenant) -> Event:
 
 
 def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
-    found = list((values or {}).items())[:MAX_VALUES]
-    return {text(name): text(json.dumps(value, ensure_ascii=False)) for name, value in found}
+    found = [item for item in (values or {}).items() if is_recordable(item[0])][:MAX_VALUES]
+    return {text(name): text(json.dumps(_without_credentials(value), ensure_ascii=False)) for name, value in found}
+
+
+def _without_credentials(value: object) -> object:
+    """Nobody writes one into the audit log; should it happen, it goes to no receiver."""
+    match value:
+        case dict():
+            return {name: _without_credentials(each) for name, each in value.items() if is_recordable(name)}
+        case list():
+            return [_without_credentials(each) for each in value]
+        case _:
+            return value

@@ -1,5 +1,7 @@
 """Syslog over TLS: what arrives, what comes again, and what is never sent."""
 
+import threading
+
 import pytest
 
 from nac.feeds import service
@@ -76,6 +78,24 @@ def test_reset_at_the_end_sends_the_last_batch_again(acme: Tenancy, receiver: Sy
     receiver.reset_after = None
     acme.deliver()
     assert sorted(set(receiver.names)) == ["a", "b", "c"]
+
+
+def test_what_the_receivers_machine_has_and_its_program_never_read_is_sent_again(
+    acme: Tenancy, receiver: SyslogReceiver
+):
+    acme.add(settings=settings(receiver))
+    acme.log("a", "b", "c")
+    # TCP has acknowledged all of it when the program dies.
+    receiver.reads.clear()
+    receiver.reset_after = 0
+    dies = threading.Timer(0.4, receiver.reads.set)
+    dies.start()
+    acme.deliver()
+    dies.join()
+    assert (acme.feed().delivered, acme.state()) == (0, "failing")
+    receiver.reset_after = None
+    acme.deliver()
+    assert receiver.names == ["a", "b", "c"]
 
 
 def test_receiver_that_reads_nothing_is_given_up_and_tried_again(acme: Tenancy, receiver: SyslogReceiver):
