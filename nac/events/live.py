@@ -158,8 +158,13 @@ class Listening:
                 yield Notice("silent", tenant.id)
 
     def _entry(self, tenant: _Tenant, fields: Mapping[bytes, bytes], now: float) -> Iterator[Heard | Notice]:
-        writer, first, lines = fields[b"writer"], int(fields[b"first"]), _lines(fields[b"events"])
         tenant.heard_at = now
+        try:
+            writer, first, lines = fields[b"writer"], int(fields[b"first"]), _lines(fields[b"events"])
+        except (KeyError, ValueError, msgspec.DecodeError):
+            # An agent of another version, which writes entries of another form.
+            yield Notice("left-out", tenant.id)
+            return
         if tenant.is_silent is not False:
             tenant.is_silent = False
             yield Notice("listening", tenant.id)
@@ -175,7 +180,11 @@ class Listening:
             yield Notice("left-out", tenant.id, first - expected)
         tenant.next[writer] = max(expected, first + len(lines))
         for line in lines[max(0, expected - first) :]:
-            event = from_json(bytes(line))
+            try:
+                event = from_json(bytes(line))
+            except msgspec.DecodeError:
+                yield Notice("left-out", tenant.id, 1)
+                continue
             if self._wanted.fits(event):
                 yield Heard(tenant.id, event, bytes(line))
 

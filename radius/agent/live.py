@@ -39,8 +39,9 @@ log = logging.getLogger(__name__)
 # What waits to be sent, of all tenants.
 MOST_WAITING = 1_000
 MOST_WAITING_BYTES = 8 << 20
-# Twenty times what a person can read; more would take processor time from the shippers.
-PASS_EVENTS, PASS_SECONDS = 200, 0.1
+# More than anybody reads; beyond it, processor time would be missed by the shippers. BURST may come at once.
+PER_SECOND, BURST = 2_000, 500
+PASS_EVENTS = 200
 # What a row of coa_requests takes, about.
 _REQUEST_BYTES = 1_000
 # How often it is asked who listens, and each of them told that this cell is there.
@@ -120,7 +121,8 @@ class LiveFeed:
         # The number of each tenant's next event.
         self._next: Counter[str] = Counter()
         self._unsent: list[tuple[str, Fields]] = []
-        self._ask_at = self._answered_at = time.monotonic()
+        self._ask_at = self._answered_at = self._credited_at = time.monotonic()
+        self._credit: float = BURST
         self._in_trouble = False
 
     def offer(self, told: Sequence[Told], noted: Mapping[str, int] | None = None) -> None:
@@ -162,16 +164,20 @@ class LiveFeed:
 
     def _step(self) -> float:
         """Ask or send, whichever is due; returns for how long to do nothing, seconds."""
-        began = time.monotonic()
-        if began >= self._ask_at:
-            self._ask(began)
+        now = time.monotonic()
+        if now >= self._ask_at:
+            self._ask(now)
+        self._credit = min(BURST, self._credit + (now - self._credited_at) * PER_SECOND)
+        self._credited_at = now
+        if self._credit < 1:
+            return 1 / PER_SECOND
         if not self._unsent:
-            self._unsent = list(self._entries(self._take(self._ask_at - began)))
-        if not self._unsent:
-            return 0.0
-        sent = time.monotonic()
-        self._send()
-        return max(0.0, PASS_SECONDS - (time.monotonic() - sent)) if self._waiting else 0.0
+            taken = self._take(min(PASS_EVENTS, int(self._credit)), self._ask_at - now)
+            self._credit -= len(taken)
+            self._unsent = list(self._entries(taken))
+        if self._unsent:
+            self._send()
+        return 0.0
 
     def _trouble(self, exc: Exception) -> None:
         self.counters["failures"] += 1
@@ -206,10 +212,10 @@ class LiveFeed:
             self._in_trouble = False
             log.info("Redis answers: live events again")
 
-    def _take(self, patience: float) -> list[_Waiting]:
+    def _take(self, most: int, patience: float) -> list[_Waiting]:
         with self._filled:
             self._filled.wait_for(lambda: self._waiting, timeout=max(0.0, patience))
-            taken = [self._waiting.popleft() for _ in range(min(PASS_EVENTS, len(self._waiting)))]
+            taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
             self._waiting_bytes -= sum(each.told.size for each in taken)
         return taken
 

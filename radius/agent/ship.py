@@ -27,6 +27,8 @@ MAX_RECORDS = 5_000
 MAX_BYTES = 4 << 20
 # A transaction costs as much as some hundred rows: while records come in slowly, they are gathered for so long.
 GATHER_SECONDS = 0.15
+# Where somebody waits for them.
+GATHER_WATCHED_SECONDS = 0.075
 FULL_BATCH_RECORDS = 2_000
 _MAX_BACKOFF_SECONDS = 5.0
 # SQLSTATE classes of data that PostgreSQL refuses: data exception, integrity violation, program limit exceeded.
@@ -126,7 +128,7 @@ class Shipper:
             backoff = 0.0
             self._alarms.clear(alarm)
             if shipped < FULL_BATCH_RECORDS:
-                stop.wait(GATHER_SECONDS)
+                stop.wait(GATHER_WATCHED_SECONDS if self._stream.is_watched else GATHER_SECONDS)
         self.close()
 
     def close(self) -> None:

@@ -52,6 +52,10 @@ class Stream(Protocol):
     # Temporary tables: PostgreSQL refuses COPY into tables with row-level security.
     tables: tuple[str, ...]
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody listens to what is shipped."""
+
     def begin(self, tenants: frozenset[str]) -> Work: ...
 
     def committed(self, work: Work) -> None: ...
@@ -62,7 +66,17 @@ class Stream(Protocol):
         """Whether there is something to write although no record came."""
 
 
-class AuthStream:
+class _Told:
+    """A stream of which listeners are told."""
+
+    live: LiveFeed | None
+
+    @property
+    def is_watched(self) -> bool:
+        return self.live is not None and bool(self.live.wanted)
+
+
+class AuthStream(_Told):
     name = "auth"
     tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, sightings.EVIDENCE_TABLE, hits.HITS_TABLE)
 
@@ -152,7 +166,7 @@ class AuthWork:
         return self.conversations.to_json()
 
 
-class AccountingStream:
+class AccountingStream(_Told):
     name = "acct"
     tables: tuple[str, ...] = (
         usage.ACCOUNTING_TABLE,

@@ -10,9 +10,12 @@ import sys
 import threading
 import time
 from contextlib import aclosing, closing, contextmanager
+from uuid import UUID
 
 import pytest
 import redis
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select
 
 import nac.events.live
@@ -23,7 +26,17 @@ from nac.events import accounting as accounting_events
 from nac.events import authentication
 from nac.events.document import to_json
 from nac.events.filtering import EVERYTHING, Filter
-from nac.events.live import KEPT_ENTRIES, Heard, Notice, events_key, interest_key, listen, listen_async
+from nac.events.live import (
+    KEPT_ENTRIES,
+    Heard,
+    Listening,
+    Notice,
+    entry,
+    events_key,
+    interest_key,
+    listen,
+    listen_async,
+)
 from nac.events.texts import Tenant
 from nac.models import AccountingLog, AuthLog
 from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
@@ -35,7 +48,7 @@ from tests.waiting import until
 
 # Shorter than in earnest, for what is waited for here.
 QUICK = {
-    radius.agent.live: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PASS_SECONDS": 0.01},
+    radius.agent.live: {"ASK_SECONDS": 0.1, "RETRY_SECONDS": 0.1, "TIMEOUT_SECONDS": 0.3, "PER_SECOND": 20_000},
     nac.events.live: {
         "INTEREST_SECONDS": 3,
         "SILENT_SECONDS": 2.0,
@@ -432,6 +445,35 @@ def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_
         heard = asyncio.run(first_event(journal, feed))
     assert heard.tenant_id == alpha.id
     assert json.loads(heard.line)["event"]["id"] == heard.event.event.id
+
+
+ENTRIES = st.dictionaries(
+    st.sampled_from([b"writer", b"first", b"events", b"more"]),
+    st.binary(max_size=20) | st.integers(-(2**70), 2**70).map(lambda n: b"%d" % n) | st.sampled_from([b"[]", b"[1]"]),
+)
+
+
+@given(st.lists(ENTRIES, max_size=5))
+def test_entries_of_any_form_are_read_or_left_out(entries):
+    tenant = UUID(int=1)
+    state = Listening([tenant], EVERYTHING, 0.0)
+    (stream,) = state.streams
+    reply = [(stream, [(b"%d-0" % number, fields) for number, fields in enumerate(entries)])]
+    assert {each.kind for each in state.take(reply, 1.0)} <= {"left-out", "listening"}
+    assert not entries or state.positions[stream] == b"%d-0" % (len(entries) - 1)
+
+
+def test_event_of_a_later_version_is_left_out_and_the_others_are_heard(alpha):
+    event = to_json(authentication.from_record(auth(alpha), number=1, tenant=Tenant(str(alpha.id), "alpha")))
+    later = event.replace(b'"kind":"authentication"', b'"kind":"prophecy"')
+    more = event.replace(b'"admit":{', b'"admit":{"more":1,')
+    assert len({event, later, more}) == 3
+    state = Listening([alpha.id], EVERYTHING, 0.0)
+    fields = {name.encode(): each for name, each in entry("writer", 0, [later, event, more]).items()}
+    fields |= {b"writer": b"writer", b"first": b"0"}
+    heard = list(state.take([(state.streams[0], [(b"1-0", fields)])], 1.0))
+    assert heard[1] == Notice("left-out", alpha.id, 1)
+    assert [each.line for each in heard[2:]] == [event, more]
 
 
 def test_listening_is_to_some_tenants():

@@ -1,0 +1,43 @@
+"""`./admit watch` where it cannot begin; tests/agent/test_live_agent.py watches a real agent."""
+
+import pytest
+
+from cli.commands.watch import _sentence
+from nac.events.live import Notice
+
+OF = ("watch", "-t", "alpha")
+
+
+def test_without_redis_it_is_refused_with_the_remedy(alpha):
+    result = alpha.run(*OF)
+    assert result.exit_code == 1
+    assert "ADMIT_REDIS_URL" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        (("--mac", "aa:bb"), 2, "aa:bb"),
+        (("--site", "nowhere"), 2, "nowhere"),
+        (("--kind", "prophecy"), 2, "prophecy"),
+    ],
+)
+def test_mistake_is_told_before_it_begins(alpha, monkeypatch, options, status, said):
+    monkeypatch.setenv("ADMIT_REDIS_URL", "unix:///nonexistent/redis.sock")
+    result = alpha.run(*OF, *options)
+    assert (result.exit_code, said in result.stderr) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("notice", "said"),
+    [
+        (Notice("listening"), "Listening to alpha."),
+        (Notice("silent"), "./admit status"),
+        (Notice("lost"), "lost"),
+        (Notice("back"), "again"),
+        (Notice("left-out", count=37), "37 events were left out"),
+        (Notice("left-out"), "may be missing"),
+    ],
+)
+def test_what_is_said_of_the_watching(notice, said):
+    assert said in _sentence(notice, "alpha")
