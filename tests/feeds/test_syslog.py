@@ -24,7 +24,7 @@ def receiver(tmp_path):
 
 
 def settings(receiver: SyslogReceiver, **given) -> SyslogSettings:
-    common = {"host": "localhost", "ca_certificate": LOCALHOST.certificate, "kinds": KINDS, "timeout_seconds": 2.0}
+    common = {"host": "localhost", "ca_certificate": LOCALHOST.certificate, "kinds": KINDS}
     return SyslogSettings(port=receiver.port, **common | given)
 
 

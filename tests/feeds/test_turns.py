@@ -29,8 +29,8 @@ def receiver(tmp_path):
         yield receiver
 
 
-def to(receiver_port: int):
-    return webhook(receiver_port, LOCALHOST.certificate, kinds=KINDS, timeout_seconds=1.0)
+def to(receiver_port: int, **given: float):
+    return webhook(receiver_port, LOCALHOST.certificate, kinds=KINDS, **given)
 
 
 def serve(tenancy: Tenancy, *, seconds: float = 30) -> None:
@@ -64,7 +64,7 @@ def test_receivers_that_are_silent_hold_up_nobody(acme: Tenancy, other: Tenancy,
     """More of them than there are places for those that fail; only at first they take any of the others'."""
     with listening() as silent:
         for number in range(12):
-            acme.add(f"silent-{number}", to(silent.getsockname()[1]))
+            acme.add(f"silent-{number}", to(silent.getsockname()[1], timeout_seconds=3.0))
         other.add(settings=to(receiver.port))
         acme.log("a")
         other.log("b")
