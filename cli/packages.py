@@ -48,6 +48,8 @@ NEEDED_BY_TESTS = (
     Package("curl", "a client of EST, for tests"),
     Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
     Package("scep", "a SCEP client that knows SHA-1 alone"),
+    Package("rsyslog", "a syslog server, for tests of feeds", unit="rsyslog.service"),
+    Package("rsyslog-openssl", "its TLS"),
 )
 # Pulled in by the packages above and, being of the same source, bound to the same version.
 FREERADIUS_COMPANIONS = ("freeradius-common", "freeradius-config", "libfreeradius3")

@@ -11,6 +11,7 @@ from nac.settings import Settings, load_settings
 from worker.names import (
     ENRICH_INTERVAL_SECONDS,
     EXPORT_INTERVAL_SECONDS,
+    FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
@@ -23,6 +24,7 @@ JOBS = (
     "worker.jobs.certificates",
     "worker.jobs.endpoints",
     "worker.jobs.exports",
+    "worker.jobs.feeds",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
     "worker.jobs.policies",
@@ -91,6 +93,12 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": ENRICH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * ENRICH_INTERVAL_SECONDS},
             },
+            "feeds.deliver": {
+                "task": "feeds.deliver",
+                "schedule": FEEDS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * FEEDS_INTERVAL_SECONDS},
+            },
+            "feeds.prune": {"task": "feeds.prune", "schedule": crontab(minute="*/10")},
             "authorities.refresh_status": {
                 "task": "authorities.refresh_status",
                 "schedule": STATUS_INTERVAL_SECONDS,
@@ -136,8 +144,11 @@ app.set_default()
 
 @signals.after_setup_logger.connect
 def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
-    """Three lines for each heartbeat would bury what jobs have to say; failures are still logged."""
-    for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy"):
+    """Three lines for each heartbeat would bury what jobs have to say; failures are still logged.
+
+    Addresses that tenants name, which httpx would log, may hold secrets.
+    """
+    for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

@@ -15,3 +15,5 @@ PUBLISH_INTERVAL_SECONDS = 1
 SETTLE_INTERVAL_SECONDS = 30
 # Live sessions are decided anew so long after a change, once the cell decides with it.
 REDECIDE_INTERVAL_SECONDS = 1
+# How often it is looked whether a feed has something to send.
+FEEDS_INTERVAL_SECONDS = 2

@@ -97,13 +97,13 @@ def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> 
         alarms=alarms,
     )
     shipper.step()
-    backend = _backend(database)
-    started, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_seconds(backend)
+    backend = backend_of(database, "admit-ship-")
+    started, cpu, theirs = time.perf_counter(), time.process_time(), cpu_seconds(backend)
     first = shipper.counters["shipped"]
     while shipper.step():
         pass
     seconds, own = time.perf_counter() - started, time.process_time() - cpu
-    theirs = _cpu_seconds(backend) - theirs
+    theirs = cpu_seconds(backend) - theirs
     shipped = shipper.counters["shipped"] - first
     print(
         f"{stream.name}: {shipped} records in {seconds:.2f} s: {shipped / seconds:,.0f}/s, "
@@ -112,18 +112,19 @@ def ship(stream: Stream, database: Database, cell_id: CellId, journal: Path) -> 
     )
 
 
-def _backend(database: Database) -> int:
-    """The process that serves the shipper."""
+def backend_of(database: Database, application: str) -> int:
+    """The process that serves the newest connection of an application whose name begins so."""
     with psycopg.connect(database.superuser_url) as connection:
         row = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'admit-ship-%' "
-            "ORDER BY backend_start DESC LIMIT 1"
+            "SELECT pid FROM pg_stat_activity WHERE starts_with(application_name, %s) "
+            "ORDER BY backend_start DESC LIMIT 1",
+            [application],
         ).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

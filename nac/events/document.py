@@ -234,6 +234,25 @@ class Certificate(AdmitPart, frozen=True, kw_only=True, tag="certificate"):
     days: Count | None = None
 
 
+class Audit(AdmitPart, frozen=True, kw_only=True, tag="audit"):
+    """A change that somebody made."""
+
+    # Kind and name, such as cli:alice.
+    actor: Text
+    # What it was done to.
+    target: Text
+    # Members before and after, each as JSON that may be cut.
+    before: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
+    after: Annotated[dict[str, Text], Meta(max_length=MAX_VALUES)] = {}
+
+
+class Feed(AdmitPart, frozen=True, kw_only=True, tag="feed"):
+    """Of the way of events to a receiver (docs/feeds.md)."""
+
+    # Its slug.
+    feed: Text
+
+
 class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"}):
     timestamp: Moment
     ecs: Ecs
@@ -249,7 +268,7 @@ class Event(Part, frozen=True, kw_only=True, rename={"timestamp": "@timestamp"})
     network: Network | None = None
     tls: Tls | None = None
     x509: X509 | None = None
-    admit: Authentication | Accounting | Session | Coa | Alarm | Endpoint | Certificate
+    admit: Authentication | Accounting | Session | Coa | Alarm | Endpoint | Certificate | Audit | Feed
 
 
 _encoder = msgspec.json.Encoder()

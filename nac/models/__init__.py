@@ -22,6 +22,7 @@ from nac.models.endpoint import (
 from nac.models.enrolment import EnrolmentSecret
 from nac.models.export import ExportJob
 from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
+from nac.models.feed import Feed, FeedMark
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -74,6 +75,8 @@ __all__ = [
     "ExportJob",
     "ExternalCertificate",
     "ExternalStatus",
+    "Feed",
+    "FeedMark",
     "IdentitySource",
     "JournalPosition",
     "LogMeasure",

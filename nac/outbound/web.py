@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import urljoin
 
 import httpx
@@ -10,6 +12,8 @@ from nac.outbound.reach import AddressRefused
 from nac.validation import is_web_address
 
 _REDIRECTS = (301, 302, 303, 307, 308)
+# Of an answer that counts by its status.
+_BODY_SECONDS = 1.0
 
 
 class FetchFailed(Exception):
@@ -48,6 +52,13 @@ async def read_body(response: httpx.Response, *, most_bytes: int) -> bytes:
     return bytes(found)
 
 
+class Answer(NamedTuple):
+    """Of a request whose answer's body says nothing."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
 class Web:
     """`step_seconds` are for the connection, the request, the next part of the answer; `total_seconds` for all."""
 
@@ -71,6 +82,28 @@ class Web:
         try:
             async with asyncio.timeout(self._total_seconds):
                 return await self._follow(url, most_bytes, body, headers)
+        except TimeoutError as exc:
+            raise FetchFailed(url, f"No answer within {self._total_seconds:g} s.") from exc
+        except (httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
+            raise FetchFailed(url, str(exc) or type(exc).__name__) from exc
+
+    async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> Answer:
+        """The status of the answer, whatever it is; no redirect is followed. Raises FetchFailed where none comes.
+
+        The answer's body is read away as far as `most_bytes`, so that the connection can be used again.
+        """
+        if not is_web_address(url):
+            raise FetchFailed(url[:200], "It is no address on the web.")
+        client = make_client(self._transport, seconds=self._step_seconds)
+        try:
+            async with (
+                asyncio.timeout(self._total_seconds),
+                client.stream("POST", url, content=body, headers=headers) as response,
+            ):
+                with suppress(FetchFailed, httpx.HTTPError, TimeoutError):
+                    async with asyncio.timeout(_BODY_SECONDS):
+                        await read_body(response, most_bytes=most_bytes)
+                return Answer(response.status_code, response.headers)
         except TimeoutError as exc:
             raise FetchFailed(url, f"No answer within {self._total_seconds:g} s.") from exc
         except (httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:

@@ -36,6 +36,7 @@ NOT_FOR_CELLS = {
     *("enrolment_secrets", "scep_transactions", "scep_webhooks"),
     *("redecision_settings", "redecision_marks", "redecisions", "redecision_items"),
     *("retention_settings", "retention_holds", "retention_notices", "log_sizes", "export_jobs"),
+    *("feeds", "feed_marks"),
 }
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from cli.layout import CHECKOUT
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded import microseconds_of
-from nac.events import accounting, alarms, authentication, certificates, coa, endpoints
+from nac.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, feed
 from nac.events.document import MAX_TEXT, from_json, to_json
 from nac.events.schema import event_schema
 from nac.events.texts import Tenant
@@ -302,6 +302,39 @@ def test_alarm_is_told_when_it_is_raised_and_when_it_is_cleared():
     assert cleared["event"]["id"] == raised["event"]["id"] + ":cleared"
     assert cleared["@timestamp"] == "2026-11-21T18:35:00.000001Z"
     assert (raised["admit"]["state"], cleared["admit"]["state"]) == ("raised", "cleared")
+
+
+def test_change_tells_its_members_and_no_credential():
+    after = {"mac": "00:1b:a9:00:00:01", "groups": ["a"], "reply": [{"User-Password": "very secret", "vlan": "20"}]}
+    row = AuditEntry(
+        id=3,
+        at=NOW,
+        actor="cli:anna",
+        action="endpoint.add",
+        target="x",
+        before=None,
+        after=after | {"Tunnel-Password": "x"},
+    )
+    told = checked(audit.from_log(row, tenant=ALPHA))
+    assert (told["event"]["action"], told["user"]["name"]) == ("endpoint.add", "anna")
+    assert told["admit"] == {
+        "kind": "audit",
+        "schema": 1,
+        "actor": "cli:anna",
+        "target": "x",
+        "after": {"mac": '"00:1b:a9:00:00:01"', "groups": '["a"]', "reply": '[{"vlan": "20"}]'},
+    }
+
+
+def test_change_of_any_size_is_bounded():
+    values = {f"member {number}": "x" * 5_000 for number in range(200)}
+    row = AuditEntry(id=3, at=NOW, actor="a", action="policy.save", target="x" * 9_999, before=values, after=values)
+    assert len(to_json(audit.from_log(row, tenant=ALPHA))) < 120_000
+
+
+def test_test_of_a_feed_is_an_event():
+    told = checked(feed.tested("siem", now=NOW, tenant=ALPHA))
+    assert (told["admit"]["kind"], told["admit"]["feed"]) == ("feed", "siem")
 
 
 def fields(schema, part, path=""):

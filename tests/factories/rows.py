@@ -34,6 +34,8 @@ _BY_NAME: dict[str, Any] = {
     "retention_notices.kind": "budget",
     "export_jobs.log": "auth",
     "export_jobs.format": "csv",
+    "feeds.slug": "siem",
+    "feeds.kind": "syslog",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

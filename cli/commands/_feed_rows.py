@@ -1,0 +1,48 @@
+"""How a feed is shown."""
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from cli.output import Row
+from nac.feeds import service as feeds
+from nac.feeds.settings import SyslogSettings, stored
+from nac.models import Feed
+
+_PEM = ("ca_certificate", "client_certificate")
+
+
+def feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
+    """One line of a list."""
+    waiting = feeds.backlog(session, feed)
+    return {
+        "name": feed.slug,
+        "kind": feed.kind,
+        "destination": _destination(feed),
+        "state": feeds.state_of(feed, waiting, now=now),
+        "behind_events": waiting.events,
+        "behind_since": waiting.since and waiting.since.isoformat(),
+        "delivered": feed.delivered,
+        "lost": feed.lost,
+    }
+
+
+def whole_feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
+    settings = {name: "(PEM)" if value and name in _PEM else value for name, value in feed.settings.items()}
+    return {
+        **feed_row(session, feed, now=now),
+        "replays": feeds.backlog(session, feed).replays,
+        "paused_because": feed.paused_because,
+        "failing_since": feed.failing_since and feed.failing_since.isoformat(),
+        "failure": feed.failure,
+        "attempts": feed.attempts,
+        "next_attempt_at": feed.next_attempt_at.isoformat() if feed.failing_since else None,
+        "delivered_at": feed.delivered_at and feed.delivered_at.isoformat(),
+        "former_secret_until": feed.former_secret_until and feed.former_secret_until.isoformat(),
+        "settings": settings,
+    }
+
+
+def _destination(feed: Feed) -> str:
+    settings = stored(feed.kind, feed.settings)
+    return f"{settings.host}:{settings.port}" if isinstance(settings, SyslogSettings) else settings.url

@@ -1,0 +1,134 @@
+"""How fast a feed delivers: python -m loadtest.micro.feeds [events]
+
+Decisions of one tenant are shipped into a private PostgreSQL cluster, then delivered as the worker does it, by syslog
+and by a webhook, to receivers on loopback that read and count in processes of their own. Printed are events per second,
+and the CPU of the worker and of PostgreSQL for one.
+"""
+
+import asyncio
+import os
+import re
+import socket
+import ssl
+import sys
+import tempfile
+import time
+from multiprocessing import Pipe, Process
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from loadtest.micro.records import auth_record
+from loadtest.micro.ship import backend_of, cpu_seconds, make_cell, ship, write_journal
+from nac.db import TenantScope, make_engine, session_scope
+from nac.feeds import service
+from nac.feeds.delivering import Ways, deliver
+from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings
+from nac.ids import TenantId
+from nac.outbound.reach import Reach
+from nac.secrets import RawKey, Sealer
+from radius.agent.streams import AuthStream
+from tests.feeds.certificates import Pair, self_signed, server_context
+from tests.postgres import Cluster, Database
+
+SEALER = Sealer(RawKey(os.urandom(32)))
+KINDS_OF_FEEDS = ("syslog", "webhook")
+_KINDS = ("authentication",)
+_LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+
+
+def receive(told: Connection, pair: Pair, kind: str) -> None:
+    """Tell the port, then the octets of each connection when it ends."""
+    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        context = server_context(Path(folder), pair)
+        told.send(listener.getsockname()[1])
+        while True:
+            with context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+                told.send(_read_requests(connection) if kind == "webhook" else _read_all(connection))
+
+
+def _read_all(connection: ssl.SSLSocket) -> int:
+    total = 0
+    while octets := connection.recv(1 << 16):
+        total += len(octets)
+    return total
+
+
+def _read_requests(connection: ssl.SSLSocket) -> int:
+    total, waiting = 0, b""
+    while octets := connection.recv(1 << 16):
+        waiting += octets
+        head, blank, body = waiting.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if blank and length and len(body) >= int(length[1]):
+            total += len(body)
+            waiting = b""
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    return total
+
+
+def measure(kind: str, tenant_id: TenantId, database: Database, worker: Engine) -> None:
+    scope = TenantScope(tenant_id)
+    with session_scope(scope, engine=worker) as session:
+        feed = service.require(session, tenant_id=tenant_id, slug=kind)
+    backend = backend_of(database, "bench-feeds")
+    ways = Ways(Reach.parse("127.0.0.0/8"), lambda: SEALER, engine=worker)
+    started, cpu, theirs = time.perf_counter(), time.process_time(), cpu_seconds(backend)
+    asyncio.run(deliver(tenant_id, feed.id, ways, seconds=600))
+    seconds, own = time.perf_counter() - started, time.process_time() - cpu
+    theirs = cpu_seconds(backend) - theirs
+    with session_scope(scope, engine=worker) as session:
+        feed = service.require(session, tenant_id=tenant_id, slug=kind)
+    assert not feed.failure, feed.failure
+    print(
+        f"{kind}: {feed.delivered} events in {seconds:.2f} s: {feed.delivered / seconds:,.0f}/s, "
+        f"{own / feed.delivered * 1e6:.0f} us of the worker's CPU an event, "
+        f"{theirs / feed.delivered * 1e6:.0f} us of PostgreSQL's"
+    )
+
+
+def receiver_of(kind: str, pair: Pair) -> tuple[Process, Settings]:
+    ours, its = Pipe()
+    process = Process(target=receive, args=(its, pair, kind), daemon=True)
+    process.start()
+    port = ours.recv()
+    if kind == "syslog":
+        return process, SyslogSettings(host="localhost", port=port, kinds=_KINDS, ca_certificate=pair.certificate)
+    url = f"https://localhost:{port}/"
+    return process, WebhookSettings(url=url, kinds=_KINDS, ca_certificate=pair.certificate)
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    pair = self_signed("localhost")
+    cluster = Cluster()
+    receivers = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            cluster.start()
+            database = cluster.create_database()
+            cell_id, tenants = make_cell(database)
+            tenant_id = TenantId(tenants[0])
+            for kind in KINDS_OF_FEEDS:
+                process, settings = receiver_of(kind, pair)
+                receivers.append(process)
+                with session_scope(TenantScope(tenant_id), engine=make_engine(database.app_url)) as session:
+                    service.add(
+                        session, actor="bench", tenant_id=tenant_id, slug=kind, settings=settings, sealer=SEALER
+                    )
+            # Marks are made of what is shipped from now on.
+            write_journal(Path(folder) / "auth", [auth_record(number, tenant_id) for number in range(count)])
+            ship(AuthStream(), database, cell_id, Path(folder))
+            worker = make_engine(database.worker_url, pool_size=1, application_name="bench-feeds")
+            for kind in KINDS_OF_FEEDS:
+                measure(kind, tenant_id, database, worker)
+        finally:
+            for receiver in receivers:
+                receiver.terminate()
+            cluster.remove()
+
+
+if __name__ == "__main__":
+    os.nice(5)
+    main()

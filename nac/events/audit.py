@@ -1,0 +1,52 @@
+"""Changes that somebody made, as the audit log has them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nac.events.document import MAX_VALUES, VERSION, Audit, Event, EventPart, User
+from nac.events.parts import ECS, organization
+from nac.events.texts import Tenant, key, line, moment, text
+from nac.models import AuditEntry
+from nac.packet_values import is_recordable
+
+
+def from_log(row: AuditEntry, *, tenant: Tenant) -> Event:
+    return Event(
+        timestamp=moment(row.at),
+        ecs=ECS,
+        event=EventPart(
+            id=f"audit:{key(row.at, row.id)}",
+            kind="event",
+            category=("configuration",),
+            type=("change",),
+            dataset="admit.audit",
+            action=text(row.action),
+        ),
+        message=line(f"{row.actor}: {row.action} {row.target}"),
+        organization=organization(tenant),
+        user=User(name=text(row.actor.partition(":")[2] or row.actor)),
+        admit=Audit(
+            version=VERSION,
+            actor=text(row.actor),
+            target=text(row.target),
+            before=_members(row.before),
+            after=_members(row.after),
+        ),
+    )
+
+
+def _members(values: Mapping[str, Any] | None) -> dict[str, str]:
+    found = [item for item in (values or {}).items() if is_recordable(item[0])][:MAX_VALUES]
+    return {text(name): text(json.dumps(_without_credentials(value), ensure_ascii=False)) for name, value in found}
+
+
+def _without_credentials(value: object) -> object:
+    """Nobody writes one into the audit log; should it happen, it goes to no receiver."""
+    match value:
+        case dict():
+            return {name: _without_credentials(each) for name, each in value.items() if is_recordable(name)}
+        case list():
+            return [_without_credentials(each) for each in value]
+        case _:
+            return value

@@ -1,0 +1,137 @@
+"""What a feed sends next.
+
+Every transaction that writes rows which a tenant's feeds want leaves marks: ranges of those rows (migration 0018). A
+feed goes through marks by snapshots, as cells go through `replica_changes` (ADR 0001), since the order of ids is not
+the order of commits. Its position is what it has delivered (`done`) and a window that it goes through: what is visible
+in `until` and was not in `done`. The marks of a window never change, so that they have an order; when the last one is
+delivered, `until` becomes `done`. A transaction that commits late is visible in no window that was opened before, and
+is in the next one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, text
+from sqlalchemy.orm import Session
+
+from nac.feeds.sources import SOURCES, Begun
+from nac.ids import TenantId
+from nac.models import Feed
+
+_MARKS_AT_ONCE = 200
+
+_OPEN = text("""
+SELECT pg_current_snapshot()::text, min(m.id) FROM feed_marks m JOIN feeds f ON f.id = :feed
+WHERE m.tenant_id = :tenant AND m.xact >= pg_snapshot_xmin(CAST(:done AS pg_snapshot))
+    AND NOT pg_visible_in_snapshot(m.xact, CAST(:done AS pg_snapshot)) AND feed_wants(f, m)
+""")
+_MARKS = text("""
+SELECT m.id, m.source, m.first_at, m.last_at, m.first_row, m.last_row, m.events
+FROM feed_marks m JOIN feeds f ON f.id = :feed
+WHERE m.tenant_id = :tenant AND (m.id > :mark OR (m.id = :mark AND :partly))
+    AND NOT pg_visible_in_snapshot(m.xact, CAST(:done AS pg_snapshot))
+    AND pg_visible_in_snapshot(m.xact, CAST(:until AS pg_snapshot)) AND feed_wants(f, m)
+ORDER BY m.tenant_id, m.id LIMIT :most
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """As the columns of `feeds`."""
+
+    # Snapshots as PostgreSQL writes them; no window is open where the second is None.
+    done: str
+    until: str | None
+    mark: int
+    # Of the last row that was delivered of the mark; None where nothing of it is left.
+    mark_at: datetime | None
+    mark_row: int
+
+    @classmethod
+    def of(cls, feed: Feed) -> "Position":
+        return cls(feed.done, feed.until, feed.mark, feed.mark_at, feed.mark_row)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    # Rows of SOURCES' tables with their sources, in the order in which they are sent.
+    rows: Sequence[tuple[str, Any]]
+    # Behind them.
+    position: Position
+    # Of rows that a mark named and that are there no more.
+    gone: int
+    # Whether there is nothing behind it now.
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    mark: int
+    at: datetime
+    number: int
+    source: str
+    row: Any
+
+    @property
+    def order(self) -> tuple[int, datetime, int]:
+        return self.mark, self.at, self.number
+
+
+def read(session: Session, feed: Feed, position: Position, *, most: int) -> Batch:
+    """The next `most` events at the most, as admit_worker in the tenant's scope.
+
+    A batch may be empty and not the last one.
+    """
+    key = {"tenant": feed.tenant_id, "feed": feed.id}
+    if position.until is None:
+        until, first = session.execute(_OPEN, key | {"done": position.done}).one()
+        if first is None:
+            return Batch((), position, 0, last=True)
+        position = Position(position.done, until, first - 1, None, 0)
+    within = {
+        "done": position.done,
+        "until": position.until,
+        "mark": position.mark,
+        "partly": position.mark_at is not None,
+    }
+    marks = session.execute(_MARKS, key | within | {"most": _MARKS_AT_ONCE}).all()
+    if not marks:
+        assert position.until is not None
+        return Batch((), Position(position.until, None, 0, None, 0), 0, last=False)
+    return _rows(session, feed.tenant_id, position, _enough(marks, most), most)
+
+
+def _enough(marks: Sequence[Row[Any]], most: int) -> Sequence[Row[Any]]:
+    """The first of them, as many as name `most` rows together."""
+    together = 0
+    for number, mark in enumerate(marks, start=1):
+        # How much a replay holds is not known.
+        together += most if mark.events is None else mark.events
+        if together >= most:
+            return marks[:number]
+    return marks
+
+
+def _rows(session: Session, tenant_id: TenantId, position: Position, marks: Sequence[Row[Any]], most: int) -> Batch:
+    found = [
+        _Found(mark, at, number, source, row)
+        for source in sorted({mark.source for mark in marks})
+        for mark, at, number, row in SOURCES[source].rows(
+            session, tenant_id, [mark for mark in marks if mark.source == source], begun=_begun(position), most=most
+        )
+    ]
+    found = sorted(found, key=lambda each: each.order)[:most]
+    rows = [(each.source, each.row) for each in found]
+    if len(found) == most:
+        last = found[-1]
+        return Batch(rows, replace(position, mark=last.mark, mark_at=last.at, mark_row=last.number), 0, last=False)
+    named = sum(mark.events or 0 for mark in marks)
+    # Of a mark that is read in parts it is not known here.
+    gone = max(0, named - len(found)) if position.mark_at is None else 0
+    return Batch(rows, replace(position, mark=marks[-1].id, mark_at=None, mark_row=0), gone, last=False)
+
+
+def _begun(position: Position) -> Begun | None:
+    return None if position.mark_at is None else Begun(position.mark, position.mark_at, position.mark_row)

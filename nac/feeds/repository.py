@@ -1,0 +1,40 @@
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import Feed
+
+_BACKLOG = text("""
+SELECT coalesce(sum(m.events), 0)::bigint, min(m.at), coalesce(bool_or(m.feed_id IS NOT NULL), false)
+FROM feed_marks m JOIN feeds f ON f.id = :feed
+WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
+""")
+
+
+class Backlog(NamedTuple):
+    # Those of a replay are not counted, and those of a range that is being sent are counted until all of it is.
+    events: int
+    # When the first of them was written.
+    since: datetime | None
+    replays: bool
+
+
+def get_by_slug(session: Session, tenant_id: TenantId, slug: str, *, lock: bool = False) -> Feed | None:
+    query = select(Feed).where(Feed.tenant_id == tenant_id, Feed.slug == slug)
+    return session.scalar(query.with_for_update() if lock else query)
+
+
+def list_all(session: Session, tenant_id: TenantId) -> Sequence[Feed]:
+    return session.scalars(select(Feed).where(Feed.tenant_id == tenant_id).order_by(Feed.slug)).all()
+
+
+def count(session: Session, tenant_id: TenantId) -> int:
+    return session.scalar(select(func.count()).where(Feed.tenant_id == tenant_id)) or 0
+
+
+def backlog(session: Session, feed: Feed) -> Backlog:
+    return Backlog(*session.execute(_BACKLOG, {"feed": feed.id, "tenant": feed.tenant_id}).one())

@@ -1,0 +1,46 @@
+"""What both ways of sending have in common."""
+
+import ssl
+from collections.abc import Sequence
+from typing import Protocol
+
+from nac.events.document import Event
+
+
+class SendFailed(Exception):
+    """The batch has not arrived for sure; the message is for an administrator, without secrets."""
+
+    def __init__(
+        self, why: str, *, retry_after_seconds: int | None = None, is_gone: bool = False, is_too_much: bool = False
+    ) -> None:
+        super().__init__(why)
+        # What the receiver asks for.
+        self.retry_after_seconds = retry_after_seconds
+        # It never wants anything again.
+        self.is_gone = is_gone
+        # It would perhaps take fewer events.
+        self.is_too_much = is_too_much
+
+
+class Sender(Protocol):
+    """The way to one destination, for one turn."""
+
+    # Of one batch.
+    most_events: int
+    # Whether `send` is told by the receiver itself that it has the batch; else `close` is as near as it comes.
+    is_confirmed: bool
+
+    async def send(self, events: Sequence[Event]) -> None:
+        """Raises SendFailed; the batch is then sent again, so that some of it may come twice."""
+
+    async def close(self) -> None:
+        """Raises SendFailed where the last batch may not have arrived."""
+
+    async def drop(self) -> None:
+        """Close at once, whatever becomes of what was sent; raises nothing."""
+
+
+def tls_sentence(exc: ssl.SSLError) -> str:
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"Its certificate does not hold: {exc.verify_message}."
+    return f"TLS fails: {exc.reason or exc}."

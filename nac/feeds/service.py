@@ -1,0 +1,228 @@
+"""Where a tenant's events are sent: added, shown, tried, paused, gone on with, sent again, removed."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import uuid4
+
+import msgspec
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+
+from nac.audit.service import Recorder
+from nac.errors import Mistakes
+from nac.events.feed import tested
+from nac.events.texts import Tenant
+from nac.feeds import repository
+from nac.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, TooManyFeeds
+from nac.feeds.repository import Backlog
+from nac.feeds.senders import context_of, make_sender
+from nac.feeds.sending import SendFailed
+from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings, mistakes_of, stored
+from nac.feeds.signature import new_secret
+from nac.feeds.sources import sources_of
+from nac.ids import TenantId
+from nac.models import Feed, FeedMark
+from nac.outbound.reach import Reach
+from nac.secrets import Sealer
+from nac.validation import require_slug
+
+FEEDS_MOST = 20
+REPLAY_DAYS_MOST = 400
+_BEHIND_AFTER = timedelta(minutes=1)
+_ROWS_MOST = 2**63 - 1
+_record: Recorder[Feed] = Recorder("feed", lambda feed: feed.slug)
+
+State = Literal["ok", "behind", "failing", "paused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    feed: Feed
+    # Of a webhook: shown this once.
+    secret: str | None
+
+
+def add(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    settings: Settings,
+    client_key: str = "",
+    sealer: Sealer,
+) -> Added:
+    """From now on its events are sent. Raises InvalidFeed or SeveralMistakes, FeedExists, TooManyFeeds."""
+    mistakes = Mistakes()
+    with mistakes.noted():
+        require_slug(slug, place="name")
+    _noted(mistakes, settings, client_key)
+    mistakes.refuse()
+    if repository.get_by_slug(session, tenant_id, slug) is not None:
+        raise FeedExists(f"There is a feed {slug!r} already.", place="name", remedy="Remove it, or give another name.")
+    if repository.count(session, tenant_id) >= FEEDS_MOST:
+        raise TooManyFeeds(f"The tenant has {FEEDS_MOST} feeds.", remedy="Remove one that is not needed.")
+    secret = new_secret() if isinstance(settings, WebhookSettings) else None
+    feed_id, sealed = uuid4(), secret or client_key
+    feed = Feed(
+        id=feed_id,
+        tenant_id=tenant_id,
+        slug=slug,
+        kind="webhook" if isinstance(settings, WebhookSettings) else "syslog",
+        settings=msgspec.to_builtins(settings),
+        sources=sources_of(settings.kinds),
+        secret_sealed=sealer.seal(sealed.encode(), context_of(tenant_id, feed_id)) if sealed else None,
+    )
+    session.add(feed)
+    session.flush()
+    _record(session, actor, feed, "add", after=_told(feed))
+    return Added(feed, secret)
+
+
+def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
+    for place, what in mistakes_of(settings, client_key=client_key):
+        with mistakes.noted():
+            raise InvalidFeed(f"{what}.", place=place, remedy="docs/feeds.md says what it takes.")
+
+
+def _told(feed: Feed) -> dict[str, object]:
+    """For the audit log: the address of a webhook may hold a secret of the receiver's."""
+    return {"kind": feed.kind, **{name: value for name, value in feed.settings.items() if name != "url"}}
+
+
+def list_feeds(session: Session, *, tenant_id: TenantId) -> Sequence[Feed]:
+    return repository.list_all(session, tenant_id)
+
+
+def require(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> Feed:
+    feed = repository.get_by_slug(session, tenant_id, slug, lock=lock)
+    if feed is None:
+        raise FeedNotFound(f"There is no feed {slug!r}.", remedy="See ./admit feed list.")
+    return feed
+
+
+def backlog(session: Session, feed: Feed) -> Backlog:
+    return repository.backlog(session, feed)
+
+
+def state_of(feed: Feed, waiting: Backlog, *, now: datetime) -> State:
+    if feed.status == "paused":
+        return "paused"
+    if feed.failing_since is not None:
+        return "failing"
+    return "behind" if waiting.since is not None and now - waiting.since > _BEHIND_AFTER else "ok"
+
+
+def send_test(feed: Feed, *, tenant_slug: str, reach: Reach, sealer: Sealer, now: datetime) -> str:
+    """Send an event that says so, at once and by the same way; returns its id. Raises FeedUnreachable."""
+    event = tested(feed.slug, now=now, tenant=Tenant(str(feed.tenant_id), tenant_slug))
+
+    async def send() -> None:
+        sender = make_sender(feed, reach=reach, sealer=sealer, now=now)
+        try:
+            await sender.send([event])
+            await sender.close()
+        finally:
+            await sender.drop()
+
+    try:
+        asyncio.run(send())
+    except SendFailed as exc:
+        raise FeedUnreachable(str(exc), place=feed.slug) from exc
+    return event.event.id
+
+
+def pause(session: Session, *, actor: str, tenant_id: TenantId, slug: str, because: str = "") -> Feed:
+    """Nothing is sent until it is resumed; what happens meanwhile is kept for a week."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    feed.status, feed.paused_because = "paused", because
+    session.flush()
+    _record(session, actor, feed, "pause", after={"because": because})
+    return feed
+
+
+def resume(session: Session, *, actor: str, tenant_id: TenantId, slug: str, now: datetime) -> Feed:
+    """Go on where it stands, at once: also where it is failing and would be tried later."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    feed.status, feed.paused_because, feed.attempts, feed.next_attempt_at = "active", "", 0, now
+    session.flush()
+    _record(session, actor, feed, "resume")
+    return feed
+
+
+def replay(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, since: datetime, until: datetime, now: datetime
+) -> Feed:
+    """Send what the logs hold of this time once more, behind what waits already; the ids are the same as before."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    until = min(until, now)
+    if since >= until:
+        raise InvalidFeed("It would be no time at all.", place="from", remedy="Give a time that has passed.")
+    if until - since > timedelta(days=REPLAY_DAYS_MOST):
+        raise InvalidFeed(f"It would be more than {REPLAY_DAYS_MOST} days.", place="from", remedy="Give a later time.")
+    session.execute(insert(FeedMark), list(_ranges(feed, since, until)))
+    _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
+    return feed
+
+
+def _ranges(feed: Feed, since: datetime, until: datetime) -> Iterator[dict[str, object]]:
+    """Day by day, so that events of different kinds come about in order."""
+    while since < until:
+        end = min(since + timedelta(days=1), until)
+        for source in feed.sources:
+            yield {
+                "tenant_id": feed.tenant_id,
+                "feed_id": feed.id,
+                "source": source,
+                "first_at": since,
+                # The next range begins with the next microsecond.
+                "last_at": end if end == until else end - timedelta(microseconds=1),
+                "first_row": 0,
+                "last_row": _ROWS_MOST,
+            }
+        since = end
+
+
+def rotate_secret(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, sealer: Sealer, keep: timedelta, now: datetime
+) -> str:
+    """A new secret of a webhook, shown this once; for the time `keep` the former one signs as well."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    if feed.kind != "webhook":
+        raise InvalidFeed("It is no webhook.", place="name", remedy="Give the client's new certificate and key.")
+    secret = new_secret()
+    feed.former_secret_sealed, feed.former_secret_until = (feed.secret_sealed, now + keep) if keep else (None, None)
+    feed.secret_sealed = sealer.seal(secret.encode(), context_of(tenant_id, feed.id))
+    session.flush()
+    _record(session, actor, feed, "rotate-secret")
+    return secret
+
+
+def change_client_certificate(
+    session: Session, *, actor: str, tenant_id: TenantId, slug: str, certificate: str, key: str, sealer: Sealer
+) -> Feed:
+    """The certificate with which a syslog server is shown who sends."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    settings = stored(feed.kind, feed.settings)
+    if not isinstance(settings, SyslogSettings):
+        raise InvalidFeed("A webhook shows no certificate.", place="name", remedy="Leave out certificate and key.")
+    settings = msgspec.structs.replace(settings, client_certificate=certificate)
+    mistakes = Mistakes()
+    _noted(mistakes, settings, key)
+    mistakes.refuse()
+    feed.settings = msgspec.to_builtins(settings)
+    feed.secret_sealed = sealer.seal(key.encode(), context_of(tenant_id, feed.id))
+    session.flush()
+    _record(session, actor, feed, "rotate-secret")
+    return feed
+
+
+def remove(session: Session, *, actor: str, tenant_id: TenantId, slug: str) -> None:
+    """Nothing is sent there any more; what waits is forgotten."""
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    session.delete(feed)
+    session.flush()
+    _record(session, actor, feed, "remove", before=_told(feed))

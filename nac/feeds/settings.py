@@ -1,0 +1,195 @@
+"""Where a feed leads and what it takes along: the document that is stored, checked as a whole."""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from nac.feeds.sources import KINDS
+from nac.outbound.reach import is_address
+from nac.outbound.tls import tls_context
+from nac.validation import is_web_address
+
+# RFC 5424 6.2.1
+FACILITIES = {
+    "kern": 0,
+    "user": 1,
+    "mail": 2,
+    "daemon": 3,
+    "auth": 4,
+    "syslog": 5,
+    "lpr": 6,
+    "news": 7,
+    "uucp": 8,
+    "cron": 9,
+    "authpriv": 10,
+    "ftp": 11,
+    "ntp": 12,
+    "audit": 13,
+    "alert": 14,
+    "clock": 15,
+    **{f"local{number}": 16 + number for number in range(8)},
+}
+SEVERITIES = {
+    name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"))
+}
+OUTCOMES = ("success", "failure", "unknown")
+# RFC 5612 keeps it for documentation: whoever has a number of its own sets that.
+DOCUMENTATION_ENTERPRISE = 32473
+_SECONDS_LEAST, _SECONDS_MOST = 1.0, 10.0
+_NETWORKS_MOST = 50
+# RFC 5424 6.2.5 and 6.2.4
+_APP_NAME = re.compile(r"[!-~]{1,48}")
+_HOSTNAME = re.compile(r"[!-~]{1,255}")
+_DNS_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?", re.I
+)
+
+
+class FeedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both kinds have."""
+
+    # Which events: kinds of docs/events.md.
+    kinds: tuple[str, ...] = KINDS
+    # Of those, which `event.outcome`; empty: all.
+    outcomes: tuple[str, ...] = ()
+    # Where its host may be, as CIDR; empty: wherever the platform connects to (ADMIT_OUTBOUND_NETWORKS).
+    networks: tuple[str, ...] = ()
+    # PEM of the authorities that its server certificate may come from; "" for those of the system.
+    ca_certificate: str = ""
+    # For each step: the connection, TLS, the answer to a batch.
+    timeout_seconds: float = 5.0
+
+
+class SyslogSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: str
+    # RFC 5425 4.1
+    port: int = 6514
+    facility: str = "authpriv"
+    app_name: str = "admit"
+    # As senders are known by; "" for the machine's name.
+    hostname: str = ""
+    enterprise: int = DOCUMENTATION_ENTERPRISE
+    # "kind" or "kind.outcome" -> name of the severity; the longer one goes before.
+    severities: dict[str, str] = {}
+    # The message begins with a byte order mark and is UTF-8; otherwise it is ASCII with JSON's escapes.
+    bom: bool = False
+    # PEM of the client's certificate with its chain; the key is the feed's secret.
+    client_certificate: str = ""
+
+
+class WebhookSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: str
+    # Events of one request at the most.
+    batch: int = 100
+
+
+Settings = SyslogSettings | WebhookSettings
+_TYPES: dict[str, type[Settings]] = {"syslog": SyslogSettings, "webhook": WebhookSettings}
+
+
+def stored(kind: Literal["syslog", "webhook"] | str, document: dict[str, Any]) -> Settings:
+    return msgspec.convert(document, _TYPES[kind])
+
+
+def mistakes_of(settings: Settings, *, client_key: str = "") -> list[tuple[str, str]]:
+    """(field, what is wrong with it)"""
+    special = _of_syslog(settings, client_key) if isinstance(settings, SyslogSettings) else _of_webhook(settings)
+    return [*special, *_of_both(settings)]
+
+
+def _of_both(settings: FeedSettings) -> Iterator[tuple[str, str]]:
+    yield from _unknown("kinds", settings.kinds, KINDS)
+    if not settings.kinds:
+        yield "kinds", f"at least one of {', '.join(KINDS)}"
+    yield from _unknown("outcomes", settings.outcomes, OUTCOMES)
+    if not _SECONDS_LEAST <= settings.timeout_seconds <= _SECONDS_MOST:
+        yield "timeout_seconds", f"must be from {_SECONDS_LEAST:g} to {_SECONDS_MOST:g}"
+    if len(settings.networks) > _NETWORKS_MOST:
+        yield "networks", f"at most {_NETWORKS_MOST}"
+    for text in settings.networks:
+        try:
+            ip_network(text)
+        except ValueError as exc:
+            yield "networks", f"{exc}; write it as 10.1.0.0/16"
+    if settings.ca_certificate:
+        try:
+            tls_context(settings.ca_certificate)
+        except (ssl.SSLError, ValueError) as exc:
+            yield "ca_certificate", f"no certificates in PEM: {exc}"
+
+
+def _unknown(place: str, given: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    choices = tuple(known)
+    for text in given:
+        if text not in choices:
+            yield place, f"{text!r} is none of {', '.join(choices)}"
+
+
+def _of_syslog(settings: SyslogSettings, client_key: str) -> Iterator[tuple[str, str]]:
+    if not is_address(settings.host) and not _DNS_NAME.fullmatch(settings.host):
+        yield "host", f"{settings.host[:100]!r} is neither a name nor an address"
+    if not 1 <= settings.port <= 65535:
+        yield "port", "must be from 1 to 65535"
+    yield from _unknown("facility", [settings.facility], FACILITIES)
+    if not _APP_NAME.fullmatch(settings.app_name):
+        yield "app_name", "must be 1 to 48 printable ASCII characters without blanks"
+    if settings.hostname and not _HOSTNAME.fullmatch(settings.hostname):
+        yield "hostname", "must be up to 255 printable ASCII characters without blanks"
+    # RFC 5424 7.2.2: one of IANA's private enterprise numbers.
+    if not 1 <= settings.enterprise <= 2**32 - 1:
+        yield "enterprise", "must be a private enterprise number of IANA's"
+    yield from _unknown("severities", settings.severities.values(), SEVERITIES)
+    events = (*KINDS, *(f"{kind}.{outcome}" for kind in KINDS for outcome in OUTCOMES))
+    yield from _unknown("severities", settings.severities, events)
+    if bool(settings.client_certificate) != bool(client_key):
+        yield "client_certificate", "certificate and key go together"
+    elif client_key:
+        yield from _of_pair(settings.client_certificate, client_key)
+
+
+def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
+    try:
+        leaf = x509.load_pem_x509_certificates(certificate.encode())[0]
+    except ValueError as exc:
+        yield "client_certificate", f"no certificates in PEM: {exc}"
+        return
+    try:
+        public = load_pem_private_key(key.encode(), password=None).public_key()
+    except (ValueError, TypeError):
+        yield "client_key", "no private key in PEM without a password"
+        return
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if public.public_bytes(*form) != leaf.public_key().public_bytes(*form):
+        yield "client_key", "the key is not that of the certificate"
+
+
+def _of_webhook(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
+    if not _is_https(settings.url):
+        yield "url", f"{settings.url[:200]!r} must be https://host, with a path if it needs one"
+    if not 1 <= settings.batch <= 500:
+        yield "batch", "must be from 1 to 500"
+
+
+def _is_https(url: str) -> bool:
+    if not is_web_address(url):
+        return False
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" and parts.port != 0 and not parts.fragment
+    except ValueError:
+        # A port beyond 65535.
+        return False
+
+
+def hostname_of(settings: SyslogSettings) -> str:
+    """For the header of messages (RFC 5424 6.2.4)."""
+    name = settings.hostname or socket.gethostname()
+    return name if _HOSTNAME.fullmatch(name) else "-"

@@ -1,0 +1,102 @@
+"""The tables whose rows feeds send, and the events that those are."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, DateTime, Row, and_, bindparam, func, or_, select, true, tuple_
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
+
+from nac.events import accounting, audit, authentication, coa
+from nac.events.document import Event
+from nac.events.texts import Tenant
+from nac.ids import TenantId
+from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest
+
+
+class Begun(NamedTuple):
+    """A mark that was read in part, and its last row that was."""
+
+    mark: int
+    at: datetime
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    # Of the events: `admit.kind`.
+    kind: str
+    model: Any
+    # By which the rows of a mark are found.
+    at: InstrumentedAttribute[datetime]
+    event: Callable[[Any, Tenant], Event]
+    # Columns that no event is made of: to read them is not for nothing.
+    unused: tuple[str, ...] = ()
+
+    def rows(
+        self, session: Session, tenant_id: TenantId, marks: Sequence[Row[Any]], *, begun: Begun | None, most: int
+    ) -> Iterator[tuple[int, datetime, int, Any]]:
+        """(mark, time, id, row) of what the marks name, in this order; behind what was `begun`."""
+        mark = (
+            func.unnest(
+                *(
+                    bindparam(None, values, type_=ARRAY(kind))
+                    for kind, values in (
+                        (BigInteger(), [mark.id for mark in marks]),
+                        (DateTime(timezone=True), [_first(mark, begun) for mark in marks]),
+                        (DateTime(timezone=True), [mark.last_at for mark in marks]),
+                        (BigInteger(), [mark.first_row for mark in marks]),
+                        (BigInteger(), [mark.last_row for mark in marks]),
+                    )
+                )
+            )
+            .table_valued("id", "first_at", "last_at", "first_row", "last_row", name="mark")
+            .render_derived()
+        )
+        key = self.model.id
+        named = and_(
+            self.model.tenant_id == tenant_id,
+            self.at.between(mark.c.first_at, mark.c.last_at),
+            key.between(mark.c.first_row, mark.c.last_row),
+        )
+        if begun is not None:
+            named &= or_(mark.c.id != begun.mark, tuple_(self.at, key) > tuple_(begun.at, begun.row))
+        of_mark = select(self.model).where(named).order_by(self.at, key).limit(most).lateral("row")
+        row = aliased(self.model, of_mark)
+        at = getattr(row, self.at.key)
+        unused = [defer(getattr(row, name), raiseload=True) for name in self.unused]
+        query = select(mark.c.id, at, row.id, row).join_from(mark, of_mark, true()).options(*unused)
+        yield from session.execute(query.order_by(mark.c.id, at, row.id).limit(most))
+
+
+def _first(mark: Row[Any], begun: Begun | None) -> datetime:
+    """Where the index is entered: what was sent of a large mark is not read again."""
+    first: datetime = mark.first_at
+    return max(first, begun.at) if begun is not None and begun.mark == mark.id else first
+
+
+# By the name of the table, as marks have it.
+SOURCES = {
+    "auth_log": Source(
+        "authentication",
+        AuthLog,
+        AuthLog.at,
+        lambda row, tenant: authentication.from_log(row, tenant=tenant),
+        unused=("reply",),
+    ),
+    "accounting_log": Source(
+        "accounting", AccountingLog, AccountingLog.at, lambda row, tenant: accounting.from_log(row, tenant=tenant)
+    ),
+    "coa_requests": Source(
+        "coa", CoaRequest, CoaRequest.created_at, lambda row, tenant: coa.from_request(row, tenant=tenant)
+    ),
+    "audit_log": Source("audit", AuditEntry, AuditEntry.at, lambda row, tenant: audit.from_log(row, tenant=tenant)),
+}
+KINDS = tuple(source.kind for source in SOURCES.values())
+
+
+def sources_of(kinds: Sequence[str]) -> list[str]:
+    """The tables that hold the events of these kinds."""
+    return [name for name, source in SOURCES.items() if source.kind in kinds]

@@ -1,0 +1,103 @@
+"""Webhooks: batches of events by HTTPS POST, signed by Standard Webhooks; the status says whether they arrived."""
+
+import hashlib
+import ssl
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+from nac.clock import epoch_seconds
+from nac.events.document import Event, to_json
+from nac.feeds.sending import SendFailed
+from nac.feeds.settings import WebhookSettings
+from nac.feeds.signature import signed_headers
+from nac.outbound.reach import Reach
+from nac.outbound.tls import tls_context
+from nac.outbound.transport import Transport
+from nac.outbound.web import Answer, FetchFailed, Web
+
+_ANSWER_BYTES_MOST = 16 * 1024
+# What a receiver may ask to be left alone.
+_RETRY_AFTER_MOST_SECONDS = 3600
+_TYPE = "admit.events"
+_MARGIN_SECONDS = 0.5
+
+
+class WebhookSender:
+    is_confirmed = True
+
+    def __init__(self, settings: WebhookSettings, *, reach: Reach, feed: str, secrets: Sequence[str]) -> None:
+        """`feed` is the feed's id, `secrets` as `signed_headers` takes them."""
+        self.most_events = settings.batch
+        self._settings = settings
+        self._feed = feed
+        self._secrets = secrets
+        self._transport = Transport(reach, tls=_context(settings.ca_certificate), connections=1)
+        seconds = settings.timeout_seconds
+        # A connection that is being made is closed in order by its own time alone: TCP and TLS have theirs within all.
+        self._web = Web(self._transport, step_seconds=seconds, total_seconds=2 * seconds + _MARGIN_SECONDS)
+
+    async def send(self, events: Sequence[Event]) -> None:
+        body, message_id = self.body(events), self.message_id(events)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "Admit",
+            **signed_headers(self._secrets, message_id=message_id, at=epoch_seconds(), body=body),
+        }
+        try:
+            answer = await self._web.post(self._settings.url, body=body, headers=headers, most_bytes=_ANSWER_BYTES_MOST)
+        except FetchFailed as exc:
+            # Its address may hold a secret of the tenant's.
+            raise SendFailed(exc.why) from exc
+        _judge(answer)
+
+    def body(self, events: Sequence[Event]) -> bytes:
+        """As Standard Webhooks has it: type, timestamp, data."""
+        head = b'{"type":"%b","timestamp":"%b","data":{"events":[' % (_TYPE.encode(), events[-1].timestamp.encode())
+        return head + b",".join(map(to_json, events)) + b"]}}"
+
+    def message_id(self, events: Sequence[Event]) -> str:
+        """The same where the same batch is sent again."""
+        digest = hashlib.sha256(self._feed.encode())
+        for event in events:
+            digest.update(event.event.id.encode() + b"\0")
+        return f"msg_{digest.hexdigest()[:32]}"
+
+    async def close(self) -> None:
+        await self._transport.aclose()
+
+    async def drop(self) -> None:
+        await self._transport.aclose()
+
+
+def _judge(answer: Answer) -> None:
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    if status == 410:
+        raise SendFailed("It answers with status 410: it wants nothing any more.", is_gone=True)
+    if 300 <= status < 400:
+        raise SendFailed(f"It answers with status {status}, a redirect, which is not followed.")
+    raise SendFailed(
+        f"It answers with status {status}.",
+        retry_after_seconds=_retry_after(answer.headers),
+        is_too_much=status == 413,
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> int | None:
+    """RFC 9110 10.2.3, within our bound; None where it says nothing that can be understood."""
+    text = headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        seconds = int(text[:9])
+    else:
+        try:
+            seconds = int(parsedate_to_datetime(text).timestamp()) - epoch_seconds()
+        except (ValueError, OverflowError):
+            return None
+    return min(max(0, seconds), _RETRY_AFTER_MOST_SECONDS)
+
+
+@lru_cache(maxsize=64)
+def _context(ca_certificate: str) -> ssl.SSLContext:
+    return tls_context(ca_certificate)

@@ -1,0 +1,74 @@
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from sqlalchemy import ARRAY, BigInteger, ForeignKeyConstraint, Identity, Index, Text, UniqueConstraint, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.db.types import Xid8
+from nac.ids import TenantId
+
+FeedKind = Literal["syslog", "webhook"]
+
+
+class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
+    """Where events of a tenant are sent, and how far that has come."""
+
+    __tablename__ = "feeds"
+    __table_args__ = (UniqueConstraint("tenant_id", "slug"), UniqueConstraint("tenant_id", "id"))
+
+    slug: Mapped[str]
+    kind: Mapped[str]
+    # As nac.feeds.settings reads it.
+    settings: Mapped[dict[str, Any]]
+    # Names of the tables that are followed for it.
+    sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
+    # The secret of a webhook, or the private key of a syslog client's certificate.
+    secret_sealed: Mapped[bytes | None]
+    former_secret_sealed: Mapped[bytes | None]
+    former_secret_until: Mapped[datetime | None]
+    status: Mapped[str] = mapped_column(server_default="active")
+    paused_because: Mapped[str] = mapped_column(server_default="")
+    # nac.feeds.reading has what these five mean.
+    done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
+    until: Mapped[str | None]
+    mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    mark_at: Mapped[datetime | None]
+    mark_row: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    # In a row that failed.
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    attempted_at: Mapped[datetime | None]
+    next_attempt_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    failing_since: Mapped[datetime | None]
+    failure: Mapped[str] = mapped_column(server_default="")
+    told_failing_at: Mapped[datetime | None]
+    delivered_at: Mapped[datetime | None]
+    delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    # Events that were not delivered in time and are not tried any more.
+    lost: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+
+
+class FeedMark(Base):
+    """A range of rows that one transaction has written, or that is to be sent to one feed again."""
+
+    __tablename__ = "feed_marks"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "feed_id"], ["feeds.tenant_id", "feeds.id"], ondelete="CASCADE"),
+        Index("ix_feed_marks_tenant_id_xact", "tenant_id", "xact"),
+        Index("ix_feed_marks_tenant_id_id", "tenant_id", "id"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    tenant_id: Mapped[TenantId]
+    feed_id: Mapped[UUID | None]
+    xact: Mapped[str] = mapped_column(Xid8(), server_default=text("pg_current_xact_id()"))
+    at: Mapped[datetime] = mapped_column(server_default=func.now())
+    # Name of the table.
+    source: Mapped[str]
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    first_row: Mapped[int] = mapped_column(BigInteger())
+    last_row: Mapped[int] = mapped_column(BigInteger())
+    # None for a replay.
+    events: Mapped[int | None]

@@ -1,0 +1,124 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Admit
+from tests.feeds.certificates import self_signed
+from tests.feeds.test_signature import verify
+from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver
+
+URL = "https://siem.corp.example/events"
+T = ("-t", "alpha")
+
+
+def test_webhook_is_added_shown_and_removed(alpha: Admit) -> None:
+    made = alpha.json("feed", "add-webhook", "siem", URL, *T, "--kind", "audit", "--kind", "coa", "--batch", "50")
+    assert made["secret"].startswith("whsec_")
+    shown = alpha.json("feed", "show", "siem", *T)
+    # Once.
+    assert shown == {name: value for name, value in made.items() if name != "secret"}
+    assert (shown["kind"], shown["destination"], shown["state"]) == ("webhook", URL, "ok")
+    assert shown["settings"]["kinds"] == ["audit", "coa"]
+    assert shown["settings"]["batch"] == 50
+    [listed] = alpha.json("feed", "list", *T)
+    assert listed == {name: shown[name] for name in listed}
+    assert alpha.json("feed", "remove", "siem", *T) == {"removed": "siem"}
+    assert alpha.json("feed", "list", *T) == []
+    again = alpha.run("feed", "show", "siem", *T)
+    assert again.exit_code == 2
+    assert "no feed 'siem'" in again.output
+
+
+def test_syslog_is_added_with_all_that_it_takes(alpha: Admit, tmp_path: Path) -> None:
+    mine = self_signed("nac.example")
+    for name, text in (("ca", mine.certificate), ("certificate", mine.certificate), ("key", mine.key)):
+        (tmp_path / name).write_text(text)
+    made = alpha.json(
+        *("feed", "add-syslog", "siem", "siem.corp.example", *T, "--port", "16514", "--facility", "local3"),
+        *("--app-name", "nac", "--hostname", "nac.example", "--enterprise", "64512", "--bom", "--timeout", "2"),
+        *("--severity", "authentication.failure=alert", "--network", "10.0.0.0/8", "--outcome", "failure"),
+        *("--ca-file", str(tmp_path / "ca"), "--client-cert", str(tmp_path / "certificate")),
+        *("--client-key", str(tmp_path / "key")),
+    )
+    assert "secret" not in made
+    assert made["destination"] == "siem.corp.example:16514"
+    assert made["settings"] == {
+        "kinds": ["authentication", "accounting", "coa", "audit"],
+        "outcomes": ["failure"],
+        "networks": ["10.0.0.0/8"],
+        "ca_certificate": "(PEM)",
+        "timeout_seconds": 2.0,
+        "host": "siem.corp.example",
+        "port": 16514,
+        "facility": "local3",
+        "app_name": "nac",
+        "hostname": "nac.example",
+        "enterprise": 64512,
+        "severities": {"authentication.failure": "alert"},
+        "bom": True,
+        "client_certificate": "(PEM)",
+    }
+    renewed = alpha.json(
+        *("feed", "rotate-secret", "siem", *T, "--client-cert", str(tmp_path / "certificate")),
+        *("--client-key", str(tmp_path / "key")),
+    )
+    assert renewed == {"name": "siem"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("add-webhook", "siem", "http://siem.corp.example/"), ["https://host"]),
+        (("add-webhook", "No Slug", "ftp:x", "--batch", "0", "--network", "x"), ["4 mistakes", "slug", "batch"]),
+        (("add-syslog", "siem", "a b", "--port", "0", "--app-name", "a b"), ["3 mistakes", "host", "app_name"]),
+        (("add-syslog", "siem", "siem.example", "--severity", "audit"), ["KIND=NAME"]),
+        (("add-syslog", "siem", "siem.example", "--kind", "decisions"), ["authentication"]),
+        (("rotate-secret", "siem", "--client-cert", "/dev/null"), ["go together"]),
+        (("replay", "siem", "--from", "soon"), ["neither an age"]),
+    ],
+)
+def test_mistakes_are_told(alpha: Admit, arguments: tuple[str, ...], told: list[str]) -> None:
+    result = alpha.run("feed", *arguments, *T)
+    assert result.exit_code == 2
+    assert all(each in result.output for each in told), result.output
+    assert alpha.json("feed", "list", *T) == []
+
+
+def test_mistake_of_several_is_an_object_for_programs(alpha: Admit) -> None:
+    result = alpha.run("feed", "add-webhook", "siem", "ftp:x", "--batch", "0", *T, "--json")
+    told = json.loads(result.stdout)
+    assert told["error"] == "several-mistakes"
+    assert {mistake["place"] for mistake in told["mistakes"]} == {"url", "batch"}
+
+
+def test_feed_is_paused_resumed_replayed_and_given_a_new_secret(alpha: Admit) -> None:
+    first = alpha.json("feed", "add-webhook", "siem", URL, *T)["secret"]
+    assert alpha.json("feed", "pause", "siem", *T, "--because", "maintenance")["state"] == "paused"
+    assert alpha.json("feed", "show", "siem", *T)["paused_because"] == "maintenance"
+    assert alpha.json("feed", "resume", "siem", *T)["state"] == "ok"
+    alpha.json("feed", "replay", "siem", *T, "--from", "2h")
+    shown = alpha.json("feed", "show", "siem", *T)
+    assert shown["replays"] is True
+    second = alpha.json("feed", "rotate-secret", "siem", *T, "--keep", "2h")["secret"]
+    assert second.startswith("whsec_")
+    assert second != first
+    assert alpha.json("feed", "show", "siem", *T)["former_secret_until"] is not None
+    assert alpha.run("feed", "add-webhook", "siem", URL, *T).exit_code == 1
+
+
+def test_test_says_whether_it_arrived(alpha: Admit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "ca.pem").write_text(LOCALHOST.certificate)
+    with WebhookReceiver(tmp_path / "hook").listening() as receiver:
+        url = f"https://localhost:{receiver.port}/"
+        made = alpha.json("feed", "add-webhook", "siem", url, *T, "--ca-file", str(tmp_path / "ca.pem"))
+        refused = alpha.run("feed", "test", "siem", *T)
+        assert refused.exit_code == 1
+        assert "ADMIT_OUTBOUND_NETWORKS" in refused.output
+        monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
+        sent = alpha.json("feed", "test", "siem", *T)["sent"]
+        [(headers, body)] = receiver.requests
+    assert verify(made["secret"], headers, body)
+    [event] = json.loads(body)["data"]["events"]
+    assert (event["event"]["id"], event["event"]["action"], event["admit"]["feed"]) == (sent, "feed-tested", "siem")

@@ -1,0 +1,98 @@
+"""A tenant with feeds, and rows for them to send."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.feeds import service as feeds
+from nac.feeds.delivering import Ways, deliver
+from nac.feeds.service import Added
+from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings
+from nac.ids import TenantId
+from nac.models import Feed
+from nac.outbound.reach import Reach
+from tests.factories.certificates import SEALER
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.postgres import Database
+
+LOOPBACK = Reach.parse("127.0.0.0/8")
+# What a feed is added with where no connection is made.
+NOWHERE = SyslogSettings(host="192.0.2.1")
+_LOG = """
+INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, identity)
+SELECT coalesce(%s, now()), %s, 1, 'mab', %s, 'rule-permitted', name FROM unnest(%s::text[]) name
+"""
+
+
+@dataclass
+class Tenancy:
+    """One tenant, its feeds, and what is logged of it."""
+
+    id: TenantId
+    app: Engine
+    worker: Engine
+    owner_url: str
+
+    def add(self, slug: str = "siem", settings: Settings = NOWHERE, **given: Any) -> Added:
+        with session_scope(TenantScope(self.id), engine=self.app) as session:
+            return feeds.add(
+                session, actor=ACTOR, tenant_id=self.id, slug=slug, settings=settings, sealer=SEALER, **given
+            )
+
+    def feed(self, slug: str = "siem") -> Feed:
+        with session_scope(TenantScope(self.id), engine=self.app) as session:
+            return feeds.require(session, tenant_id=self.id, slug=slug)
+
+    def state(self, slug: str = "siem") -> str:
+        with session_scope(TenantScope(self.id), engine=self.app) as session:
+            feed = feeds.require(session, tenant_id=self.id, slug=slug)
+            return feeds.state_of(feed, feeds.backlog(session, feed), now=utc_now())
+
+    def do(self, verb: Callable[..., Any], slug: str = "siem", **given: Any) -> Any:
+        with session_scope(TenantScope(self.id), engine=self.app) as session:
+            return verb(session, actor=ACTOR, tenant_id=self.id, slug=slug, **given)
+
+    def test(self, slug: str = "siem", **given: Any) -> str:
+        return feeds.send_test(self.feed(slug), tenant_slug="acme-office", now=utc_now(), **given)
+
+    def log(self, *names: str, at: datetime | None = None, permitted: bool = True) -> None:
+        with psycopg.connect(self.owner_url) as connection:
+            self.log_in(connection, *names, at=at, permitted=permitted)
+
+    def log_in(
+        self, connection: psycopg.Connection, *names: str, at: datetime | None = None, permitted: bool = True
+    ) -> None:
+        """In a transaction that the test ends."""
+        connection.execute(_LOG, (at, self.id, permitted, list(names)))
+
+    def deliver(self, slug: str = "siem", *, seconds: float = 30, **ways: Any) -> bool:
+        usual = {"reach": LOOPBACK, "sealer": lambda: SEALER, "engine": self.worker}
+        made = Ways(**usual | ways)
+        return asyncio.run(deliver(self.id, self.feed(slug).id, made, seconds=seconds))
+
+
+def tenancy(database: Database, app: Engine, worker: Engine, platform: Platform, slug: str) -> Tenancy:
+    return Tenancy(make_tenant(app, platform, slug).id, app, worker, database.owner_url)
+
+
+@pytest.fixture
+def acme(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
+    return tenancy(database, app_engine, worker_engine, platform, "acme-office")
+
+
+@pytest.fixture
+def other(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
+    return tenancy(database, app_engine, worker_engine, platform, "other")
+
+
+def webhook(port: int, ca_certificate: str, **given: Any) -> WebhookSettings:
+    url = f"https://localhost:{port}/hook?key=of-the-receiver"
+    return WebhookSettings(url=url, ca_certificate=ca_certificate, **given)

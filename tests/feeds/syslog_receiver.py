@@ -1,0 +1,89 @@
+"""A syslog server on loopback that reads strictly and fails as it is told."""
+
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.feeds.certificates import Pair, self_signed, server_context
+from tests.feeds.syslog_parser import Message, frames, parse
+
+LOCALHOST = self_signed("localhost")
+
+
+class SyslogReceiver:
+    def __init__(self, folder: Path, *, pair: Pair = LOCALHOST, of_clients: str = "") -> None:
+        self.messages: list[Message] = []
+        self.connections = 0
+        # Each connection is ended by a reset after so many messages.
+        self.reset_after: int | None = None
+        # Cleared, nothing is read.
+        self.reads = threading.Event()
+        self.reads.set()
+        # What a connection that ended left of a message.
+        self.rests: list[bytes] = []
+        self._context = server_context(folder, pair, of_clients=of_clients)
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        # Not much waits in the kernel while nothing is read.
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.port: int = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [message.body["user"]["name"] for message in self.messages]
+
+    @property
+    def ids(self) -> list[str]:
+        return [message.parameters["id"] for message in self.messages]
+
+    @contextmanager
+    def listening(self) -> Iterator["SyslogReceiver"]:
+        thread = threading.Thread(target=self._accept, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.reads.set()
+            # Wakes accept().
+            self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.close()
+            thread.join(5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(connection)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, raw: socket.socket) -> None:
+        with suppress(OSError), self._context.wrap_socket(raw, server_side=True) as connection:
+            with self._lock:
+                self.connections += 1
+            self._read(connection)
+
+    def _read(self, connection: ssl.SSLSocket) -> None:
+        rest, taken = b"", 0
+        while self.reads.wait():
+            octets = connection.recv(65536)
+            if not octets:
+                break
+            found, rest = frames(rest + octets)
+            for frame in found:
+                if self.reset_after is not None and taken >= self.reset_after:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return
+                with self._lock:
+                    self.messages.append(parse(frame))
+                taken += 1
+        self.rests.append(rest)

@@ -1,0 +1,254 @@
+"""What a feed sends next: everything that was committed, in whichever order; of no other tenant."""
+
+import random
+from datetime import timedelta
+
+import psycopg
+import pytest
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.feeds import reading, service, turns
+from nac.feeds.progress import Step, store_delivered
+from nac.feeds.reading import Position
+from tests.factories.tenancy import ACTOR
+from tests.feeds.conftest import NOWHERE, Tenancy
+
+
+def with_kinds(*kinds: str):
+    return type(NOWHERE)(host=NOWHERE.host, kinds=kinds)
+
+
+def read(tenancy: Tenancy, *, most: int = 100, slug: str = "siem", batches: int = 1_000) -> list[str]:
+    """Names of whom the next events are of, stored as sent."""
+    names: list[str] = []
+    for _ in range(batches):
+        with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
+            feed = service.require(session, tenant_id=tenancy.id, slug=slug)
+            batch = reading.read(session, feed, Position.of(feed), most=most)
+            assert len(batch.rows) <= most
+            if batch.last:
+                return names
+            names += [row.identity if source == "auth_log" else row.action for source, row in batch.rows]
+            store_delivered(session, feed, Step(batch.position, len(batch.rows), batch.gone), now=utc_now())
+    return names
+
+
+@pytest.fixture
+def decisions(acme: Tenancy) -> Tenancy:
+    acme.add(settings=with_kinds("authentication"))
+    return acme
+
+
+def test_what_was_there_before_the_feed_is_not_sent(acme: Tenancy):
+    acme.log("before")
+    acme.add(settings=with_kinds("authentication"))
+    acme.log("after")
+    assert read(acme) == ["after"]
+    assert read(acme) == []
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 100])
+def test_batches_of_any_size_come_to_the_same(decisions: Tenancy, most: int):
+    decisions.log(*"abc")
+    decisions.log("d")
+    decisions.log(*"efghi", at=utc_now() - timedelta(hours=3))
+    assert read(decisions, most=most) == list("abcdefghi")
+
+
+def test_transaction_that_commits_late_is_not_skipped(decisions: Tenancy):
+    with psycopg.connect(decisions.owner_url) as slow:
+        decisions.log_in(slow, "slow")
+        decisions.log("quick")
+        # The id of the slow one is the lower one, and is not visible yet.
+        assert read(decisions) == ["quick"]
+        decisions.log("later")
+        assert read(decisions) == ["later"]
+        slow.commit()
+    assert read(decisions) == ["slow"]
+    assert read(decisions) == []
+
+
+def test_commit_within_a_window_comes_in_the_next_one(decisions: Tenancy):
+    decisions.log("first")
+    with psycopg.connect(decisions.owner_url) as slow:
+        decisions.log_in(slow, "slow")
+        decisions.log("third")
+        assert read(decisions, most=1, batches=1) == ["first"]
+        slow.commit()
+    assert sorted(read(decisions, most=1)) == ["slow", "third"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_interleaved_transactions_are_all_sent_and_none_that_was_rolled_back(decisions: Tenancy, seed: int):
+    chance = random.Random(seed)
+    with psycopg.connect(decisions.owner_url) as a, psycopg.connect(decisions.owner_url) as b:
+        # Names of what each has written and not committed.
+        open_: dict[psycopg.Connection, list[str]] = {a: [], b: []}
+        committed: list[str] = []
+        found: list[str] = []
+        for number in range(60):
+            connection = chance.choice([a, b])
+            match chance.choice(["write", "write", "commit", "roll back", "read"]):
+                case "write":
+                    names = [f"{number}-{index}" for index in range(chance.randint(1, 4))]
+                    decisions.log_in(connection, *names, at=utc_now() - timedelta(minutes=chance.randint(0, 200)))
+                    open_[connection] += names
+                case "commit":
+                    connection.commit()
+                    committed += open_[connection]
+                    open_[connection] = []
+                case "roll back":
+                    connection.rollback()
+                    open_[connection] = []
+                case _:
+                    found += read(decisions, most=chance.randint(1, 5), batches=chance.randint(1, 4))
+        for connection in (a, b):
+            connection.commit()
+            committed += open_[connection]
+    found += read(decisions, most=3)
+    assert set(found) == set(committed)
+    # What ranges of interleaved transactions share may come twice.
+    assert len(found) < 2 * len(committed)
+
+
+def test_rows_of_another_tenant_are_never_read(decisions: Tenancy, other: Tenancy):
+    other.add(settings=with_kinds("authentication"))
+    at = utc_now()
+    with psycopg.connect(decisions.owner_url) as one:
+        # Of both in one transaction, the numbers of each within the range of the other.
+        for names in ("a1", "b1"), ("a2", "b2"):
+            decisions.log_in(one, names[0], at=at)
+            other.log_in(one, names[1], at=at)
+    assert read(decisions) == ["a1", "a2"]
+    assert read(other) == ["b1", "b2"]
+
+
+def test_kinds_that_are_not_wanted_leave_no_mark(decisions: Tenancy):
+    with session_scope(TenantScope(decisions.id), engine=decisions.app) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=decisions.id, mac="00:1b:a9:00:00:01")
+    assert marks(decisions) == 0
+
+
+def test_changes_are_sent_as_the_audit_log_has_them(acme: Tenancy):
+    acme.add(settings=with_kinds("audit"))
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
+    assert read(acme) == ["feed.add", "endpoint.add"]
+
+
+def test_tenant_without_feeds_costs_no_mark(decisions: Tenancy, other: Tenancy):
+    other.log("b")
+    assert marks(other) == 0
+
+
+def marks(tenancy: Tenancy) -> int:
+    with psycopg.connect(tenancy.owner_url) as connection:
+        row = connection.execute("SELECT count(*) FROM feed_marks WHERE tenant_id = %s", [tenancy.id]).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def prune(tenancy: Tenancy) -> None:
+    with session_scope(PlatformScope(), engine=tenancy.worker) as session:
+        turns.prune(session)
+
+
+def test_marks_go_when_every_feed_has_sent_them(decisions: Tenancy):
+    decisions.add("second", with_kinds("authentication"))
+    decisions.log("a")
+    decisions.log("b")
+    assert read(decisions) == ["a", "b"]
+    prune(decisions)
+    assert marks(decisions) == 2
+    assert read(decisions, most=1, batches=1, slug="second") == ["a"]
+    # Of a window that is gone through, the part that was sent; the mark itself ends with the next reading.
+    assert read(decisions, most=1, batches=2, slug="second") == ["b"]
+    prune(decisions)
+    assert marks(decisions) <= 1
+    assert read(decisions, slug="second") == []
+    prune(decisions)
+    assert marks(decisions) == 0
+
+
+def test_what_was_not_sent_for_a_week_is_given_up_and_counted(decisions: Tenancy, caplog: pytest.LogCaptureFixture):
+    decisions.add("done", with_kinds("authentication"))
+    decisions.log("a", "b", "c")
+    assert read(decisions, slug="done") == ["a", "b", "c"]
+    with psycopg.connect(decisions.owner_url) as connection:
+        connection.execute("UPDATE feed_marks SET at = now() - interval '8 days'")
+    decisions.log("d")
+    prune(decisions)
+    assert (decisions.feed().lost, decisions.feed("done").lost) == (3, 0)
+    assert "3 events were not delivered within 7 days" in caplog.text
+    assert read(decisions) == ["d"]
+
+
+def test_rows_that_are_gone_before_they_are_sent_are_counted(decisions: Tenancy):
+    decisions.log("a", "b", "c")
+    with psycopg.connect(decisions.owner_url) as connection:
+        connection.execute("DELETE FROM auth_log WHERE identity <> 'b'")
+    assert read(decisions) == ["b"]
+    assert decisions.feed().lost == 2
+
+
+def test_replay_sends_the_same_again_behind_what_waits(decisions: Tenancy):
+    start = utc_now()
+    decisions.log("long ago", at=start - timedelta(days=5))
+    decisions.log("two days ago", at=start - timedelta(days=2))
+    decisions.log("now", at=start)
+    assert read(decisions) == ["long ago", "two days ago", "now"]
+    decisions.log("new", at=start)
+    decisions.do(service.replay, since=start - timedelta(days=3), until=utc_now(), now=utc_now())
+    assert read(decisions, most=1) == ["new", "two days ago", "now", "new"]
+    assert read(decisions) == []
+
+
+def test_replay_is_for_its_feed_alone_and_before_it_was_added(decisions: Tenancy):
+    now = utc_now()
+    decisions.log("before", at=now - timedelta(hours=1))
+    decisions.add("second", with_kinds("authentication"))
+    decisions.do(service.replay, "second", since=now - timedelta(days=1), until=now, now=now)
+    assert read(decisions) == ["before"]
+    assert read(decisions, slug="second") == ["before"]
+
+
+def test_request_to_a_nas_is_sent_once_it_has_ended(acme: Tenancy):
+    acme.add(settings=with_kinds("coa"))
+    with psycopg.connect(acme.owner_url) as connection:
+        connection.execute(
+            "INSERT INTO coa_requests (tenant_id, session_row, session_id, reason, state)"
+            " VALUES (%s, 1, 's', 'requested', 'queued')",
+            [acme.id],
+        )
+    assert marks(acme) == 0
+    with psycopg.connect(acme.owner_url) as connection:
+        connection.execute("UPDATE coa_requests SET state = 'sending'")
+        connection.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
+    with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
+        feed = acme.feed()
+        [(source, row)] = reading.read(session, feed, Position.of(feed), most=10).rows
+    assert (source, row.state) == ("coa_requests", "acknowledged")
+
+
+def test_mark_that_is_read_in_parts_begins_where_it_ended(decisions: Tenancy):
+    decisions.log(*map(str, range(50)))
+    assert read(decisions, most=7, batches=3) == [str(number) for number in range(21)]
+    decisions.log("later")
+    assert read(decisions, most=7) == [*(str(number) for number in range(21, 50)), "later"]
+
+
+def test_database_that_was_restored_from_a_dump_skips_nothing(decisions: Tenancy):
+    decisions.log("sent")
+    assert read(decisions) == ["sent"]
+    decisions.log("waiting")
+    with psycopg.connect(decisions.owner_url) as connection:
+        # Transactions are counted from the beginning there.
+        connection.execute("UPDATE feeds SET done = '900000000:900000000:'")
+        connection.execute("UPDATE feed_marks SET xact = '900000001' WHERE id = (SELECT max(id) FROM feed_marks)")
+    decisions.log("new")
+    prune(decisions)
+    assert set(read(decisions)) == {"sent", "waiting", "new"}
+    prune(decisions)
+    assert read(decisions) == []

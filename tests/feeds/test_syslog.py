@@ -1,0 +1,185 @@
+"""Syslog over TLS: what arrives, what comes again, and what is never sent."""
+
+import threading
+
+import pytest
+
+from nac.feeds import service
+from nac.feeds.errors import FeedUnreachable
+from nac.feeds.settings import SyslogSettings
+from nac.outbound.reach import USUAL
+from tests.factories.certificates import SEALER
+from tests.feeds.certificates import self_signed
+from tests.feeds.conftest import LOOPBACK, Tenancy
+from tests.feeds.syslog_receiver import LOCALHOST, SyslogReceiver
+from tests.outbound.listening import listening
+
+KINDS = ("authentication",)
+
+
+@pytest.fixture
+def receiver(tmp_path):
+    with SyslogReceiver(tmp_path).listening() as receiver:
+        yield receiver
+
+
+def settings(receiver: SyslogReceiver, **given) -> SyslogSettings:
+    common = {"host": "localhost", "ca_certificate": LOCALHOST.certificate, "kinds": KINDS}
+    return SyslogSettings(port=receiver.port, **common | given)
+
+
+def test_events_arrive_in_order_over_one_connection(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver))
+    names = [f"user {number}" for number in range(1_200)]
+    acme.log(*names)
+    acme.deliver()
+    assert receiver.names == names
+    assert receiver.connections == 1
+    assert receiver.rests == [b""]
+    feed = acme.feed()
+    assert (feed.delivered, feed.lost, acme.state()) == (1_200, 0, "ok")
+    acme.deliver()
+    assert len(receiver.messages) == 1_200
+
+
+def test_outcomes_that_are_not_wanted_are_passed_over(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver, outcomes=("failure",)))
+    acme.log("in")
+    acme.log("out", permitted=False)
+    acme.deliver()
+    assert receiver.names == ["out"]
+    assert acme.feed().delivered == 1
+
+
+def test_nothing_is_lost_over_a_receiver_that_breaks_again_and_again(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver))
+    names = [f"user {number}" for number in range(1_500)]
+    acme.log(*names)
+    receiver.reset_after = 700
+    acme.deliver()
+    assert acme.state() == "failing"
+    assert "connection" in acme.feed().failure
+    assert acme.feed().delivered < 1_500
+    receiver.reset_after = None
+    acme.deliver()
+    # What it had not confirmed comes twice, with the same ids.
+    assert len(set(receiver.ids)) == 1_500
+    assert list(dict.fromkeys(receiver.names)) == names
+    assert acme.state() == "ok"
+
+
+def test_reset_at_the_end_sends_the_last_batch_again(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver))
+    acme.log("a", "b", "c")
+    receiver.reset_after = 1
+    acme.deliver()
+    assert acme.state() == "failing"
+    assert acme.feed().delivered == 0
+    receiver.reset_after = None
+    acme.deliver()
+    assert sorted(set(receiver.names)) == ["a", "b", "c"]
+
+
+def test_what_the_receivers_machine_has_and_its_program_never_read_is_sent_again(
+    acme: Tenancy, receiver: SyslogReceiver
+):
+    acme.add(settings=settings(receiver))
+    acme.log("a", "b", "c")
+    # TCP has acknowledged all of it when the program dies.
+    receiver.reads.clear()
+    receiver.reset_after = 0
+    dies = threading.Timer(0.4, receiver.reads.set)
+    dies.start()
+    acme.deliver()
+    dies.join()
+    assert (acme.feed().delivered, acme.state()) == (0, "failing")
+    receiver.reset_after = None
+    acme.deliver()
+    assert receiver.names == ["a", "b", "c"]
+
+
+def test_receiver_that_reads_nothing_is_given_up_and_tried_again(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver, timeout_seconds=1.0))
+    names = [f"{number} {'x' * 900}" for number in range(6_000)]
+    acme.log(*names)
+    receiver.reads.clear()
+    acme.deliver()
+    assert "does not take the messages within 1 s" in acme.feed().failure
+    receiver.reads.set()
+    acme.deliver()
+    assert set(receiver.names) == set(names)
+
+
+def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver, ca_certificate=self_signed("other").certificate))
+    acme.log("a")
+    acme.deliver()
+    assert "certificate does not hold" in acme.feed().failure
+    assert receiver.messages == []
+
+
+def test_certificate_of_another_name_is_refused(acme: Tenancy, tmp_path):
+    pair = self_signed("siem.example")
+    with SyslogReceiver(tmp_path, pair=pair).listening() as receiver:
+        acme.add(settings=settings(receiver, ca_certificate=pair.certificate))
+        acme.log("a")
+        acme.deliver()
+    assert "certificate does not hold" in acme.feed().failure
+    assert receiver.messages == []
+
+
+def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
+    mine = self_signed("nac.example")
+    with SyslogReceiver(tmp_path, of_clients=mine.certificate).listening() as receiver:
+        acme.add("shown", settings(receiver, client_certificate=mine.certificate), client_key=mine.key)
+        acme.add("none", settings(receiver))
+        acme.log("a")
+        acme.deliver("none")
+        assert acme.state("none") == "failing"
+        assert acme.feed("none").delivered == 0
+        acme.deliver("shown")
+        assert receiver.names == ["a"]
+        # Another certificate, of which the server does not know.
+        new = self_signed("nac-2.example")
+        acme.do(service.change_client_certificate, "shown", certificate=new.certificate, key=new.key, sealer=SEALER)
+        acme.log("b")
+        acme.deliver("shown")
+        assert acme.state("shown") == "failing"
+    assert mine.key.encode() not in acme.feed("shown").secret_sealed
+
+
+def test_receiver_that_is_not_there_fails_with_a_sentence(acme: Tenancy, tmp_path):
+    with SyslogReceiver(tmp_path).listening() as receiver:
+        acme.add(settings=settings(receiver))
+    acme.log("a")
+    acme.deliver()
+    assert "cannot be connected to" in acme.feed().failure
+
+
+def test_receiver_that_does_not_speak_tls_is_given_up_in_time(acme: Tenancy):
+    with listening() as silent:
+        acme.add(settings=SyslogSettings(host="localhost", port=silent.getsockname()[1], timeout_seconds=1.0))
+        acme.log("a")
+        acme.deliver()
+    assert "does not take the connection within 1 s" in acme.feed().failure
+
+
+def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver))
+    acme.add("within", settings(receiver, networks=("10.0.0.0/8",)))
+    acme.log("a")
+    acme.deliver(reach=USUAL)
+    assert "loopback" in acme.feed().failure
+    acme.deliver("within", reach=LOOPBACK)
+    assert "none of the networks" in acme.feed("within").failure
+    assert receiver.connections == 0
+
+
+def test_test_event_goes_the_same_way_at_once(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver))
+    given = {"reach": LOOPBACK, "sealer": SEALER}
+    sent = acme.test(**given)
+    [message] = receiver.messages
+    assert (message.message_id, message.parameters["id"]) == ("feed-tested", sent)
+    with pytest.raises(FeedUnreachable, match="loopback"):
+        acme.test(**given | {"reach": USUAL})

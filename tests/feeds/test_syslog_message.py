@@ -1,0 +1,134 @@
+"""Messages are those of RFC 5424, whatever devices call themselves."""
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.events import audit, authentication, feed
+from nac.events.document import Event, to_json
+from nac.events.texts import Tenant
+from nac.feeds.settings import SyslogSettings
+from nac.feeds.syslog_message import MOST_OCTETS, SyslogForm
+from nac.models import AuditEntry, AuthLog
+from tests.feeds.syslog_parser import frames, parse
+
+AT = datetime(2026, 11, 21, 18, 30, 0, 7, UTC)
+ACME = Tenant(str(uuid4()), "acme")
+# No lone surrogate reaches an event: PostgreSQL holds none.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def form(**settings) -> SyslogForm:
+    return SyslogForm(SyslogSettings(host="siem.example", **{"hostname": "nac.example"} | settings))
+
+
+def decision(**values) -> Event:
+    row = {"id": 7, "at": AT, "method": "mab", "permitted": True, "reason": "rule-permitted", "identity": "anna"}
+    columns = {column.name: "" for column in AuthLog.__table__.columns if column.type.python_type is str}
+    numbers = {"policy_version": 0, "module_microseconds": 1, "suppressed": 0}
+    nothing = {"site_id": None, "nas_id": None, "policy_id": None, "request": {}, "resumed": False}
+    return authentication.from_log(
+        AuthLog(**columns | {"mac": None, "nas_address": None} | numbers | nothing | row | values), tenant=ACME
+    )
+
+
+def test_header_and_data_say_what_it_is():
+    message = parse(form().message(decision()))
+    assert (message.facility, message.severity) == (10, 6)
+    assert message.timestamp == "2026-11-21T18:30:00.000007Z"
+    assert (message.hostname, message.app_name, message.process) == ("nac.example", "admit", "-")
+    assert (message.message_id, message.sd_id) == ("device-admitted", "admit@32473")
+    assert message.parameters == {
+        "id": "authentication:1795285800000007-7",
+        "kind": "authentication",
+        "outcome": "success",
+        "tenant": "acme",
+    }
+    assert message.body == json.loads(to_json(decision()))
+
+
+@pytest.mark.parametrize(
+    ("severities", "permitted", "severity"),
+    [
+        ({}, True, 6),
+        ({}, False, 4),
+        ({"authentication": "debug"}, True, 7),
+        # What is said of the outcome goes before what is said of the kind, and ours stands where neither is.
+        ({"authentication": "debug"}, False, 4),
+        ({"authentication": "debug", "authentication.failure": "alert"}, False, 1),
+    ],
+)
+def test_severity_is_that_of_the_outcome(severities, permitted, severity):
+    assert parse(form(severities=severities).message(decision(permitted=permitted))).severity == severity
+
+
+def test_settings_are_in_every_message():
+    message = parse(form(facility="local7", app_name="nac", enterprise=64512).message(decision()))
+    assert (message.facility, message.app_name, message.sd_id) == (23, "nac", "admit@64512")
+
+
+def test_name_of_the_machine_stands_where_none_is_set(monkeypatch):
+    monkeypatch.setattr("socket.gethostname", lambda: "nac host")
+    assert parse(form(hostname="").message(decision())).hostname == "-"
+
+
+@pytest.mark.parametrize("bom", [False, True])
+def test_text_is_ascii_or_begins_with_the_mark(bom):
+    message = parse(form(bom=bom).message(decision(identity="Ådne 🦉 \u007f")))
+    assert message.has_bom == bom
+    assert message.body["user"]["name"] == "Ådne 🦉 \u007f"
+
+
+@pytest.mark.parametrize("bom", [False, True])
+@given(TEXT, TEXT, TEXT)
+def test_whatever_a_device_says_makes_one_message_of_the_standard(bom, identity, detail, slug):
+    event = decision(identity=identity, detail=detail, nas_identifier=identity)
+    event = msgspec.structs.replace(event, organization=msgspec.structs.replace(event.organization, name=slug))
+    made = form(bom=bom)
+    [octets], rest = frames(made.frame(event))
+    assert rest == b""
+    assert parse(octets).body == json.loads(to_json(event))
+    assert len(octets) <= MOST_OCTETS
+
+
+def test_quotes_and_brackets_in_data_are_escaped():
+    event = decision()
+    told = msgspec.structs.replace(event.organization, name='a"b]c\\d\ne')
+    octets = form().message(msgspec.structs.replace(event, organization=told))
+    assert b'tenant="a\\"b\\]c\\\\d e"' in octets
+    assert parse(octets).parameters["tenant"] == 'a"b]c\\d e'
+
+
+@pytest.mark.parametrize("bom", [False, True])
+def test_long_events_are_shortened_to_whole_json_that_says_what_is_left_out(bom):
+    values = {f"member {number}": "🦉" * 1_000 for number in range(40)}
+    row = AuditEntry(id=3, at=AT, actor="cli:anna", action="policy.publish", target="x", before=values, after=values)
+    event = audit.from_log(row, tenant=ACME)
+    assert len(to_json(event)) > 2 * MOST_OCTETS
+    octets = form(bom=bom).message(event)
+    assert len(octets) <= MOST_OCTETS
+    message = parse(octets)
+    assert message.body["left_out"] == ["admit.before", "admit.after"]
+    assert message.body["event"]["id"] == message.parameters["id"]
+    assert message.body["admit"]["actor"] == "cli:anna"
+
+
+def test_event_that_is_too_long_in_everything_keeps_its_id():
+    owls = "🦉" * 1_024
+    event = msgspec.structs.replace(
+        decision(identity=owls, detail=owls),
+        event=msgspec.structs.replace(decision().event, reason=owls, code=owls),
+    )
+    body = parse(form().message(event)).body
+    assert body["left_out"] == ["*"]
+    assert body["event"] == {"id": decision().event.id}
+
+
+def test_test_is_a_message_too():
+    message = parse(form().message(feed.tested("siem", now=AT, tenant=ACME)))
+    assert (message.message_id, message.severity) == ("feed-tested", 5)

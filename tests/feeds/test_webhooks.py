@@ -1,0 +1,205 @@
+"""Webhooks: what arrives, what is tried again, and what is never called."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.clock import utc_now
+from nac.feeds import service, webhook_sender
+from nac.outbound.reach import USUAL
+from nac.secrets import RawKey, Sealer
+from tests.factories.certificates import SEALER
+from tests.feeds.certificates import self_signed
+from tests.feeds.conftest import Tenancy, webhook
+from tests.feeds.test_signature import verify
+from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver, status
+from tests.waiting import until
+
+KINDS = ("authentication",)
+
+
+@pytest.fixture
+def receiver(tmp_path):
+    with WebhookReceiver(tmp_path).listening() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def secret(acme: Tenancy, receiver: WebhookReceiver) -> str:
+    return add(acme, receiver)
+
+
+def add(tenancy: Tenancy, receiver: WebhookReceiver, slug: str = "siem", **given) -> str:
+    return tenancy.add(slug, webhook(receiver.port, LOCALHOST.certificate, kinds=KINDS, **given)).secret
+
+
+def test_events_arrive_in_batches_that_are_signed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    names = [f"user {number}" for number in range(250)]
+    acme.log(*names)
+    acme.deliver()
+    assert receiver.names == names
+    assert len(receiver.requests) == 3
+    assert all(verify(secret, headers, body) for headers, body in receiver.requests)
+    headers, _ = receiver.requests[0]
+    assert headers["Content-Type"] == "application/json"
+    assert abs(int(headers["webhook-timestamp"]) - utc_now().timestamp()) < 60
+    assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 3
+    assert (acme.feed().delivered, acme.state()) == (250, "ok")
+
+
+@pytest.mark.parametrize("code", [400, 401, 404, 408, 429, 500, 503])
+def test_status_that_is_no_success_is_tried_again_with_the_same_id(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
+):
+    acme.log("a", "b")
+    receiver.answers = [status(code)]
+    acme.deliver()
+    feed = acme.feed()
+    assert (feed.delivered, feed.attempts, acme.state()) == (0, 1, "failing")
+    assert f"status {code}" in feed.failure
+    assert feed.next_attempt_at > utc_now() - timedelta(seconds=1)
+    acme.deliver()
+    assert receiver.names == ["a", "b"]
+    assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 1
+    assert (acme.feed().attempts, acme.state()) == (0, "ok")
+
+
+def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log(*map(str, range(100)))
+
+    def small(handler) -> bool:
+        return status(204 if int(handler.headers["Content-Length"]) < 20_000 else 413)(handler)
+
+    receiver.usual = small
+    acme.deliver()
+    assert receiver.names == [str(number) for number in range(100)]
+    assert (acme.feed().delivered, acme.state()) == (100, "ok")
+
+
+def test_pauses_become_longer_up_to_a_bound(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log("a")
+    receiver.usual = status(500)
+    now = utc_now()
+    pauses = []
+    for _ in range(12):
+        acme.deliver(clock=lambda: now)
+        pauses.append((acme.feed().next_attempt_at - now).total_seconds())
+    assert 1 <= pauses[0] <= 2
+    assert all(min(2**number, 300) / 2 <= pause <= min(2**number, 300) for number, pause in enumerate(pauses, 1))
+
+
+@pytest.mark.parametrize(
+    ("said", "least", "most"),
+    [
+        ("120", 120, 121),
+        ("999999999999", 3600, 3601),
+        ("-5", 0, 2),
+        ("soon", 0, 2),
+        ("Mon, 01 Jan 2001 00:00:00 GMT", 0, 2),
+    ],
+)
+def test_retry_after_is_honoured_within_a_bound(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str, said: str, least: int, most: int
+):
+    acme.log("a")
+    receiver.answers = [status(429, Retry_After=said)]
+    now = utc_now()
+    acme.deliver(clock=lambda: now)
+    assert least <= (acme.feed().next_attempt_at - now).total_seconds() <= most
+
+
+@given(
+    st.text(st.characters(max_codepoint=255), max_size=60)
+    | st.from_regex(r"[A-Z][a-z]{2}, \d{1,3} [A-Z][a-z]{2} \d{1,6}.*")
+)
+def test_retry_after_that_says_anything_is_no_error(said: str):
+    waited = webhook_sender._retry_after({"Retry-After": said})
+    assert waited is None or 0 <= waited <= 3600
+
+
+def test_gone_pauses_until_somebody_resumes(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log("a")
+    receiver.answers = [status(410)]
+    acme.deliver()
+    assert acme.state() == "paused"
+    assert "410" in acme.feed().paused_because
+    acme.deliver()
+    assert len(receiver.requests) == 1
+    acme.do(service.resume, now=utc_now())
+    acme.deliver()
+    assert receiver.names == ["a"]
+
+
+@pytest.mark.parametrize("how", ["slow", "loris", "reset"])
+def test_receiver_that_does_not_answer_is_given_up_in_time(acme: Tenancy, receiver: WebhookReceiver, how: str):
+    add(acme, receiver, timeout_seconds=1.0)
+    acme.log("a")
+    receiver.answers = [getattr(receiver, how)]
+    acme.deliver()
+    assert acme.state() == "failing"
+    assert acme.feed().failure != ""
+    until(lambda: not acme.deliver() and receiver.names == ["a"], "it is sent again")
+
+
+def test_answer_without_an_end_is_not_read_and_counts_by_its_status(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str
+):
+    acme.log("a")
+    receiver.answers = [receiver.endless]
+    acme.deliver()
+    assert (acme.feed().delivered, acme.state()) == (1, "ok")
+
+
+def test_redirects_are_not_followed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log("a")
+    receiver.answers = [status(307, Location=f"https://localhost:{receiver.port}/elsewhere")]
+    acme.deliver()
+    assert "redirect" in acme.feed().failure
+    assert len(receiver.requests) == 1
+
+
+def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log("a")
+    acme.deliver(reach=USUAL)
+    assert "loopback" in acme.feed().failure
+    assert receiver.requests == []
+
+
+def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: WebhookReceiver):
+    acme.add(settings=webhook(receiver.port, self_signed("other").certificate, kinds=KINDS))
+    acme.log("a")
+    acme.deliver()
+    assert "CERTIFICATE_VERIFY_FAILED" in acme.feed().failure
+    assert receiver.requests == []
+
+
+def test_both_secrets_sign_while_one_is_exchanged(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    new = acme.do(service.rotate_secret, sealer=SEALER, keep=timedelta(hours=1), now=utc_now())
+    acme.log("a")
+    acme.deliver()
+    [request] = receiver.requests
+    assert verify(secret, *request)
+    assert verify(new, *request)
+    acme.log("b")
+    acme.deliver(clock=lambda: utc_now() + timedelta(hours=2))
+    assert not verify(secret, *receiver.requests[1])
+    assert verify(new, *receiver.requests[1])
+
+
+def test_secret_is_sealed_and_its_address_is_in_no_failure(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log("a")
+    receiver.answers = [status(500)]
+    acme.deliver()
+    feed = acme.feed()
+    assert secret.encode() not in feed.secret_sealed
+    assert "of-the-receiver" not in feed.failure
+
+
+def test_secret_of_another_master_key_is_a_failure_that_is_shown(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    acme.log("a")
+    acme.deliver(sealer=lambda: Sealer(RawKey(bytes(32))))
+    assert "secret cannot be opened" in acme.feed().failure
+    acme.deliver()
+    assert receiver.names == ["a"]

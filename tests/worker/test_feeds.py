@@ -1,0 +1,76 @@
+"""Feeds by a real worker, which dies while it delivers."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.feeds.settings import SyslogSettings
+from tests.factories.certificates import write_master_key
+from tests.factories.tenancy import Platform
+from tests.feeds.conftest import Tenancy, tenancy, webhook
+from tests.feeds.syslog_receiver import SyslogReceiver
+from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver
+from tests.outbound.listening import listening
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+from tests.worker.test_worker import last_heartbeat, redis_server, wait_for, worker  # noqa: F401  # fixture
+
+pytestmark = pytest.mark.early
+KINDS = ("authentication",)
+
+
+@pytest.fixture
+def acme(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
+    return tenancy(database, app_engine, worker_engine, platform, "acme-office")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
+    monkeypatch.setenv("ADMIT_OUTBOUND_NETWORKS", "127.0.0.0/8")
+
+
+@pytest.mark.usefixtures("environment")
+def test_worker_that_is_killed_while_it_delivers_loses_nothing(
+    acme: Tenancy,
+    database: Database,
+    redis_server: RedisServer,  # noqa: F811
+    tmp_path: Path,
+):
+    names = [f"user {number}" for number in range(450)]
+    (tmp_path / "syslog").mkdir()
+    with (
+        WebhookReceiver(tmp_path).listening() as hook,
+        SyslogReceiver(tmp_path / "syslog").listening() as siem,
+        listening() as silent,
+    ):
+        acme.add("hook", webhook(hook.port, LOCALHOST.certificate, kinds=KINDS))
+        acme.add("silent", webhook(silent.getsockname()[1], LOCALHOST.certificate, kinds=KINDS))
+        acme.add(
+            "siem",
+            SyslogSettings(host="localhost", port=siem.port, ca_certificate=LOCALHOST.certificate, kinds=KINDS),
+        )
+        acme.log(*names)
+        # One batch of the webhook is taken, the next one is on its way for ever; syslog has sent and awaits its end.
+        hook.answers = [hook.usual, hook.slow]
+        with worker(database, redis_server, tmp_path) as process:
+            wait_for(lambda: len(hook.requests) >= 2, tmp_path)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(10)
+        hook.is_over.set()
+        assert acme.feed("hook").delivered <= 100
+        acme.log("after the death")
+        with worker(database, redis_server, tmp_path):
+            wait_for(lambda: set(hook.names) == {*names, "after the death"}, tmp_path, seconds=40)
+            wait_for(lambda: set(siem.names) == {*names, "after the death"}, tmp_path, seconds=40)
+            # The other jobs go on beside a receiver that keeps one waiting.
+            first = last_heartbeat(redis_server)
+            wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=20)
+            wait_for(lambda: acme.state("silent") == "failing", tmp_path)
+    # Of the webhook's address.
+    assert "of-the-receiver" not in (tmp_path / "worker.log").read_text()
+    # Doubled by their ids alone.
+    assert len(set(hook.ids)) == len(set(siem.ids)) == len(names) + 1

@@ -1,0 +1,39 @@
+"""Feeds: delivering events to what tenants have set, and forgetting what was delivered."""
+
+import asyncio
+import socket
+from functools import cache, partial
+
+from celery import shared_task
+
+from nac.db import PlatformScope, session_scope
+from nac.errors import Unavailable
+from nac.feeds import turns
+from nac.feeds.delivering import Ways, deliver
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
+
+# After that the others have their turn.
+_FEED_SECONDS = 5.0
+# With what is under way then, it stays below the jobs' time limit.
+_TURN_SECONDS = 120.0
+
+
+@shared_task(name="feeds.deliver", ignore_result=True)
+def deliver_all() -> None:
+    """Send what is due; of the processes of one worker this one alone is busy with it."""
+    with session_scope(PlatformScope()) as session:
+        turns.restart_restored(session)
+    with session_scope(PlatformScope()) as session:
+        if not turns.take_turn(session, socket.gethostname()) or not turns.due(session):
+            return
+        settings = load_settings()
+        ways = Ways(settings.outbound_reach, cache(lambda: Sealer(MasterKeyFile(settings.master_key_file))))
+        asyncio.run(turns.serve(session, partial(deliver, ways=ways, seconds=_FEED_SECONDS), seconds=_TURN_SECONDS))
+
+
+@shared_task(name="feeds.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
+def prune() -> None:
+    """Forget what nobody has to be sent any more."""
+    with session_scope(PlatformScope()) as session:
+        turns.prune(session)
