@@ -26,6 +26,7 @@ from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
+from nac.models.pool import Pool, PoolAddress
 from nac.models.replica_change import ReplicaChange
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
@@ -65,6 +66,8 @@ __all__ = [
     "Policy",
     "PolicyHits",
     "PolicyVersion",
+    "Pool",
+    "PoolAddress",
     "PurgedTenant",
     "QuarantinedRecord",
     "RadiusSession",

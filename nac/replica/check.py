@@ -26,6 +26,9 @@ _TYPES: dict[str, type[records.Record]] = {
     "issuers": records.IssuerRecord,
     "statuses": records.ExternalStatusRecord,
     "session_counts": records.SessionCountRecord,
+    "pools": records.PoolRecord,
+    "pool_stocks": records.PoolStockRecord,
+    "pool_leases": records.PoolLeaseRecord,
 }
 _TIMEOUT_SECONDS = 120
 

@@ -23,6 +23,7 @@ from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
+from radius.agent.claims_directory import ClaimsDirectory
 from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.directory import Directory
@@ -31,6 +32,7 @@ from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
+from radius.agent.pool_keeping import PoolKeeper
 from radius.agent.radiusd import Radiusd
 from radius.agent.render import RenderError
 from radius.agent.ship import Shipper, shipping_engine
@@ -61,6 +63,7 @@ class CellAgent:
         self._paths = CellPaths(settings.cell_dir)
         self._alarms = Alarms()
         self._materials = Materials(self._paths)
+        self._claims = ClaimsDirectory(self._paths.claims)
         self._sealer = Sealer(MasterKeyFile(settings.master_key_file))
         self._engine = make_engine(settings.database_cell_url, application_name="admit-agent")
         self._generations = Generations(settings, self._paths)
@@ -77,6 +80,7 @@ class CellAgent:
         """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError where that cannot begin."""
         self._paths.prepare()
         lock = self._take_lock()
+        self._claims.begin()
         require_sound_version()
         cell_id, online = self._take_place(stop)
         directory = Directory(self._engine, cell_id, self._sealer)
@@ -193,6 +197,7 @@ class CellAgent:
             reseal=reseal,
             alarms=self._alarms,
             before_commit=place_materials,
+            claims_of=self._claims.name,
         )
 
     def _place_material(self, directory: Directory, session: Session, number: int, slot: SlotRecord) -> None:
@@ -240,7 +245,8 @@ class CellAgent:
 
     def _work(self, cell_id: CellId, directory: Directory, sync: ReplicaSync, stop: threading.Event) -> bool:
         """Until `stop`, or until a part fails. Whether all threads have ended."""
-        streams: tuple[Stream, ...] = (AuthStream(), AccountingStream(lambda: sync.session_counts.counted))
+        decisions = AuthStream()
+        streams: tuple[Stream, ...] = (decisions, AccountingStream(lambda: sync.session_counts.counted))
         shippers = {
             stream.name: Shipper(
                 stream,
@@ -259,6 +265,14 @@ class CellAgent:
             listen_address=settings.listen_address,
             dictionary=self._dictionary(),
             alarms=self._alarms,
+        )
+        pools = PoolKeeper(
+            cell_id,
+            self._engine,
+            self._claims,
+            alarms=self._alarms,
+            shipped_until=lambda: min(shipper.shipped_until for shipper in shippers.values()),
+            given_twice=lambda: decisions.addresses_given_twice,
         )
         verifier = VerifierProcess(
             settings.verifier_port,
@@ -282,6 +296,7 @@ class CellAgent:
             counted={
                 "verifier": verifier.counters,
                 "coa": coa.counters,
+                "pools": pools.counters,
                 **{name: shipper.counters for name, shipper in shippers.items()},
             },
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
@@ -297,6 +312,7 @@ class CellAgent:
             "memory": keeper.watch_memory,
             "verifier": verifier.run,
             "coa": coa.run,
+            "pools": pools.run,
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)

@@ -24,6 +24,9 @@ _BY_NAME: dict[str, Any] = {
     "identity_sources.name": "corp",
     "identity_sources.kind": "ldap",
     "coa_requests.state": "queued",
+    "pools.kind": "ipv4",
+    "pools.prefix_length": 32,
+    "pool_addresses.address": "10.0.0.1",
     "external_statuses.answer": "good",
 }
 _BY_TYPE: dict[str, Any] = {
