@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_microseconds
 from nac.errors import InvalidInput, Mistakes
 from nac.models import Pool, PoolAddress
 from nac.pools import repository
@@ -58,4 +57,4 @@ def _change(row: PoolAddress, mac: str | None) -> None:
     row.reserved_for = mac
     if row.state in ("free", "stock"):
         # Under another number, so that who has taken it by the old one is no obstacle. A cell withdraws it.
-        row.grant_number = max(row.grant_number + 1, epoch_microseconds())
+        row.grant_number += 1

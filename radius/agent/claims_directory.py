@@ -53,9 +53,10 @@ class ClaimsDirectory:
         """Raises OSError."""
         make_room(self._directory / self._names[pool_id], numbers)
 
-    def next_grant(self, now: int) -> int:
-        """A number for what is made ready now (epoch microseconds): above the age of every file."""
-        return max([now, *(made_at(name) + 1 for name in self._names.values())])
+    @property
+    def youngest(self) -> int:
+        """When the last of the files was made, epoch microseconds; 0 where there is none."""
+        return max(map(made_at, self._names.values()), default=0)
 
     def grants(self, pool_id: str, numbers: Iterable[int]) -> dict[int, int]:
         """Of these numbers of a pool, the grant under which each was taken last. Raises OSError."""

@@ -25,8 +25,8 @@ IDLE_SECONDS = 3.0
 WITHDRAW_SECONDS = 15.0
 COMPARE_SECONDS = 30.0
 ALARM_SECONDS = 5.0
-# What was claimed so long ago should have been told of, once the journal is shipped.
-UNTOLD_SECONDS = 30
+# Between the claim of an address and the decision's record in the journal.
+SETTLE_SECONDS = 2
 # Below this share of what a cell keeps ready more is leased, and below this one it is an alarm.
 REFILL_SHARE = 0.5
 LOW_SHARE = 0.2
@@ -126,9 +126,9 @@ class PoolKeeper:
         """The pools that need a new file of claims, and of which nothing is ready any more."""
         tenants = sorted({pool.tenant_id for pool in self._pools.values()})
         now = self._clock()
-        shipped = min(now, self._shipped_until())
+        shipped = self._settled(now)
         lost = [pool_id for pool_id in self._pools if self._claims.is_lost(pool_id)]
-        if shipped:
+        if shipped > self._claims.youngest:
             if self._is_due("compare", COMPARE_SECONDS):
                 self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
             self.counters["looked_at"] += pool_leases.reap(
@@ -137,7 +137,6 @@ class PoolKeeper:
                 tenants,
                 since=self._reaped_until or shipped,
                 now=shipped,
-                grant=self._claims.next_grant(now),
             )
             self._reaped_until = shipped
         if self._is_due("withdraw", WITHDRAW_SECONDS) or lost:
@@ -147,7 +146,7 @@ class PoolKeeper:
 
     def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
         """What radiusd has claimed, with what its decisions have told."""
-        until = shipped // _SECOND - UNTOLD_SECONDS
+        until = shipped // _SECOND
         for pool_id in pool_ids:
             recent = [
                 (number, claim)
@@ -169,7 +168,15 @@ class PoolKeeper:
             with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
                 driver_connection(session).execute(_TELL, (lost,))
 
+    def _settled(self, now: int) -> int:
+        """The moment until which all that was taken of pools is told in the database."""
+        return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
+
     def _refill(self) -> None:
+        # What is ready is numbered by such a moment, so that the module sees what was taken since; see ADR 0011.
+        settled = self._settled(self._clock())
+        if settled <= self._claims.youngest:
+            return
         for pool in self._pools.values():
             if pool.removing or self._claims.is_lost(pool.id):
                 continue
@@ -178,8 +185,7 @@ class PoolKeeper:
                 cursor = driver_connection(session).cursor()
                 leased = 0
                 if wanted:
-                    grant = self._claims.next_grant(self._clock())
-                    leased = pool_leases.refill(cursor, self._cell_id, pool.id, wanted=wanted, grant=grant)
+                    leased = pool_leases.refill(cursor, self._cell_id, pool.id, wanted=wanted, grant=settled)
                     self.counters["refilled"] += leased
                 if leased or len(self._offered.get(pool.id, ())) != pool.ready:
                     given = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}

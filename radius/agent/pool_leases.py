@@ -53,13 +53,16 @@ WITH given AS MATERIALIZED (
 )
 SELECT count(*) FROM locked WHERE is_others
 """
-# Of what was claimed, what nobody has told of.
+# Of what was claimed, what nobody has told of: of what was ready, also what a device took that the cell still knew from
+# before it was made ready (`OpenPool`).
 _UNTOLD = """
 SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
 FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
     AS c (number, grant_number, mac, at)
-JOIN pool_addresses a ON a.pool_id = %(pool)s AND a.number = c.number AND a.grant_number = c.grant_number
-WHERE a.state = 'stock'
+JOIN pool_addresses a ON a.pool_id = %(pool)s AND a.number = c.number
+WHERE CASE a.state
+    WHEN 'stock' THEN a.grant_number = c.grant_number OR c.at + 1000000 > a.grant_number
+    ELSE a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
 """
 # Sessions that ended: whether another one holds the lease is looked at next.
 _ENDED = """
@@ -190,17 +193,17 @@ def moment_of(at: int) -> datetime:
     return datetime.fromtimestamp(at / 1_000_000, UTC)
 
 
-def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: int, now: int, grant: int) -> int:
+def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: int, now: int) -> int:
     """End the leases that nobody holds, and quarantines; returns how many rows were looked at.
 
-    `now` is the time up to which accounting was shipped, for while a backlog is read nobody has left, and `since` that
-    of the last time (epoch microseconds). `grant` numbers what is made ready.
+    `now` is the time up to which the journal was shipped, for while a backlog is read nobody has left, and `since` that
+    of the last time (epoch microseconds).
     """
     given = {
         "tenants": tenants,
         "cell": cell_id,
         "now": moment_of(now),
-        "grant": grant,
+        "grant": now,
         "look": LOOK_SECONDS,
         "since": moment_of(since - STOP_SECONDS * 1_000_000),
         "most": MOST_REAPED,
@@ -217,7 +220,10 @@ def withdraw(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now
 
 
 def refill(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
-    """Lease up to `wanted` free addresses of the pool to the cell; returns how many there were."""
+    """Lease up to `wanted` free addresses of the pool to the cell; returns how many there were.
+
+    `grant` is a moment up to which the journal was shipped (epoch microseconds), and no file of claims is younger.
+    """
     given = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
     return cursor.execute(_REFILL.encode(), given).rowcount
 
