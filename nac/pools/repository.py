@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, tuple_, update
+from sqlalchemy import Row, delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -58,7 +58,7 @@ def counts(session: Session, tenant_id: TenantId) -> dict[tuple[UUID, str], int]
     return found
 
 
-def by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> list[tuple[str, str, int]]:
+def by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Row[str, str, int]]:
     """Cell, state and number of the addresses of a pool that cells hold."""
     query = (
         select(Cell.name, PoolAddress.state, func.count())
@@ -67,7 +67,7 @@ def by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> list[tuple[
         .group_by(Cell.name, PoolAddress.state)
         .order_by(Cell.name, PoolAddress.state)
     )
-    return [row._tuple() for row in session.execute(query)]
+    return session.execute(query).all()
 
 
 def locked_addresses(session: Session, pool: Pool) -> Sequence[PoolAddress]:
@@ -81,7 +81,7 @@ def locked_address(session: Session, tenant_id: TenantId, address: str) -> PoolA
     return session.scalar(query.with_for_update())
 
 
-def addresses_elsewhere(session: Session, pool: Pool, addresses: Sequence[str]) -> list[tuple[str, str]]:
+def addresses_elsewhere(session: Session, pool: Pool, addresses: Sequence[str]) -> Sequence[Row[str, str]]:
     """Address and name of the pool, of the first few of `addresses` that another pool of the tenant still has."""
     query = (
         select(PoolAddress.address, Pool.name)
@@ -92,7 +92,7 @@ def addresses_elsewhere(session: Session, pool: Pool, addresses: Sequence[str]) 
         .order_by(PoolAddress.address)
         .limit(3)
     )
-    return [row._tuple() for row in session.execute(query)]
+    return session.execute(query).all()
 
 
 def delete_addresses(session: Session, pool: Pool, numbers: Sequence[int]) -> None:

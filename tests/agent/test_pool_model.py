@@ -16,13 +16,13 @@ from nac.errors import AdmitError
 from nac.pools.service import release, set_pool
 from tests.agent.pool_world import POOL, SECOND, World
 
-DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 7))
-SMALL, LARGE = ("10.0.0.1-10.0.0.3",), ("10.0.0.1-10.0.0.5",)
+DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 5))
+SMALL, LARGE = ("10.0.0.1-10.0.0.2",), ("10.0.0.1-10.0.0.4",)
 GRACE = QUARANTINE = 60
 
 
 class Addresses(RuleBasedStateMachine):
-    """Six devices and a pool of three to five addresses.
+    """Four devices and a pool of two to four addresses.
 
     The model is what the devices know: who is on the network with which address. A device begins its session as soon as
     it is accepted, and the NAS tells of it at once; when that arrives in the database is another matter.
@@ -98,6 +98,14 @@ class Addresses(RuleBasedStateMachine):
     def journal_is_shipped(self, most):
         self.world.ship(most)
 
+    @rule(following=st.booleans())
+    def minutes_pass_without_a_record_shipped(self, following):
+        for _ in range(3):
+            self.world.step()
+            if following:
+                self.world.sync()
+            self.world.now += (QUARANTINE + 5) * SECOND
+
     @rule()
     def keeper_works(self):
         self.world.step()
@@ -130,7 +138,7 @@ class Addresses(RuleBasedStateMachine):
     def pool_is_changed(self, ranges):
         self.as_tenant(set_pool, actor="test", name=POOL, ranges=ranges)
 
-    @rule(address=st.sampled_from([f"10.0.0.{number}" for number in range(1, 6)]))
+    @rule(address=st.sampled_from([f"10.0.0.{number}" for number in range(1, 5)]))
     @precondition(lambda self: not self.world.journal)
     def address_is_released(self, address):
         """By a person, who looks at what has arrived."""
