@@ -45,8 +45,12 @@ class Addresses(RuleBasedStateMachine):
         # Who is on the network.
         self.using = {}
 
-    @rule(mac=st.sampled_from(DEVICES))
-    def device_comes(self, mac):
+    @rule(macs=st.permutations(DEVICES), number=st.integers(1, len(DEVICES)))
+    def devices_come(self, macs, number):
+        for mac in macs[:number]:
+            self.comes(mac)
+
+    def comes(self, mac):
         address = self.world.asks(mac)
         if address is None:
             return
@@ -65,12 +69,21 @@ class Addresses(RuleBasedStateMachine):
         if address is not None:
             self.is_apart(mac, address)
 
-    @rule(mac=st.sampled_from(DEVICES))
-    def radiusd_is_killed_with_the_address_taken(self, mac):
-        address = self.world.asks(mac, journalled=False)
-        if address is not None:
-            self.is_apart(mac, address)
-        self.world.start_radiusd()
+    @rule(what=st.sampled_from(["agent", "radiusd", "machine", "files", "claimed"]), mac=st.sampled_from(DEVICES))
+    def something_breaks(self, what, mac):
+        world = self.world
+        if what == "claimed":
+            # radiusd, with an address taken of which it tells nobody any more.
+            address = world.asks(mac, journalled=False)
+            if address is not None:
+                self.is_apart(mac, address)
+        {
+            "agent": world.start_agent,
+            "radiusd": world.start_radiusd,
+            "machine": world.boot,
+            "files": world.lose_files,
+            "claimed": world.start_radiusd,
+        }[what]()
 
     def is_apart(self, mac, address):
         others = {used for other, used in self.using.items() if other != mac}
@@ -81,6 +94,9 @@ class Addresses(RuleBasedStateMachine):
 
     @rule(mac=st.sampled_from(DEVICES))
     def device_goes(self, mac):
+        self.goes(mac)
+
+    def goes(self, mac):
         if self.using.pop(mac, None):
             self.world.stops(mac)
 
@@ -88,7 +104,7 @@ class Addresses(RuleBasedStateMachine):
     def nas_restarts(self):
         """RFC 2866 5.1: none of its sessions goes on."""
         for mac in tuple(self.using):
-            self.device_goes(mac)
+            self.goes(mac)
 
     @rule(seconds=st.sampled_from([1, 20, GRACE, QUARANTINE + 5, 400]))
     def time_passes(self, seconds):
@@ -117,22 +133,6 @@ class Addresses(RuleBasedStateMachine):
     @rule()
     def all_is_quiet(self):
         self.world.settle()
-
-    @rule()
-    def agent_is_killed(self):
-        self.world.start_agent()
-
-    @rule()
-    def radiusd_is_killed(self):
-        self.world.start_radiusd()
-
-    @rule()
-    def machine_boots(self):
-        self.world.boot()
-
-    @rule()
-    def files_are_lost(self):
-        self.world.lose_files()
 
     @rule(ranges=st.sampled_from([SMALL, LARGE]))
     def pool_is_changed(self, ranges):
