@@ -187,7 +187,7 @@ class PoolKeeper:
                 if wanted:
                     leased = pool_leases.refill(cursor, self._cell_id, pool.id, wanted=wanted, grant=settled)
                     self.counters["refilled"] += leased
-                if leased or len(self._offered.get(pool.id, ())) != pool.ready:
+                if leased or pool.id not in self._offered or len(self._offered[pool.id]) != pool.ready:
                     given = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}
                     self._offered[pool.id] = dict(cursor.execute(_READY.encode(), given).fetchall())
 

@@ -114,9 +114,11 @@ class Addresses(RuleBasedStateMachine):
     def journal_is_shipped(self, most):
         self.world.ship(most)
 
-    @rule(following=st.booleans())
-    def minutes_pass_without_a_record_shipped(self, following):
-        for _ in range(3):
+    @rule(shipping=st.booleans(), following=st.booleans())
+    def minutes_pass(self, shipping, following):
+        for _ in range(7):
+            if shipping:
+                self.world.ship()
             self.world.step()
             if following:
                 self.world.sync()
@@ -187,6 +189,6 @@ def test_addresses_are_one_devices_at_a_time_and_none_is_lost(
     run_state_machine_as_test(
         lambda: Addresses(world, as_tenant),
         settings=settings(
-            max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
