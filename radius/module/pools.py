@@ -123,7 +123,7 @@ def _of_endpoint(case: Case, attribute: str) -> str:
     endpoint = case.endpoint
     if endpoint is None or endpoint.status != "active":
         return ""
-    text = endpoint.attributes.get(attribute, "")
+    text = endpoint.attributes.get(attribute.lower(), "")
     if not text:
         return ""
     try:
@@ -131,4 +131,4 @@ def _of_endpoint(case: Case, attribute: str) -> str:
             return str(ipaddress.IPv4Address(text))
         return str(ipaddress.IPv6Network(text))
     except ValueError as exc:
-        raise NoAddress("no-address", f"attribute {attribute} of the endpoint: {exc}") from exc
+        raise NoAddress("no-address", f"attribute {attribute.lower()} of the endpoint: {exc}") from exc

@@ -193,6 +193,40 @@ def test_device_that_came_back_by_what_the_cell_knew_before_keeps_its_address_fr
     assert world.conflicts == 0
 
 
+def test_device_that_came_back_so_and_of_which_nothing_was_told_keeps_its_address_for_a_while_alone(world):
+    for mac in (ANNA, BEN, CLEO, DORA):
+        world.asks(mac)
+    world.settle()
+    for _ in range(2):
+        world.now += 60 * SECOND
+        world.step()
+    address = world.asks(ANNA, journalled=False)
+    world.start_radiusd()
+    world.settle()
+    assert world.rows()[address] == "leased"
+    for _ in range(2):
+        later(world, 60)
+    taken = [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)]
+    assert (None in taken, address in taken) == (False, True)
+
+
+def test_address_that_somebody_took_as_the_machine_went_down_is_not_even_its_last_devices(world):
+    world.add_pool("one", ["10.8.0.1"])
+    world.settle()
+    assert world.asks(ANNA, pool="one") == "10.8.0.1"
+    world.settle()
+    for _ in range(2):
+        later(world, 60)
+    assert world.asks(BEN, pool="one") == "10.8.0.1"
+    world.boot()
+    world.step()
+    world.sync()
+    assert world.asks(ANNA, pool="one") is None
+    world.settle()
+    assert world.asks(BEN, pool="one") == "10.8.0.1"
+    assert world.conflicts == 0
+
+
 def test_start_that_comes_late_takes_its_address_out_of_quarantine(world):
     address = world.asks(ANNA)
     world.settle()

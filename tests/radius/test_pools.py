@@ -183,12 +183,12 @@ def test_device_whose_address_the_nas_does_not_tell_gets_none(cell, pools):
 
 def test_address_stored_with_the_device_stands_over_the_pool(cell, pools):
     claims = pools.put("guests", ["10.9.0.1"])
-    pools.device(FIXED, **{"Framed-IP-Address": "10.1.2.3"})
+    pools.device(FIXED, **{"framed-ip-address": "10.1.2.3"})
     assert address_of(pools.mab(FIXED)) == "10.1.2.3"
     assert pools.claims(claims) == {}
-    pools.device(WRONG, **{"Framed-IP-Address": "printer"})
+    pools.device(WRONG, **{"framed-ip-address": "printer"})
     assert pools.mab(WRONG).code == "Access-Reject"
-    assert cell.decision(mac=WRONG).detail.startswith("attribute Framed-IP-Address of the endpoint:")
+    assert cell.decision(mac=WRONG).detail.startswith("attribute framed-ip-address of the endpoint:")
 
 
 def test_pool_of_the_site_comes_before_that_of_the_tenant(pools):
