@@ -17,6 +17,7 @@ _WORDS = 3
 ENTRY_BYTES = 8 * _WORDS
 SUFFIX = ".claims"
 _ENTRY = struct.Struct("=3Q")
+_MOST = 1 << 63
 
 
 class Claim(NamedTuple):
@@ -33,7 +34,7 @@ class Claims:
         """Raises OSError or ValueError where there is no such file, or an empty one."""
         with open(path, "r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        self._words = memoryview(self._map).cast("Q")
+        self._words = memoryview(self._map)[: _whole(len(self._map))].cast("Q")
 
     @classmethod
     def open(cls, path: Path) -> Self | None:
@@ -83,9 +84,16 @@ def read_claims(path: Path) -> list[tuple[int, Claim]]:
 
 
 def _items(content: "bytes | mmap.mmap") -> Iterator[tuple[int, Claim]]:
-    for number, (grant, mac, at) in enumerate(_ENTRY.iter_unpack(content)):
-        if grant:
+    entries = _ENTRY.iter_unpack(memoryview(content)[: _whole(len(content))])
+    for number, (grant, mac, at) in enumerate(entries):
+        # What no module has written is damage; PostgreSQL takes no such numbers.
+        if 0 < grant < _MOST and mac < 1 << 48 and at < _MOST // 1_000_000:
             yield number, Claim(grant, f"{mac:012x}", at)
+
+
+def _whole(size: int) -> int:
+    """Bytes of the entries that are there as a whole."""
+    return size - size % ENTRY_BYTES
 
 
 def make_room(path: Path, numbers: int) -> None:

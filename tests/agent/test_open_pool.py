@@ -3,6 +3,8 @@
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nac.pools.claims import ENTRY_BYTES, Claim, Claims, made_at, make_room, read_claims, read_grants
 from nac.replica.records import PoolLeaseRecord, PoolStockRecord
@@ -118,3 +120,20 @@ def test_file_that_is_not_there_or_empty_opens_not(tmp_path):
     (tmp_path / "empty").touch()
     assert Claims.open(tmp_path / "empty") is None
     assert Claims.open(tmp_path / "missing") is None
+
+
+@given(content=st.binary(max_size=5 * ENTRY_BYTES))
+def test_damage_is_read_as_far_as_it_can_have_been_written(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("damaged") / f"pool_{MADE}.claims"
+    path.write_bytes(content)
+    for number, claim in read_claims(path):
+        assert (0 < claim.grant < 2**63, len(claim.mac), claim.at * SECOND < 2**63) == (True, 12, True)
+        assert number < len(content) // ENTRY_BYTES
+    claims = Claims.open(path)
+    assert (claims is None) == (not content)
+    if claims is not None:
+        pool = OpenPool(path, claims)
+        pool.restock(1, stock(0, 1, 4, 7))
+        taken = [pool.take(mac, None, now=NOW) for mac in (ANNA, BEN)]
+        assert len({each.number for each in taken if each}) == len([each for each in taken if each])
+        pool.close()
