@@ -42,6 +42,10 @@ class RadiusSession(Base):
         _index("live_mac", "tenant_id", "mac", where=_LIVE),
         _index("live_identity", "tenant_id", "identity_key", where=_LIVE),
         _index("live_framed_ip", "tenant_id", "framed_ip", where=_LIVE),
+        _index("live_framed_prefix", "tenant_id", "framed_prefix", where=f"{_LIVE} AND framed_prefix IS NOT NULL"),
+        _index(
+            "live_delegated_prefix", "tenant_id", "delegated_prefix", where=f"{_LIVE} AND delegated_prefix IS NOT NULL"
+        ),
         _index("live_site", "tenant_id", "site_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
         _index("ended", "tenant_id", "stopped_at", where=f"{_ENDED} AND NOT ('stale' = ANY (flags))"),
         _index("stale", "tenant_id", "stopped_at", where=f"{_ENDED} AND 'stale' = ANY (flags)"),

@@ -95,6 +95,16 @@ WITH due AS MATERIALIZED (
             LIMIT 1
         ) UNION ALL (
             SELECT true, s.mac FROM sessions s
+            WHERE s.tenant_id = due.tenant_id AND s.framed_prefix = due.address AND s.stopped_at IS NULL
+                AND due.kind = 'ipv6'
+            LIMIT 1
+        ) UNION ALL (
+            SELECT true, s.mac FROM sessions s
+            WHERE s.tenant_id = due.tenant_id AND s.delegated_prefix = due.address AND s.stopped_at IS NULL
+                AND due.kind = 'delegated'
+            LIMIT 1
+        ) UNION ALL (
+            SELECT true, s.mac FROM sessions s
             WHERE s.tenant_id = due.tenant_id AND s.mac = due.mac AND s.stopped_at IS NULL
                 AND coalesce(CASE due.kind WHEN 'ipv4' THEN s.framed_ip WHEN 'ipv6' THEN s.framed_prefix
                     ELSE s.delegated_prefix END, due.address) = due.address
@@ -143,6 +153,12 @@ WITH chosen AS MATERIALIZED (
         AND NOT EXISTS (
             SELECT FROM sessions s
             WHERE s.tenant_id = a.tenant_id AND s.framed_ip = a.address AND s.stopped_at IS NULL
+        ) AND NOT EXISTS (
+            SELECT FROM sessions s
+            WHERE s.tenant_id = a.tenant_id AND s.framed_prefix = a.address AND s.stopped_at IS NULL
+        ) AND NOT EXISTS (
+            SELECT FROM sessions s
+            WHERE s.tenant_id = a.tenant_id AND s.delegated_prefix = a.address AND s.stopped_at IS NULL
         )
     ORDER BY a.until NULLS FIRST, a.number LIMIT %(wanted)s FOR UPDATE OF a SKIP LOCKED
 )

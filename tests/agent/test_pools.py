@@ -326,6 +326,21 @@ def test_prefixes_are_given_and_held_by_what_the_nas_tells(world):
     assert world.rows("address::text, state")[prefix] == "quarantined"
 
 
+def test_released_prefix_that_a_session_turns_out_to_hold_is_its_devices_again(world, as_tenant):
+    """Its Start came after somebody released it."""
+    world.add_pool("wan", ["2001:db8::/62"], kind="delegated", prefix_length=64)
+    world.settle()
+    prefix = world.asks(ANNA, pool="wan")
+    world.settle()
+    as_tenant(release, actor="test", address=prefix)
+    world.starts(ANNA, None)
+    world.settle()
+    world.owner.execute("UPDATE sessions SET delegated_prefix = %s", (prefix,))
+    later(world, 60)
+    assert world.rows("address::text, state")[prefix] == "leased"
+    assert world.asks(ANNA, pool="wan") == prefix
+
+
 def test_pool_that_grows_gives_its_new_addresses_at_once(world, as_tenant):
     for mac in (ANNA, BEN, CLEO, DORA):
         world.asks(mac)
