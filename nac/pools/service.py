@@ -4,21 +4,22 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import insert, or_, select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.clock import epoch_microseconds, utc_now
+from nac.clock import utc_now
 from nac.engine import references
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import Pool, PoolAddress, RadiusSession
 from nac.policies.referring import require_unreferenced
 from nac.pools import repository
-from nac.pools.extent import Extent, Kind, read_extent
+from nac.pools.addresses import bring_addresses, extent_of, require_apart
+from nac.pools.extent import Kind, read_extent
 from nac.pools.repository import AddressKey, LeaseFilter
 from nac.pools.reserving import reserve
 from nac.sites import service as sites
@@ -33,10 +34,6 @@ MAX_POOLS = 200
 
 class PoolNotFound(NotFound):
     """There is no such pool."""
-
-
-class PoolsOverlap(Conflict):
-    """Another pool of the tenant has these addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +123,10 @@ def add_pool(
         prefix_length=extent.prefix_length,
         **given,
     )
-    _require_apart(session, pool, extent)
+    require_apart(session, pool, extent)
     session.add(pool)
     session.flush()
-    _bring_addresses(session, pool, extent)
+    bring_addresses(session, pool, extent)
     session.refresh(pool)
     audit.append(session, actor=actor, action="pool.add", target=name, tenant_id=tenant_id, after=_describe(pool))
     return pool
@@ -162,9 +159,9 @@ def set_pool(
     if ranges is not None or exclusions is not None:
         pool.ranges = list(pool.ranges if ranges is None else ranges)
         pool.exclusions = list(pool.exclusions if exclusions is None else exclusions)
-        extent = _extent_of(pool)
-        _require_apart(session, pool, extent)
-        _bring_addresses(session, pool, extent)
+        extent = extent_of(pool)
+        require_apart(session, pool, extent)
+        bring_addresses(session, pool, extent)
     changed = reserve(session, pool, reserved or {})
     session.flush()
     after = _describe(pool) | {"reserved": changed}
@@ -286,65 +283,6 @@ def _state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[U
 
 def _site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
     return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).id if slug else None
-
-
-def _extent_of(pool: Pool) -> Extent:
-    length = None if pool.kind == "ipv4" else pool.prefix_length
-    return read_extent(cast(Kind, pool.kind), pool.ranges, pool.exclusions, length)
-
-
-def _require_apart(session: Session, pool: Pool, extent: Extent) -> None:
-    for other in repository.list_all(session, pool.tenant_id):
-        shared = "" if other.id == pool.id else extent.first_shared(_extent_of(other))
-        if shared:
-            raise PoolsOverlap(
-                f"Pool {other.name!r} has {shared} already.",
-                place="ranges",
-                remedy="An address is in one pool of a tenant alone: leave it out of one (--exclude).",
-            )
-
-
-def _bring_addresses(session: Session, pool: Pool, extent: Extent) -> None:
-    """The rows of `pool` to what its extent says."""
-    wanted = dict.fromkeys(extent.addresses())
-    if elsewhere := repository.addresses_elsewhere(session, pool, list(wanted)):
-        shown = ", ".join(f"{address} of {name}" for address, name in elsewhere)
-        raise PoolsOverlap(
-            f"Devices still have addresses that have left other pools: {shown}.",
-            place="ranges",
-            remedy="Wait until they have given them up: ./admit pool leases",
-        )
-    known = repository.locked_addresses(session, pool)
-    gone = [each for each in known if each.address not in wanted]
-    if reserved := [each.address for each in gone if each.reserved_for]:
-        raise Conflict(
-            f"{', '.join(reserved[:3])} is reserved for a device.",
-            place="ranges",
-            remedy="Take that back first: ./admit pool set NAME --unreserve MAC",
-        )
-    repository.delete_addresses(session, pool, [each.number for each in gone if each.state == "free"])
-    repository.mark_leaving(session, pool, [each.number for each in gone if each.state != "free"], leaving=True)
-    back = [each.number for each in known if each.leaving and each.address in wanted]
-    repository.mark_leaving(session, pool, back, leaving=False)
-    taken = {each.number for each in known}
-    present = {each.address for each in known}
-    new = [address for address in wanted if address not in present]
-    numbers = (number for number in range(len(taken) + len(new)) if number not in taken)
-    # A number may have been another address's: its grants go on from there, whatever they were.
-    grant = epoch_microseconds()
-    rows = [
-        {
-            "pool_id": pool.id,
-            "number": number,
-            "tenant_id": pool.tenant_id,
-            "address": address,
-            "grant_number": grant,
-        }
-        for number, address in zip(numbers, new, strict=False)
-    ]
-    if rows:
-        session.execute(insert(PoolAddress), rows)
-    session.expire_all()
 
 
 def _require_unnamed(session: Session, tenant_id: TenantId, name: str) -> None:
