@@ -52,6 +52,18 @@ REASONS = _catalogue(
         "one (./admit endpoint set MAC --psk), or add the device to the group that has it.",
     ),
     Reason(
+        "pool-exhausted",
+        "No address was left",
+        "The pool that the policy names has no address ready in the cell, and is set to admit nobody without one. Make "
+        "it larger, or let it admit without (./admit pool show NAME, ./admit pool set NAME --when-empty without).",
+    ),
+    Reason(
+        "no-address",
+        "No address can be given",
+        "The policy gives the device an address of a pool, which cannot be done; the detail says why. Addresses belong "
+        "to MAC addresses: the NAS must send the station's (Calling-Station-Id).",
+    ),
+    Reason(
         "no-policy",
         "No policy in force at the site",
         "Everything is denied there: the site has no policy, or one that was never published. Which it is tells "

@@ -1,6 +1,7 @@
 """What the module costs per MAC authentication, without radiusd around it: `python -m loadtest.micro.module`.
 
 Prints microseconds of CPU per decision over a replica of 50,000 endpoints and a policy of 20 rules, journal included.
+With --pool each device is given an address as well: the first 4,096 take one that is ready, the others have one.
 """
 
 import argparse
@@ -10,19 +11,33 @@ import pstats
 import sys
 import tempfile
 import time
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
 
 from loadtest.micro import stand_in
-from nac.replica.records import EndpointRecord, PolicyRecord, SiteRecord, SlotRecord
-from nac.replica.store import ReplicaWriter
+from nac.clock import epoch_microseconds
+from nac.pools.claims import make_room
+from nac.replica.records import (
+    EndpointRecord,
+    PolicyRecord,
+    PoolLeaseRecord,
+    PoolRecord,
+    PoolStockRecord,
+    SiteRecord,
+    SlotRecord,
+)
+from nac.replica.store import ReplicaWriter, WriteBatch
 
 ENDPOINTS = 50_000
 RULES = 20
+# As many as a cell keeps ready at the most.
+READY = 4_096
 _TENANT = "00000000-0000-0000-0000-000000000001"
 _SITE = "00000000-0000-0000-0000-000000000002"
 _POLICY = "00000000-0000-0000-0000-000000000003"
+_POOL = "00000000-0000-0000-0000-000000000004"
 
 
 def policy_document(rules: int) -> dict[str, object]:
@@ -56,15 +71,32 @@ def _mac(number: int) -> str:
     return f"0200{number:08x}"
 
 
-def _fill(directory: Path) -> None:
-    writer = ReplicaWriter(directory, fresh=True)
+def _fill(root: Path, *, pool: bool) -> None:
+    writer = ReplicaWriter(root / "replica", fresh=True)
+    document = policy_document(RULES)
+    if pool:
+        document["rules"][-1]["then"]["ip_pool"] = "bench"  # type: ignore[index]
     with writer.begin() as batch:
         batch.put_slot(0, SlotRecord(1, _TENANT, "bench", "active", _SITE, "", 200, 60))
         batch.put_site(1, SiteRecord(_SITE, "main", _POLICY))
-        batch.put_policy(1, PolicyRecord(_POLICY, "bench", 1, json.dumps(policy_document(RULES)).encode()))
+        batch.put_policy(1, PolicyRecord(_POLICY, "bench", 1, json.dumps(document).encode()))
+        if pool:
+            _put_pool(root, batch)
         for number in range(ENDPOINTS):
             batch.put_endpoint(1, _mac(number), EndpointRecord(_TENANT, "", "active", ("printers",), 0, {}))
     writer.close()
+
+
+def _put_pool(root: Path, batch: WriteBatch) -> None:
+    (root / "claims").mkdir()
+    made = epoch_microseconds()
+    file = f"{_POOL}_{made}.claims"
+    make_room(root / "claims" / file, ENDPOINTS)
+    addresses = [str(ip_address("10.0.0.1") + number) for number in range(ENDPOINTS)]
+    ready = tuple((number, made + 1, addresses[number]) for number in range(READY))
+    batch.put_pool(1, PoolRecord(_POOL, "ipv4", "deny", file, made), PoolStockRecord("", "bench", ready))
+    for number in range(READY, ENDPOINTS):
+        batch.put_pool_lease(1, _POOL, _mac(number), PoolLeaseRecord(number, made, addresses[number]))
 
 
 def _request(number: int) -> tuple[tuple[str, str], ...]:
@@ -90,12 +122,13 @@ def _request(number: int) -> tuple[tuple[str, str], ...]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--pool", action="store_true")
     parser.add_argument("--count", type=int, default=50_000)
     arguments = parser.parse_args()
     stand_in.install(lambda line: print(line, file=sys.stderr))
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
-        _fill(root / "replica")
+        _fill(root, pool=arguments.pool)
         _run(root, arguments.count, profile=arguments.profile)
     return 0
 
@@ -108,7 +141,14 @@ def _run(root: Path, count: int, *, profile: bool) -> None:
 
     MasterKeyFile.create(root / "key")
     settings = ModuleSettings(
-        str(root / "replica"), str(root / "journal"), str(root / "tls"), 1 << 32, "interval", {}, str(root / "key")
+        str(root / "replica"),
+        str(root / "journal"),
+        str(root / "tls"),
+        1 << 32,
+        "interval",
+        {},
+        str(root / "key"),
+        str(root / "claims"),
     )
     (root / "module.json").write_bytes(msgspec.json.encode(settings))
     os.environ["ADMIT_MODULE_SETTINGS"] = str(root / "module.json")

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0017"
-down_revision = "0014"
+down_revision = "0016"
 
 
 def upgrade() -> None:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0018"
-down_revision = "0014"
+down_revision = "0017"
 
 
 def upgrade() -> None:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0019"
-down_revision = "0014"
+down_revision = "0018"
 
 
 def upgrade() -> None:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from nac.engine.conditions import Value
 from nac.engine.matchers import Attributes, Scalar
 from nac.engine.outcome import Verdict
-from nac.vendors import ReplyPair, Template
+from nac.vendors import Pool, ReplyPair, Template
 
 # What is in monitor mode, "" where nothing is.
 Monitored = Literal["", "rule", "site"]
@@ -67,6 +67,8 @@ class Decision:
     passphrase: tuple[Template, ...] = ()
     # Without a passphrase the verdict is a deny (`no-passphrase`).
     needs_passphrase: bool = False
+    # Of which the cell gives addresses; which ones only it knows.
+    pools: tuple[Pool, ...] = ()
 
     @property
     def permitted(self) -> bool:

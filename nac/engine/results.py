@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from nac.engine.mistakes import Report, at_index, at_key
-from nac.vendors import DEFAULT, KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
+from nac.vendors import DEFAULT, KEYS, POOL_KEYS, DownloadableAcl, ReplyAttribute, Results, known_vendor
 
-RESULT_KEYS = (*KEYS, "reply")
+RESULT_KEYS = (*KEYS, *POOL_KEYS, "reply")
 MAX_REPLY_ATTRIBUTES = 100
 MAX_ACL_ENTRIES = 100
 # A minute keeps a port from being asked all the time; RFC 2865 5.27 has 32 bits, which some NASes read as signed.
@@ -15,6 +15,9 @@ SESSION_SECONDS = (60, 2**31)
 _MAX_VLAN_NAME_BYTES = 32
 _MAX_NAME_BYTES = 128
 _ATTRIBUTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,126}\Z")
+
+# As nac.validation.require_slug has it.
+_POOL_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 # Stands for an attribute that cannot be read, so that the others keep their numbers.
 WRONG = ReplyAttribute("", "+=", "")
@@ -95,6 +98,13 @@ def _psk(value: object, place: str, report: Report) -> object:
     if value == "endpoint":
         return value
     report.add(place, 'must be "endpoint": the passphrase that is stored with the endpoint or its group')
+    return None
+
+
+def _pool(value: object, place: str, report: Report) -> str | None:
+    if isinstance(value, str) and _POOL_NAME.match(value):
+        return value
+    report.add(place, "must be the name of a pool: 1 to 63 of a-z, 0-9 and -, not at either end a -")
     return None
 
 
@@ -213,5 +223,6 @@ _PARSERS: dict[str, Callable[[object, str, Report], object]] = {
     "session_timeout": _session_timeout,
     "reauthenticate": _reauthenticate,
     "psk": _psk,
+    **dict.fromkeys(POOL_KEYS, _pool),
     "reply": _reply,
 }

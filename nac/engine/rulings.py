@@ -90,9 +90,12 @@ def _decide(ruling: Ruling, vendor: Vendor) -> Decision:
         rendering.pairs(),
         passphrase=rendering.passphrase,
         needs_passphrase=bool(rendering.passphrase),
+        pools=outcome.results.pools(),
     )
 
 
 def _monitored(would: Decision, given: Decision, by: Monitored) -> Decision:
     """The verdict that would be, and what the fallback gives: a bare permit where that denies."""
-    return replace(would, vlan=given.vlan, reply=given.reply, passphrase=given.passphrase, monitored=by)
+    return replace(
+        would, vlan=given.vlan, reply=given.reply, passphrase=given.passphrase, pools=given.pools, monitored=by
+    )

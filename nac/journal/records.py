@@ -63,6 +63,8 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     # and the DER.
     external_authority: str = ""
     external_certificate: bytes = b""
+    # Of pools, with the Access-Accept: (pool id, number, grant).
+    addresses: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def request(self) -> dict[str, Values]:

@@ -35,6 +35,7 @@ from nac.models.redecision import (
     RedecisionMark,
     RedecisionSettings,
 )
+from nac.models.pool import Pool, PoolAddress
 from nac.models.replica_change import ReplicaChange
 from nac.models.retention import (
     LogMeasure,
@@ -88,6 +89,8 @@ __all__ = [
     "Policy",
     "PolicyHits",
     "PolicyVersion",
+    "Pool",
+    "PoolAddress",
     "PurgedTenant",
     "QuarantinedRecord",
     "RadiusSession",

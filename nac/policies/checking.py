@@ -24,6 +24,7 @@ from nac.ids import TenantId
 from nac.models import Nas, Site
 from nac.policies import repository
 from nac.policies.fitting import misfits
+from nac.policies.pools import pool_mistakes, pool_mistakes_at
 from nac.reasons import REASONS
 
 _WHAT: dict[ReferenceKind, str] = {
@@ -59,7 +60,11 @@ def check_document(
     if unreadable := check_storable(document):
         raise InvalidPolicy(unreadable)
     policy = Policy()
-    mistakes = [*_dangling(session, tenant_id, document), *_strange_tests(session, tenant_id, document)]
+    mistakes = [
+        *_dangling(session, tenant_id, document),
+        *_strange_tests(session, tenant_id, document),
+        *pool_mistakes(session, tenant_id, document),
+    ]
     try:
         policy = compile_policy(document, replies=replies, refuse_unreachable=refuse_unreachable)
     except PolicyErrors as errors:
@@ -97,7 +102,8 @@ def _in_force(session: Session, site: Site, policy_id: UUID | None) -> object:
 
 
 def _at_site(session: Session, site: Site, document: object) -> list[Mistake]:
-    return _misfits(site, document, repository.nases_at(session, site.tenant_id, site.id))
+    unfit = _misfits(site, document, repository.nases_at(session, site.tenant_id, site.id))
+    return [*unfit, *pool_mistakes_at(session, site, document, site.fallback)]
 
 
 def _misfits(site: Site, document: object, nases: Sequence[Nas]) -> list[Mistake]:
@@ -112,9 +118,12 @@ def _misfits(site: Site, document: object, nases: Sequence[Nas]) -> list[Mistake
 def check_fallback(session: Session, *, tenant_id: TenantId, document: object) -> Outcome:
     """The outcome that a site puts in place of its policy's fallback. Raises InvalidPolicy or DictionaryMissing."""
     try:
-        return compile_outcome(document, replies=require_dictionary(session, tenant_id=tenant_id))
+        outcome = compile_outcome(document, replies=require_dictionary(session, tenant_id=tenant_id))
     except PolicyErrors as errors:
         raise InvalidPolicy(errors.mistakes) from errors
+    if mistakes := pool_mistakes(session, tenant_id, document):
+        raise InvalidPolicy(mistakes)
+    return outcome
 
 
 def require_dictionary(session: Session, *, tenant_id: TenantId) -> Dictionary:

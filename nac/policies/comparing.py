@@ -118,6 +118,7 @@ class Comparison:
         decider = self._deciders[recorded.site_id]
         after = Answer.of(decide(decider.draft, request))
         if self._against == "recorded":
+            after = after._replace(pools=())
             before = Answer(recorded.verdict, recorded.rule_id, recorded.vlan, recorded.monitored)
         elif decider.current is None:
             before = Answer.of(decider.place.without_policy(kind.attributes.get("nas.vendor", ())))

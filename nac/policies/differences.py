@@ -21,10 +21,18 @@ class Answer(NamedTuple):
     vlan: str
     # By monitor mode of a "rule" or "site" a device is admitted whatever the verdict: that is another answer.
     monitored: str = ""
+    # Names of pools that addresses come from. The log holds the addresses, so answers as recorded name none.
+    pools: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, decision: Decision) -> "Answer":
-        return cls(decision.verdict, decision.rule_id, decision.vlan, decision.monitored)
+        return cls(
+            decision.verdict,
+            decision.rule_id,
+            decision.vlan,
+            decision.monitored,
+            tuple(name for _, name in decision.pools),
+        )
 
     @property
     def permitted(self) -> bool:
@@ -34,6 +42,7 @@ class Answer(NamedTuple):
     def __str__(self) -> str:
         by = f"by {self.rule_id}" if self.rule_id else "by no rule"
         vlan = f", VLAN {self.vlan}" if self.vlan else ""
+        vlan += f", pool {', '.join(self.pools)}" if self.pools else ""
         if self.monitored:
             return f"admitted{vlan} as the {self.monitored} is in monitor mode (would be: {self.verdict} {by})"
         return f"{self.verdict} {by}{vlan}"

@@ -8,7 +8,7 @@ _KEYS = (
     *("all", "any", "not", "condition", "attribute", "operator", "value", "ignore_case", "tag"),
     *("days", "from", "to", "dates"),
     *("verdict", "rule", "reason", "profile", "vlan", "acl", "downloadable_acl", "entries", "role", "session_timeout"),
-    *("reauthenticate", "psk", "monitored", "reply"),
+    *("reauthenticate", "psk", "ip_pool", "ipv6_pool", "delegated_pool", "monitored", "reply"),
 )
 _PLACES = {key: place for place, key in enumerate(_KEYS)}
 

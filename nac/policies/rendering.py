@@ -33,12 +33,18 @@ def test_row(result: RunTest) -> Row:
             "reason": decision.reason,
             "vlan": decision.vlan,
             "reply": reply_rows(decision.reply),
+            "pools": pool_rows(decision.pools),
         },
     }
 
 
 def reply_rows(reply: Sequence[tuple[str, str, str]]) -> list[Row]:
     return [{"attribute": name, "operator": operator, "value": value} for name, operator, value in reply]
+
+
+def pool_rows(pools: Sequence[tuple[str, str]]) -> list[Row]:
+    """Which attribute is filled from which pool; with which address is known when a cell gives it."""
+    return [{"attribute": attribute, "pool": name} for attribute, name in pools]
 
 
 def replay_row(replay: Replay) -> Row:
@@ -89,4 +95,5 @@ def _answer(answer: Answer) -> Row:
         "monitored_by": answer.monitored,
         "rule": answer.rule_id,
         "vlan": answer.vlan,
+        "pools": list(answer.pools),
     }

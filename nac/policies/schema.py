@@ -15,10 +15,12 @@ from nac.engine.patterns import MAX_PATTERN
 from nac.engine.policy import MAX_RULES
 from nac.engine.results import MAX_ACL_ENTRIES, SESSION_SECONDS
 from nac.engine.windows import DAYS
+from nac.vendors import POOL_KEYS
 
 Schema = dict[str, object]
 
 _NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_POOL: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}
 _TEXT: Schema = {"type": "string", "minLength": 1}
 _WHOLE_NUMBER: Schema = {"type": "integer", "exclusiveMinimum": -(2**64), "exclusiveMaximum": 2**64}
 _TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
@@ -214,6 +216,7 @@ def _results() -> Schema:
         "session_timeout": {"type": "integer", "minimum": SESSION_SECONDS[0], "maximum": SESSION_SECONDS[1]},
         "reauthenticate": {"type": "boolean"},
         "psk": {"const": "endpoint"},
+        **dict.fromkeys(POOL_KEYS, _POOL),
         "reply": _list({"$ref": "#/$defs/reply"}, most=100),
     }
     admitted: Schema = {**result, "profile": {"type": "string", "pattern": f"^{_NAME}$"}}

@@ -18,7 +18,7 @@ from nac.policies.explaining import trace_rows, why
 from nac.policies.facts import Facts, Values, nas_of, nas_values, stored_facts
 from nac.policies.packet_facts import named_for_rules, packet_facts
 from nac.policies.places import NOWHERE, place_of
-from nac.policies.rendering import reply_rows
+from nac.policies.rendering import pool_rows, reply_rows
 from nac.policies.service import find_policy, list_policies, require_version
 from nac.sites import service as sites
 
@@ -198,6 +198,7 @@ def simulation_row(simulation: Simulation) -> dict[str, Any]:
         "rule_name": decision.rule_name,
         "vlan": decision.vlan,
         "reply": reply_rows(decision.reply),
+        "pools": pool_rows(decision.pools),
         "why": simulation.why,
         "trace": trace_rows(decision),
         "policy": simulation.policy,

@@ -28,6 +28,9 @@ _TYPES: dict[str, type[records.Record]] = {
     "issuers": records.IssuerRecord,
     "statuses": records.ExternalStatusRecord,
     "session_counts": records.SessionCountRecord,
+    "pools": records.PoolRecord,
+    "pool_stocks": records.PoolStockRecord,
+    "pool_leases": records.PoolLeaseRecord,
 }
 # CPU time within which a sound replica is read: ten times what it takes. Damage can make LMDB go round in circles.
 _LEAST_CPU_SECONDS, _BYTES_PER_CPU_SECOND = 10, 10 << 20

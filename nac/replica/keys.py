@@ -12,7 +12,8 @@ pack_tenant = struct.Struct(">I").pack
 
 
 def by_id(tenant: int, record_id: str) -> bytes:
-    """By a UUID as text: key of a site, policy or identity source, and what keys of external statuses begin with."""
+    """By a UUID as text: key of a site, policy, identity source or stock of a pool, and what keys of
+    external statuses and leases begin with."""
     return pack_tenant(tenant) + bytes.fromhex(record_id.replace("-", ""))
 
 
@@ -48,6 +49,15 @@ def external_status(tenant: int, authority_id: str, serial_hex: str) -> bytes:
 def session_count(tenant: int, key: str) -> bytes:
     """`key` is "m" and a MAC address, or "u" and a name."""
     return pack_tenant(tenant) + _name(key)
+
+
+def pool(tenant: int, site_id: str, name: str) -> bytes:
+    """`site_id` is "" for a pool of the whole tenant."""
+    return (by_id(tenant, site_id) if site_id else pack_tenant(tenant) + bytes(16)) + _name(name)
+
+
+def pool_lease(tenant: int, pool_id: str, mac: str) -> bytes:
+    return by_id(tenant, pool_id) + bytes.fromhex(mac)
 
 
 def _name(text: str) -> bytes:

@@ -24,6 +24,10 @@ statuses       u32 tenant, 16 bytes authority id, serial  ExternalStatusRecord
                without leading zeros
 session_counts u32 tenant, b"m" 12 hex digits or          SessionCountRecord
                b"u" name in lower case
+pools          u32 tenant, 16 bytes site id (zero: of     PoolRecord
+               the whole tenant), name
+pool_stocks    u32 tenant, 16 bytes pool id               PoolStockRecord
+pool_leases    u32 tenant, 16 bytes pool id, 6 bytes MAC  PoolLeaseRecord
 =============  =========================================  ======================
 """
 
@@ -33,7 +37,7 @@ import msgspec
 
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
-FORMAT = 3
+FORMAT = 4
 DATABASES = (
     "meta",
     "slots",
@@ -48,6 +52,9 @@ DATABASES = (
     "issuers",
     "statuses",
     "session_counts",
+    "pools",
+    "pool_stocks",
+    "pool_leases",
 )
 # How the hash of a password in PHC form begins: $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<hash> (RFC 9106).
 ARGON2ID = "$argon2id$"
@@ -195,6 +202,38 @@ class IdentitySourceRecord(Record, frozen=True, array_like=True):
 class SessionCountRecord(Record, frozen=True, array_like=True):
     # How many sessions of the device or name are live; at least one.
     live: int
+
+
+class PoolRecord(Record, frozen=True, array_like=True):
+    pool_id: str
+    # nac.pools.extent.Kind
+    kind: str
+    # deny | without
+    when_empty: str
+    # Name of the file of claims (nac.pools.claims); "" where there is none yet.
+    claims: str
+    # Another one whenever the stock is.
+    stocked_at: int
+
+
+class PoolStockRecord(Record, frozen=True, array_like=True):
+    """What is ready for devices that have no address yet."""
+
+    # Whose key in `pools` the pool has; "" for the whole tenant.
+    site_id: str
+    name: str
+    # (number, grant, address), in the order in which they are to be given.
+    ready: tuple[tuple[int, int, str], ...]
+
+
+class PoolLeaseRecord(Record, frozen=True, array_like=True):
+    """The address that a device has, had last, or is to have."""
+
+    number: int
+    grant: int
+    address: str
+    # It had it last, and any other device may have taken it since.
+    ready: bool = False
 
 
 class AuthorityRecord(Record, frozen=True, array_like=True):

@@ -24,6 +24,9 @@ from nac.replica.records import (
     IssuerRecord,
     NasRecord,
     PolicyRecord,
+    PoolLeaseRecord,
+    PoolRecord,
+    PoolStockRecord,
     SessionCountRecord,
     SiteRecord,
     SlotRecord,
@@ -56,6 +59,9 @@ _decode_source = msgspec.msgpack.Decoder(IdentitySourceRecord).decode
 _decode_session_count = msgspec.msgpack.Decoder(SessionCountRecord).decode
 _decode_authority = msgspec.msgpack.Decoder(AuthorityRecord).decode
 _decode_issuer = msgspec.msgpack.Decoder(IssuerRecord).decode
+_decode_pool = msgspec.msgpack.Decoder(PoolRecord).decode
+_decode_pool_stock = msgspec.msgpack.Decoder(PoolStockRecord).decode
+_decode_pool_lease = msgspec.msgpack.Decoder(PoolLeaseRecord).decode
 _decode_external_status = msgspec.msgpack.Decoder(ExternalStatusRecord).decode
 
 
@@ -137,6 +143,9 @@ class _Generation:
         self.issuers = databases["issuers"]
         self.statuses = databases["statuses"]
         self.session_counts = databases["session_counts"]
+        self.pools = databases["pools"]
+        self.pool_stocks = databases["pool_stocks"]
+        self.pool_leases = databases["pool_leases"]
 
 
 class ReplicaView:
@@ -228,6 +237,21 @@ class ReplicaView:
         """Live sessions by "m" and a MAC address, or "u" and a name in lower case."""
         value = self._get(keys.session_count(tenant, key), db=self._from.session_counts)
         return 0 if value is None else _decode_session_count(value).live
+
+    def pool(self, tenant: int, site_id: str, name: str) -> PoolRecord | None:
+        """The pool of the site with this name, else that of the whole tenant."""
+        value = self._get(keys.pool(tenant, site_id, name), db=self._from.pools) if site_id else None
+        if value is None:
+            value = self._get(keys.pool(tenant, "", name), db=self._from.pools)
+        return None if value is None else _decode_pool(value)
+
+    def pool_stock(self, tenant: int, pool_id: str) -> PoolStockRecord | None:
+        value = self._get(keys.by_id(tenant, pool_id), db=self._from.pool_stocks)
+        return None if value is None else _decode_pool_stock(value)
+
+    def pool_lease(self, tenant: int, pool_id: str, mac: str) -> PoolLeaseRecord | None:
+        value = self._get(keys.pool_lease(tenant, pool_id, mac), db=self._from.pool_leases)
+        return None if value is None else _decode_pool_lease(value)
 
     def meta(self, name: str) -> str | None:
         value = self._get(name.encode(), db=self._from.meta)

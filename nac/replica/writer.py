@@ -23,6 +23,9 @@ from nac.replica.records import (
     IssuerRecord,
     NasRecord,
     PolicyRecord,
+    PoolLeaseRecord,
+    PoolRecord,
+    PoolStockRecord,
     Record,
     SessionCountRecord,
     SiteRecord,
@@ -32,7 +35,7 @@ from nac.replica.records import (
 
 _TENANT_DATABASES = (
     *("sites", "policies", "nases", "endpoints", "users", "certificates", "sources", "statuses"),
-    "session_counts",
+    *("session_counts", "pools", "pool_stocks", "pool_leases"),
 )
 
 
@@ -201,6 +204,25 @@ class WriteBatch:
 
     def clear_session_counts(self, tenant: int) -> None:
         self._clear(tenant, "session_counts")
+
+    def put_pool(self, tenant: int, record: PoolRecord, stock: PoolStockRecord) -> None:
+        self._put("pools", keys.pool(tenant, stock.site_id, stock.name), record)
+        self._put("pool_stocks", keys.by_id(tenant, record.pool_id), stock)
+
+    def delete_pool(self, tenant: int, pool_id: str) -> None:
+        """Its leases are records of their own."""
+        key = keys.by_id(tenant, pool_id)
+        known = self._transaction.get(key, db=self._databases["pool_stocks"])
+        if known is not None:
+            stock = msgspec.msgpack.decode(known, type=PoolStockRecord)
+            self._delete("pools", keys.pool(tenant, stock.site_id, stock.name))
+            self._delete("pool_stocks", key)
+
+    def put_pool_lease(self, tenant: int, pool_id: str, mac: str, record: PoolLeaseRecord) -> None:
+        self._put("pool_leases", keys.pool_lease(tenant, pool_id, mac), record)
+
+    def delete_pool_lease(self, tenant: int, pool_id: str, mac: str) -> None:
+        self._delete("pool_leases", keys.pool_lease(tenant, pool_id, mac))
 
     def put_authority(self, issuer: str, record: AuthorityRecord) -> None:
         self._put("authorities", keys.authority_key(issuer), record)

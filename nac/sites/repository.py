@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import Nas, RadiusSession, Site
+from nac.models import Nas, Pool, RadiusSession, Site
 
 
 def get_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Site | None:
@@ -19,6 +19,11 @@ def list_all(session: Session, tenant_id: TenantId) -> Sequence[Site]:
 
 def count_nases(session: Session, tenant_id: TenantId, site_id: UUID) -> int:
     query = select(func.count()).where(Nas.tenant_id == tenant_id, Nas.site_id == site_id)
+    return session.scalars(query).one()
+
+
+def count_pools(session: Session, tenant_id: TenantId, site_id: UUID) -> int:
+    query = select(func.count()).where(Pool.tenant_id == tenant_id, Pool.site_id == site_id)
     return session.scalars(query).one()
 
 

@@ -156,6 +156,12 @@ def remove_site(session: Session, *, actor: str, tenant_id: TenantId, slug: str)
             place="site",
             remedy="Remove them first, or add them at another site: ./admit nas list, ./admit nas remove",
         )
+    if count := repository.count_pools(session, tenant_id, site.id):
+        raise InUse(
+            f"Site {slug!r} has {count} pool{'s' if count > 1 else ''} of addresses.",
+            place="site",
+            remedy="Remove them first: ./admit pool list, ./admit pool remove",
+        )
     if count := repository.count_live_sessions(session, tenant_id, site.id, heard_since=utc_now() - _SILENT):
         raise InUse(
             f"Site {slug!r} has {count} session{'s' if count > 1 else ''} that no Stop has ended.",

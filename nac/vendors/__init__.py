@@ -6,13 +6,15 @@ more than the standard library: radiusd's module, the API and the worker share i
 
 from nac.vendors.catalogue import DEFAULT, all_vendors, find_vendor, known_vendor, vendor_name
 from nac.vendors.recipe import Recipe, Step
-from nac.vendors.results import KEYS, DownloadableAcl, ReplyAttribute, ReplyPair, Results
+from nac.vendors.results import KEYS, POOL_KEYS, DownloadableAcl, Pool, ReplyAttribute, ReplyPair, Results
 from nac.vendors.vendor import Refusal, Rendering, Template, Vendor
 
 __all__ = [
     "DEFAULT",
     "KEYS",
+    "POOL_KEYS",
     "DownloadableAcl",
+    "Pool",
     "Recipe",
     "Refusal",
     "Rendering",

@@ -11,6 +11,15 @@ ReplyPair = tuple[str, str, str]
 # The vendor-neutral keys of a result; each is a table in a vendor's file.
 KEYS = ("vlan", "acl", "downloadable_acl", "role", "session_timeout", "reauthenticate", "psk")
 
+# Keys that name pools, and the attribute that each fills (RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3).
+POOL_KEYS = {
+    "ip_pool": "Framed-IP-Address",
+    "ipv6_pool": "Framed-IPv6-Prefix",
+    "delegated_pool": "Delegated-IPv6-Prefix",
+}
+# Attribute, name of the pool.
+Pool = tuple[str, str]
+
 
 @lru_cache(maxsize=4_096)
 def _shared_pair(name: str, operator: str, value: str) -> ReplyPair:
@@ -59,7 +68,20 @@ class Results:
     reauthenticate: bool = False
     # "endpoint": the passphrase stored with the endpoint or its group.
     psk: Literal["", "endpoint"] = ""
+    # Names of pools: an address, an IPv6 prefix for the link, one to delegate. The same attributes for every vendor.
+    ip_pool: str = ""
+    ipv6_pool: str = ""
+    delegated_pool: str = ""
     reply: tuple[ReplyAttribute, ...] = field(default=())
+
+    def pools(self) -> tuple[Pool, ...]:
+        """What is to be given out of pools: all but what `reply` sets itself."""
+        given = {item.attribute.lower() for item in self.reply}
+        return tuple(
+            (attribute, name)
+            for key, attribute in POOL_KEYS.items()
+            if (name := getattr(self, key)) and attribute.lower() not in given
+        )
 
     def given(self) -> Iterator[str]:
         """The keys that say something, in the order in which they become attributes."""

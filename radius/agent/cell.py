@@ -23,6 +23,7 @@ from nac.secrets import MasterKeyFile, Sealer, SecretsError
 from nac.settings import Settings
 from radius.agent import process
 from radius.agent.alarms import Alarms
+from radius.agent.claims_directory import ClaimsDirectory
 from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.directory import Directory
@@ -33,6 +34,7 @@ from radius.agent.keeper import Keeper
 from radius.agent.live import LiveFeed
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
+from radius.agent.pool_keeping import PoolKeeper
 from radius.agent.radiusd import Radiusd
 from radius.agent.render import RenderError
 from radius.agent.ship import Shipper, shipping_engine
@@ -63,6 +65,7 @@ class CellAgent:
         self._paths = CellPaths(settings.cell_dir)
         self._alarms = Alarms()
         self._materials = Materials(self._paths)
+        self._claims = ClaimsDirectory(self._paths.claims)
         self._sealer = Sealer(MasterKeyFile(settings.master_key_file))
         self._engine = make_engine(settings.database_cell_url, application_name="admit-agent")
         self._generations = Generations(settings, self._paths)
@@ -81,6 +84,7 @@ class CellAgent:
         """Serve until `stop`. Raises CellRefused, RadiusdError, PortTaken or AdmitError where that cannot begin."""
         self._paths.prepare()
         lock = self._take_lock()
+        self._claims.begin()
         require_sound_version()
         cell_id, online = self._take_place(stop)
         directory = Directory(self._engine, cell_id, self._sealer)
@@ -197,6 +201,7 @@ class CellAgent:
             reseal=reseal,
             alarms=self._alarms,
             before_commit=place_materials,
+            claims_of=self._claims.name,
         )
 
     def _note_slots(self, slots: Mapping[int, SlotRecord]) -> None:
@@ -250,7 +255,8 @@ class CellAgent:
         """Until `stop`, or until a part fails. Whether all threads have ended."""
         settings = self._settings
         live = self._live_feed()
-        streams: tuple[Stream, ...] = (AuthStream(live), AccountingStream(lambda: sync.session_counts.counted, live))
+        decisions = AuthStream(live)
+        streams: tuple[Stream, ...] = (decisions, AccountingStream(lambda: sync.session_counts.counted, live))
         shippers = {
             stream.name: Shipper(
                 stream,
@@ -270,6 +276,14 @@ class CellAgent:
             dictionary=self._dictionary(),
             alarms=self._alarms,
             reach=settings.outbound_reach,
+        )
+        pools = PoolKeeper(
+            cell_id,
+            self._engine,
+            self._claims,
+            alarms=self._alarms,
+            shipped_until=lambda: min(shipper.shipped_until for shipper in shippers.values()),
+            given_twice=lambda: decisions.addresses_given_twice,
         )
         verifier = VerifierProcess(
             settings.verifier_port,
@@ -294,6 +308,7 @@ class CellAgent:
                 "verifier": verifier.counters,
                 "coa": coa.counters,
                 **({"live": live.counters} if live else {}),
+                "pools": pools.counters,
                 **{name: shipper.counters for name, shipper in shippers.items()},
             },
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
@@ -311,6 +326,7 @@ class CellAgent:
             "coa": coa.run,
             "pulse": keep_pulse,
             **({"live": live.run} if live else {}),
+            "pools": pools.run,
         }
         threads = [
             threading.Thread(target=self._guard, args=(work, stop), name=name, daemon=True)

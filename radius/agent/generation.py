@@ -174,6 +174,7 @@ class Generations:
             journal_sync="always" if self._settings.journal_sync == "always" else "interval",
             baked_certificates=baked,
             cell_key_file=str(self._paths.key),
+            claims_directory=str(self._paths.claims),
         )
 
     def _write(self, config: CellConfig, facts: Facts) -> Generation:

@@ -18,7 +18,9 @@ from nac.replica.compile import Reseal
 from nac.replica.records import SlotRecord
 from nac.replica.writer import WriteBatch
 from nac.secrets import SecretsError
+from radius.agent import mirror_pools
 from radius.agent.alarms import Alarms
+from radius.agent.mirror_pools import ClaimsOf, no_claims
 
 SERVER_PROFILE = "eap-server"
 FETCH_ROWS = 5_000
@@ -118,11 +120,20 @@ Row = tuple[Any, ...]
 class Mirror:
     """Loads one noun after the other into a batch of the replica."""
 
-    def __init__(self, cell_id: CellId, *, replies: ReplyDictionary | None, reseal: Reseal, alarms: Alarms) -> None:
+    def __init__(
+        self,
+        cell_id: CellId,
+        *,
+        replies: ReplyDictionary | None,
+        reseal: Reseal,
+        alarms: Alarms,
+        claims_of: ClaimsOf = no_claims,
+    ) -> None:
         self.replies = replies
         self._cell_id = cell_id
         self._reseal = reseal
         self._alarms = alarms
+        self._claims_of = claims_of
         self._resealed: dict[tuple[bytes, str], bytes] = {}
         # Alarms by tenant and row, so that they go when either does.
         self._alarmed: dict[int, dict[tuple[str, str], str]] = {}
@@ -149,6 +160,15 @@ class Mirror:
                 "decode(split_part(told, ':', 2), 'hex') FROM unnest(%(keys)s::text[]) told)",
                 _put_status,
                 _delete_status,
+            ),
+            "pool": _Noun(
+                mirror_pools.POOLS, " AND p.id = ANY (%(keys)s::uuid[])", self._put_pool, WriteBatch.delete_pool
+            ),
+            "pool-lease": _Noun(
+                mirror_pools.LEASES,
+                mirror_pools.LEASES_BY_KEYS,
+                mirror_pools.put_lease,
+                mirror_pools.delete_lease,
             ),
         }
 
@@ -310,6 +330,9 @@ class Mirror:
             self._calm(tenant, "identity-source", source_id)
         batch.put_identity_source(tenant, record)
         return source_id
+
+    def _put_pool(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        return mirror_pools.put_pool(batch, tenant, row, self._claims_of(row[0]))
 
     def _delete_source(self, batch: WriteBatch, tenant: int, source_id: str) -> None:
         batch.delete_identity_source(tenant, source_id)

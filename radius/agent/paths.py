@@ -20,6 +20,11 @@ class CellPaths:
         return self.root / "journal"
 
     @property
+    def claims(self) -> Path:
+        """What radiusd's module has taken of pools: a file for each (nac.pools.claims)."""
+        return self.root / "claims"
+
+    @property
     def tls(self) -> Path:
         """Trust directories and server certificates by slot; keys are in it."""
         return self.root / "tls"
@@ -92,7 +97,10 @@ class CellPaths:
         return self.tls / f"slot-{slot}"
 
     def prepare(self) -> None:
-        for directory in (self.root, self.replica, self.journal, self.tls, self.generations, self.state, self.sessions):
+        for directory in (
+            *(self.root, self.replica, self.journal, self.claims, self.tls, self.generations, self.state),
+            self.sessions,
+        ):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Anybody may make a folder, or a link to one, in /dev/shm.
         found = self.sessions.lstat()

@@ -109,6 +109,8 @@ class Shipper:
         self._reader = JournalReader(journal / stream.name)
         self._alarms = alarms
         self._clock = clock
+        # Everything until then (epoch microseconds) is in the database; 0 where nothing is known yet.
+        self.shipped_until = 0
         self._position: Position | None = None
         self._limit = MAX_RECORDS
 
@@ -142,9 +144,11 @@ class Shipper:
         if self._position is None:
             self._adopt_stored_position()
         assert self._position is not None
+        began = self._clock()
         batch = self._reader.read_batch(self._position, max_records=self._limit, max_bytes=MAX_BYTES)
         if batch.position == self._position and not self._stream.due(self._clock()):
             self._report(batch)
+            self.shipped_until = began
             return 0
         try:
             last_at = self._store(batch)
@@ -157,6 +161,7 @@ class Shipper:
             self._narrow(batch, exc)
             return 1
         self._advance(batch, last_at)
+        self.shipped_until = max(self.shipped_until, last_at if batch.more else began)
         return len(batch.payloads)
 
     def backlog_bytes(self) -> int:

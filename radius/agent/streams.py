@@ -11,7 +11,7 @@ from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import hits, rows, session_counts, session_merge, session_refusals, sightings, usage
+from radius.agent import hits, pool_leases, rows, session_counts, session_merge, session_refusals, sightings, usage
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
@@ -85,6 +85,7 @@ class AuthStream(_Told):
         self.sightings = Sightings(QUIET_MICROSECONDS)
         self.conversations = Conversations()
         self.forgotten_conversations = 0
+        self.addresses_given_twice = 0
 
     def begin(self, tenants: frozenset[str]) -> "AuthWork":
         return AuthWork(
@@ -98,6 +99,7 @@ class AuthStream(_Told):
         assert isinstance(work, AuthWork)
         self.conversations = work.conversations
         self.forgotten_conversations += work.conversations.forgotten
+        self.addresses_given_twice += work.given_twice
         self.sightings.remember(work.sightings)
         if self.live:
             self.live.offer(work.live.told, work.live.noted)
@@ -120,6 +122,9 @@ class AuthWork:
         self.sightings = seen
         self._hits = Hits()
         self._external = ExternalCertificates()
+        self._given: list[pool_leases.Given] = []
+        # Addresses that went out while they were another device's.
+        self.given_twice = 0
 
     def take(self, payload: memoryview) -> int:
         record = _record(payload, self._tenants)
@@ -142,6 +147,8 @@ class AuthWork:
         self._lines.append(line)
         self._hits.add(record)
         self._external.add(record)
+        for pool_id, number, _ in record.addresses:
+            self._given.append(pool_leases.Given(record.tenant_id, pool_id, number, record.mac, record.at))
         if record.conversation:
             self.conversations.end(record.conversation)
         self.sightings.add_authentication(record)
@@ -161,6 +168,7 @@ class AuthWork:
         if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
             cursor.execute(hits.HITS_MERGE)
         self._external.write(cursor)
+        self.given_twice = pool_leases.give(cursor, cell_id, self._given)
 
     def open_conversations(self) -> str:
         return self.conversations.to_json()

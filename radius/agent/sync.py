@@ -30,6 +30,7 @@ from nac.replica.writer import ReplicaWriter, WriteBatch
 from radius.agent.alarms import Alarms
 from radius.agent.driver import driver_connection, sentence
 from radius.agent.mirror import Mirror, Tenant
+from radius.agent.mirror_pools import ClaimsOf, no_claims
 from radius.agent.session_counts import NOUN as SESSION
 from radius.agent.session_counts import SessionCounts
 
@@ -84,8 +85,10 @@ class ReplicaSync:
         reseal: Reseal,
         alarms: Alarms,
         before_commit: BeforeCommit | None = None,
+        claims_of: ClaimsOf = no_claims,
     ) -> None:
-        """`dictionary` is what policies are checked against; `writer` stays the caller's to close."""
+        """`dictionary` is what policies are checked against; `writer` stays the caller's to close. `claims_of` names
+        the file of claims of a pool (id)."""
         self.counters: Counter[str] = Counter()
         # Called after a change of what radiusd's configuration is made of: slots, and NASes with rules of their own.
         self.on_configuration: Callable[[], None] = _ignore
@@ -100,7 +103,7 @@ class ReplicaSync:
         self._alarms = alarms
         self._before_commit = before_commit
         self.session_counts = SessionCounts()
-        self._mirror = Mirror(cell_id, replies=dictionary, reseal=reseal, alarms=alarms)
+        self._mirror = Mirror(cell_id, replies=dictionary, reseal=reseal, alarms=alarms, claims_of=claims_of)
         complete = writer.meta("complete") == "1" and writer.meta("cell") == str(cell_id)
         self._position = writer.meta("position") if complete else ""
         # What PostgreSQL was last told, for certain.

@@ -10,7 +10,7 @@ from nac.engine.decision import Monitored
 from nac.engine.outcome import Verdict
 from nac.packet_values import Values, is_of_packet
 from nac.replica.records import PolicyRecord, SiteRecord
-from nac.vendors import ReplyPair, Template
+from nac.vendors import Pool, ReplyPair, Template
 from radius.module.certificate_fields import is_field
 
 # Compiled policies of the tenants of one cell; a site with a fallback or time zone of its own holds one more.
@@ -37,6 +37,9 @@ class Outcome(NamedTuple):
     needs_passphrase: bool = False
     # The reply with what the log must not show.
     sent: tuple[ReplyPair, ...] = ()
+    # Of which it is to get addresses, and what it got: (pool id, number, grant).
+    pools: tuple[Pool, ...] = ()
+    addresses: tuple[tuple[str, int, int], ...] = ()
 
     def refused(self, reason: str, detail: str = "") -> "Outcome":
         """With the verdict turned to a deny, which monitor mode still only tells."""
@@ -104,6 +107,7 @@ class SitePolicy:
             decision.passphrase,
             decision.needs_passphrase,
             decision.reply,
+            decision.pools,
         )
 
 

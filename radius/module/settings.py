@@ -22,6 +22,8 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baked_certificates: dict[int, str]
     # 32 bytes, hex: opens the passwords that CHAP needs.
     cell_key_file: str
+    # What was taken of pools (nac.pools.claims); "" gives no addresses.
+    claims_directory: str = ""
 
 
 def load_settings() -> ModuleSettings:

@@ -13,6 +13,7 @@ from radius.module.credentials import quoted
 from radius.module.decision import NOWHERE, Case
 from radius.module.passphrases import PassphraseOpener, complete
 from radius.module.policies import Outcome
+from radius.module.pools import AddressGiver
 from radius.module.request import AccessRequest, collect, first
 from radius.module.returned import nat_timeout, returned
 from radius.module.settings import CANARY_MAC, CANARY_NAS
@@ -30,6 +31,7 @@ class Settler:
         self._cell = cell
         self._journal = journal
         self._open_passphrase = PassphraseOpener(cell.settings.cell_key_file)
+        self._addresses = AddressGiver(cell)
 
     def refusal(self, request: AccessRequest, slot: SlotRecord, at: int, identity: str) -> str:
         """A reason not to hear the request at all, or ""; `identity` is who asks, inside the tunnel if there is one."""
@@ -50,6 +52,8 @@ class Settler:
             return radiusd.REJECT, {"config": _DECIDED}
         if outcome.needs_passphrase or outcome.passphrase:
             outcome = complete(case, outcome, self._open_passphrase)
+        if outcome.pools and outcome.permitted:
+            outcome = self._addresses.complete(case, slot, outcome)
         suppressed = self._limit(case, slot, outcome)
         if suppressed is not None:
             self._journal.append(_record(case, outcome, (time.perf_counter_ns() - started) // 1000, suppressed))
@@ -140,4 +144,5 @@ def _record(case: Case, outcome: Outcome, spent_microseconds: int, suppressed: i
         outcome.monitored,
         case.external_authority,
         case.certificate_der if case.external_authority else b"",
+        outcome.addresses,
     )

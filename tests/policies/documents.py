@@ -1,7 +1,7 @@
 """Documents of policies, good and bad."""
 
 # A side of a difference, as JSON has it, but for its VLAN.
-ADMITTED = {"verdict": "permit", "permitted": True, "monitored": False, "monitored_by": "", "rule": "r"}
+ADMITTED = {"verdict": "permit", "permitted": True, "monitored": False, "monitored_by": "", "rule": "r", "pools": []}
 
 
 def group_rule(group="printers", vlan="20", identifier="r"):

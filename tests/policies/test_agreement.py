@@ -80,7 +80,7 @@ def test_tests_simulation_and_replay_decide_as_the_engine_does(
             assert (found.verdict, found.rule_id, found.reply) == (decision.verdict, decision.rule_id, decision.reply)
         replay = replay_policy(**tenant_of, document=document, policy_id=None, days=1)
     assert replay.total == len(asked)
-    assert Counter({difference.after: difference.requests for difference in replay.differences}) == Counter(
+    assert Counter({difference.after[:4]: difference.requests for difference in replay.differences}) == Counter(
         (decision.verdict, decision.rule_id, decision.vlan, decision.monitored) for decision in expected
     )
 

@@ -34,7 +34,8 @@ def replay(as_tenant, publish):
 
 
 def changes(found):
-    return [(difference.before, difference.after, difference.requests) for difference in found.differences]
+    """Without the pools, which the last test is about."""
+    return [(each.before[:4], each.after[:4], each.requests) for each in found.differences]
 
 
 def test_differences_are_grouped_with_counts_devices_and_examples(replay, record):
@@ -44,8 +45,8 @@ def test_differences_are_grouped_with_counts_devices_and_examples(replay, record
     found = replay()
     assert (found.total, found.unchanged, found.changed, found.groups) == (16, 1, 15, 1)
     (difference,) = found.differences
-    assert difference.before == ("permit", "r", "20", "")
-    assert difference.after == ("permit", "r", "30", "")
+    assert difference.before == ("permit", "r", "20", "", ())
+    assert difference.after == ("permit", "r", "30", "", ())
     assert (difference.requests, difference.devices) == (15, 5)
     assert [example.mac[-2:] for example in difference.examples] == ["04", "03", "02"]
     example = difference.examples[0]
@@ -217,7 +218,7 @@ def test_monitor_mode_is_another_answer_for_it_admits_whom_the_rule_denies(repla
     record(**denied)
     assert replay(denying).changed == 0
     (difference,) = replay(monitored).differences
-    assert (difference.before, difference.after) == (("deny", "r", "", ""), ("deny", "r", "", "rule"))
+    assert (difference.before[:4], difference.after[:4]) == (("deny", "r", "", ""), ("deny", "r", "", "rule"))
     assert (difference.before.permitted, difference.after.permitted) == (False, True)
     assert str(difference.after) == "admitted as the rule is in monitor mode (would be: deny by r)"
 

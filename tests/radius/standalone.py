@@ -246,6 +246,7 @@ def _config(
             plan.journal_sync,
             baked,
             str(paths.key),
+            str(paths.claims),
         ),
         slots,
         verifier,

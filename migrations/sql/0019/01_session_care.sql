@@ -9,10 +9,6 @@ ALTER TABLE tenants
 DROP INDEX ix_sessions_live_site;
 CREATE INDEX ix_sessions_live_site ON sessions (tenant_id, site_id, started_at DESC, id DESC) WHERE stopped_at IS NULL;
 CREATE INDEX ix_sessions_live_nas ON sessions (tenant_id, nas_id, started_at DESC, id DESC) WHERE stopped_at IS NULL;
--- Most sessions have none of these.
+-- As those of the prefixes: most sessions have none.
 CREATE INDEX ix_sessions_live_framed_ipv6 ON sessions (tenant_id, framed_ipv6)
     WHERE stopped_at IS NULL AND framed_ipv6 IS NOT NULL;
-CREATE INDEX ix_sessions_live_framed_prefix ON sessions (tenant_id, framed_prefix)
-    WHERE stopped_at IS NULL AND framed_prefix IS NOT NULL;
-CREATE INDEX ix_sessions_live_delegated_prefix ON sessions (tenant_id, delegated_prefix)
-    WHERE stopped_at IS NULL AND delegated_prefix IS NOT NULL;

@@ -1,0 +1,280 @@
+"""`./admit pool`."""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from itertools import chain, islice
+from typing import TypeVar
+from uuid import UUID
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from cli.moments import Lifetime
+from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models import PoolAddress
+from nac.pools import service as pools
+from nac.pools.extent import ATTRIBUTE, Kind
+from nac.pools.repository import AddressKey
+from nac.pools.service import Options, PoolState
+
+F = TypeVar("F", bound=Callable[..., object])
+_PAGE = 500
+
+_site_option = click.option("--site", metavar="SLUG", default="", help="Of this site alone; else of the whole tenant.")
+
+
+@click.group()
+def command() -> None:
+    """Pools of addresses, which policies give devices with their Access-Accept (docs/pools.md)."""
+
+
+def _options(command: F) -> F:
+    """What can be given when a pool is made, and changed later."""
+    for option in (
+        click.option("--quarantine", type=Lifetime(), help="How long an address is nobody's after a device. [5m]"),
+        click.option("--grace", type=Lifetime(), help="How long one is kept for a device that does not start. [10m]"),
+        click.option("--stock", type=int, metavar="NUMBER", help="How many addresses a cell keeps ready. [1024]"),
+        click.option(
+            "--when-empty",
+            type=click.Choice(pools.WHEN_EMPTY),
+            help="Where no address is left: deny the device, or admit it without. [deny]",
+        ),
+        click.option("--exclude", "exclusions", metavar="RANGE", multiple=True, help="Not these; several times."),
+    ):
+        command = option(command)
+    return command
+
+
+def _read(when_empty: str | None, stock: int | None, grace: timedelta | None, quarantine: timedelta | None) -> Options:
+    seconds = (None if each is None else int(each.total_seconds()) for each in (grace, quarantine))
+    return Options(when_empty, stock, *seconds)
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@click.option("--range", "ranges", metavar="RANGE", multiple=True, required=True, help="10.1.0.0/24; several times.")
+@click.option("--kind", type=click.Choice(pools.KINDS), default="ipv4", show_default=True, help="What devices get.")
+@click.option("--prefix-length", type=int, metavar="BITS", help="Of IPv6 prefixes. [64, delegated: 56]")
+@_site_option
+@_options
+@json_option
+def add(
+    name: str,
+    tenant: str,
+    ranges: tuple[str, ...],
+    kind: Kind,
+    prefix_length: int | None,
+    site: str,
+    exclusions: tuple[str, ...],
+    when_empty: str | None,
+    stock: int | None,
+    grace: timedelta | None,
+    quarantine: timedelta | None,
+    as_json: bool,
+) -> None:
+    """Add the pool NAME.
+
+    A range is a network, whose network and broadcast addresses are left out, one address, or two with a dash between;
+    of IPv6 a network. A policy names the pool as ip_pool, ipv6_pool or delegated_pool.
+    """
+    domain = Domain()
+    options = _read(when_empty, stock, grace, quarantine)
+    with domain.change(tenant) as (session, tenant_id):
+        pools.add_pool(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            ranges=ranges,
+            kind=kind,
+            exclusions=exclusions,
+            prefix_length=prefix_length,
+            site=site,
+            options=options,
+        )
+        row = _shown(session, tenant_id, name, site)
+    show_one(row, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("name")
+@tenant_option
+@click.option("--range", "ranges", metavar="RANGE", multiple=True, help="In place of all it has; several times.")
+@click.option("--no-exclusions", is_flag=True, help="Exclude nothing any more.")
+@click.option("--reserve", metavar="MAC=ADDRESS", multiple=True, help="For this device alone; several times.")
+@click.option("--unreserve", metavar="MAC", multiple=True, help="Take a reservation back; several times.")
+@_site_option
+@_options
+@json_option
+def set_(
+    name: str,
+    tenant: str,
+    ranges: tuple[str, ...],
+    no_exclusions: bool,
+    reserve: tuple[str, ...],
+    unreserve: tuple[str, ...],
+    site: str,
+    exclusions: tuple[str, ...],
+    when_empty: str | None,
+    stock: int | None,
+    grace: timedelta | None,
+    quarantine: timedelta | None,
+    as_json: bool,
+) -> None:
+    """Change what is given of the pool NAME.
+
+    Addresses that are no longer in it are given to nobody any more; devices that have one keep it until they leave.
+    """
+    if no_exclusions and exclusions:
+        raise click.UsageError("Give either --exclude or --no-exclusions.")
+    reserved = dict.fromkeys(unreserve, "")
+    for text in reserve:
+        mac, equals, address = text.partition("=")
+        if not equals or not address:
+            raise click.UsageError(f"--reserve {text!r} must be MAC=ADDRESS.")
+        reserved[mac] = address
+    domain = Domain()
+    options = _read(when_empty, stock, grace, quarantine)
+    with domain.change(tenant) as (session, tenant_id):
+        pools.set_pool(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            name=name,
+            site=site,
+            ranges=ranges or None,
+            exclusions=exclusions or (() if no_exclusions else None),
+            options=options,
+            reserved=reserved,
+        )
+        row = _shown(session, tenant_id, name, site)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@_site_option
+@json_option
+def remove(name: str, tenant: str, site: str, as_json: bool) -> None:
+    """Remove the pool NAME, once no policy names it; it goes when the last device has given up its address."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        gone = pools.remove_pool(session, actor=domain.actor, tenant_id=tenant_id, name=name, site=site)
+    show_one({"removed": name, "gone": gone}, as_json=as_json)
+
+
+@command.command("list")
+@tenant_option
+@json_option
+def list_(tenant: str, as_json: bool) -> None:
+    """List the pools, and how many addresses of each are free, ready in cells, used and in quarantine."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        rows = [_row(state) for state in pools.list_pools(session, tenant_id=tenant_id)]
+    short = ("name", "site", "kind", "ranges", "size", "used", "free", "ready", "quarantined", "removing")
+    show_list(rows if as_json else [{key: row[key] for key in short} for row in rows], as_json=as_json)
+
+
+@command.command()
+@click.argument("name")
+@tenant_option
+@_site_option
+@json_option
+def show(name: str, tenant: str, site: str, as_json: bool) -> None:
+    """Show the pool NAME, and which cell holds how many of its addresses."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        row = _shown(session, tenant_id, name, site)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("name", required=False, default="")
+@tenant_option
+@_site_option
+@click.option("--mac", default="", help="Of this device, in any notation.")
+@click.option("--address", metavar="IP", default="", help="This address or prefix.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
+@json_option
+def leases(name: str, tenant: str, site: str, mac: str, address: str, limit: int, as_json: bool) -> None:
+    """List who has which address, of the pool NAME or of all; addresses in quarantine with who had them last."""
+
+    def fetch(after: AddressKey | None) -> Sequence[PoolAddress]:
+        return pools.list_leases(
+            session,
+            tenant_id=tenant_id,
+            pool=name,
+            site=site,
+            mac=mac,
+            address=address,
+            after=after,
+            limit=min(limit, _PAGE),
+        )
+
+    with Domain().tenant(tenant) as (session, tenant_id):
+        names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=tenant_id)}
+        found = chain.from_iterable(pages(fetch, lambda each: (each.pool_id, each.number), first=None))
+        rows = [_lease(each, names) for each in islice(found, limit)]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@click.argument("address")
+@tenant_option
+@json_option
+def release(address: str, tenant: str, as_json: bool) -> None:
+    """Take ADDRESS from the device that has it, once no session holds it: after its quarantine anybody may get it."""
+    domain = Domain()
+    with domain.change(tenant) as (session, tenant_id):
+        names = {state.pool.id: state.pool.name for state in pools.list_pools(session, tenant_id=tenant_id)}
+        found = pools.release(session, actor=domain.actor, tenant_id=tenant_id, address=address)
+        row = _lease(found, names)
+    show_one(row, as_json=as_json)
+
+
+def _shown(session: Session, tenant_id: TenantId, name: str, site: str) -> Row:
+    state = pools.pool_state(session, tenant_id=tenant_id, name=name, site=site)
+    return {**_row(state), "cells": pools.cells_of(session, pool=state.pool)}
+
+
+def _row(state: PoolState) -> Row:
+    pool = state.pool
+    return {
+        "name": pool.name,
+        "site": state.site,
+        "kind": pool.kind,
+        "attribute": ATTRIBUTE[pool.kind],
+        "ranges": list(pool.ranges),
+        "exclusions": list(pool.exclusions),
+        "prefix_length": pool.prefix_length,
+        "when_empty": pool.when_empty,
+        "stock": pool.stock,
+        "grace_seconds": pool.grace_seconds,
+        "quarantine_seconds": pool.quarantine_seconds,
+        "size": state.size,
+        "used": state.used,
+        "free": state.free,
+        "ready": state.ready,
+        "quarantined": state.quarantined,
+        "reserved": state.reserved,
+        "leaving": state.leaving,
+        "removing": pool.removing,
+        "id": pool.id,
+    }
+
+
+def _lease(row: PoolAddress, names: dict[UUID, str]) -> Row:
+    return {
+        "pool": names.get(row.pool_id, ""),
+        "address": row.address,
+        "mac": display_mac(row.mac) if row.mac else "",
+        "state": row.state,
+        "given": row.decided_at and row.decided_at.isoformat(timespec="seconds"),
+        # Of a lease: when a session must hold it. Of a quarantine: its end.
+        "until": row.until and row.until.isoformat(timespec="seconds"),
+        "reserved": row.reserved_for is not None,
+        "leaving": row.leaving,
+    }

@@ -1,0 +1,105 @@
+"""The claims of a pool: a file that radiusd's module writes in place, and that outlives radiusd and agent.
+
+One entry for each number of the pool, three 64-bit integers in the machine's order: the grant that was taken, the MAC
+address that took it, and when (epoch seconds). An address that is ready in the replica under a grant is taken once its
+entry holds that grant. The module is the only writer, the agent reads; so neither waits for the other. The file has its
+full size from the beginning: no write to it can find the disk full.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+_WORDS = 3
+ENTRY_BYTES = 8 * _WORDS
+SUFFIX = ".claims"
+_ENTRY = struct.Struct("=3Q")
+_MOST = 1 << 63
+
+
+class Claim(NamedTuple):
+    grant: int
+    # 12 hex digits.
+    mac: str
+    at: int
+
+
+class Claims:
+    """Of one pool, to be written: in one process at a time, which `owns` sees to, and in one thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError or ValueError where there is no such file, or an empty one."""
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self._words = memoryview(self._map)[: _whole(len(self._map))].cast("Q")
+
+    @classmethod
+    def open(cls, path: Path) -> Self | None:
+        try:
+            return cls(path)
+        except (OSError, ValueError):
+            return None
+
+    def __len__(self) -> int:
+        return len(self._words) // _WORDS
+
+    def __getitem__(self, number: int) -> Claim:
+        grant, mac, at = self._words[_WORDS * number : _WORDS * number + _WORDS]
+        return Claim(grant, f"{mac:012x}", at)
+
+    def put(self, number: int, claim: Claim) -> None:
+        at = _WORDS * number
+        # A process that is killed in between leaves the grant to be taken again.
+        self._words[at + 1] = int(claim.mac, 16)
+        self._words[at + 2] = claim.at
+        self._words[at] = claim.grant
+
+    def items(self) -> Iterator[tuple[int, Claim]]:
+        """Those that were ever taken."""
+        return _items(self._map)
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()
+
+
+def made_at(name: str) -> int:
+    """When the file of this name was made, epoch microseconds: of grants from before it knows nothing."""
+    return int(name.removesuffix(SUFFIX).rpartition("_")[2])
+
+
+def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
+    """The last grant of each of these numbers that was taken, 0 for none. Raises OSError."""
+    content = path.read_bytes()
+    entries = len(content) // ENTRY_BYTES
+    return {number: _ENTRY.unpack_from(content, number * ENTRY_BYTES)[0] for number in numbers if number < entries}
+
+
+def read_claims(path: Path) -> list[tuple[int, Claim]]:
+    """Every number of the pool that was ever taken, by its last claim. Raises OSError."""
+    return list(_items(path.read_bytes()))
+
+
+def _items(content: "bytes | mmap.mmap") -> Iterator[tuple[int, Claim]]:
+    entries = _ENTRY.iter_unpack(memoryview(content)[: _whole(len(content))])
+    for number, (grant, mac, at) in enumerate(entries):
+        # What no module has written is damage; PostgreSQL takes no such numbers.
+        if 0 < grant < _MOST and mac < 1 << 48 and at < _MOST // 1_000_000:
+            yield number, Claim(grant, f"{mac:012x}", at)
+
+
+def _whole(size: int) -> int:
+    """Bytes of the entries that are there as a whole."""
+    return size - size % ENTRY_BYTES
+
+
+def make_room(path: Path, numbers: int) -> None:
+    """Let the file have an entry for `numbers` numbers, its blocks taken from the disk; what is there stays."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
+    try:
+        os.posix_fallocate(descriptor, 0, numbers * ENTRY_BYTES)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,209 @@
+"""What a pool gives out: the addresses, or IPv6 prefixes of one length, of ranges less exclusions."""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nac.errors import InvalidInput, Mistakes
+
+Kind = Literal["ipv4", "ipv6", "delegated"]
+# What a device is told it has: RFC 2865 5.8, RFC 3162 2.3, RFC 4818 3.
+ATTRIBUTE: dict[str, str] = {
+    "ipv4": "Framed-IP-Address",
+    "ipv6": "Framed-IPv6-Prefix",
+    "delegated": "Delegated-IPv6-Prefix",
+}
+# A row of the database for each.
+MAX_ADDRESSES = 65_536
+MAX_RANGES = 256
+_BITS = {4: 32, 6: 128}
+# No device can have one: this host, loopback, multicast and reserved (RFC 6890; RFC 2865 5.8 gives 255.255.255.254 and
+# .255 meanings of their own), and of IPv6 unspecified, mapped, link-local and multicast.
+_UNUSABLE = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "224.0.0.0/3",
+            "::/96",
+            "::ffff:0:0/96",
+            "fe80::/10",
+            "ff00::/8",
+        ),
+    )
+)
+
+# First and last, as numbers of a whole address.
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    version: int
+    # Of what a device gets.
+    prefix_length: int
+    # In order, apart from each other; whole addresses, the bits behind the prefix included.
+    intervals: tuple[Interval, ...]
+
+    @property
+    def _step(self) -> int:
+        return 1 << (_BITS[self.version] - self.prefix_length)
+
+    def __len__(self) -> int:
+        return sum(last + 1 - first for first, last in self.intervals) // self._step
+
+    def addresses(self) -> Iterator[str]:
+        """As PostgreSQL writes them: 10.0.0.1, 2001:db8:0:100::/56."""
+        return (self._text(number) for first, last in self.intervals for number in range(first, last + 1, self._step))
+
+    def _text(self, number: int) -> str:
+        if self.version == 4:
+            return str(ipaddress.IPv4Address(number))
+        return str(ipaddress.IPv6Network((number, self.prefix_length)))
+
+    def first_shared(self, other: "Extent") -> str:
+        """The first address that both have, "" for none."""
+        if self.version != other.version:
+            return ""
+        starts = (
+            max(mine[0], theirs[0])
+            for mine in self.intervals
+            for theirs in other.intervals
+            if max(mine[0], theirs[0]) <= min(mine[1], theirs[1])
+        )
+        first = min(starts, default=None)
+        return "" if first is None else str(ipaddress.ip_address(first if self.version == 4 else first.to_bytes(16)))
+
+
+def read_extent(kind: Kind, ranges: Sequence[str], exclusions: Sequence[str], prefix_length: int | None) -> Extent:
+    """Raises InvalidInput or SeveralMistakes.
+
+    A range is a network (its first and last address, network and broadcast, are left out of IPv4 networks of up to 30
+    bits), one address, or two with a dash between. `prefix_length` is given for IPv6 alone.
+    """
+    version = 4 if kind == "ipv4" else 6
+    length = _checked_length(kind, prefix_length)
+    mistakes = Mistakes()
+    found: list[Interval] = []
+    if not ranges or len(ranges) + len(exclusions) > MAX_RANGES:
+        raise InvalidInput(
+            f"{len(ranges)} ranges.", place="ranges", remedy=f"Give 1 to {MAX_RANGES}, exclusions included."
+        )
+    for text in ranges:
+        with mistakes.noted():
+            interval = _read(text, version, length, "ranges", hosts=True)
+            _refuse_unusable(text, interval, version)
+            if clash := next((each for each in found if interval[0] <= each[1] and each[0] <= interval[1]), None):
+                raise InvalidInput(
+                    f"{text} overlaps {_named(clash, version)}.", place="ranges", remedy="Give each once."
+                )
+            found.append(interval)
+    left = sorted(found)
+    for text in exclusions:
+        with mistakes.noted():
+            hole = _read(text, version, length, "exclusions", hosts=False)
+            if not any(first <= hole[0] and hole[1] <= last for first, last in _with_ends(found, version, ranges)):
+                raise InvalidInput(f"{text} lies outside the ranges.", place="exclusions", remedy="Leave it out.")
+            left = [piece for each in left for piece in _without(each, hole)]
+    mistakes.refuse()
+    extent = Extent(version, length, tuple(left))
+    if not len(extent):
+        raise InvalidInput("The exclusions leave no address.", place="exclusions")
+    if len(extent) > MAX_ADDRESSES:
+        raise InvalidInput(
+            f"The pool would have {len(extent):,} addresses.",
+            place="ranges",
+            remedy=f"A pool has at most {MAX_ADDRESSES:,}: make several.",
+        )
+    return extent
+
+
+def _checked_length(kind: Kind, length: int | None) -> int:
+    if kind == "ipv4":
+        if length not in (None, 32):
+            raise InvalidInput("An IPv4 pool gives single addresses.", place="prefix_length", remedy="Leave it out.")
+        return 32
+    # RFC 3162 2.3 and RFC 4818 3 carry up to 128; hosts configure themselves in 64 (RFC 4862), which a site is part of.
+    if length is None:
+        length = 64 if kind == "ipv6" else 56
+    if not 16 <= length <= 64:
+        raise InvalidInput(f"/{length} is no length for prefixes.", place="prefix_length", remedy="Give 16 to 64.")
+    return length
+
+
+def _read(text: str, version: int, length: int, place: str, *, hosts: bool) -> Interval:
+    try:
+        if "-" in text:
+            return _read_span(text, version, length, place)
+        network = ipaddress.ip_network(text.strip())
+    except ValueError as exc:
+        raise InvalidInput(
+            f"{text[:100]!r} is no range: {exc}.",
+            place=place,
+            remedy="Write 10.1.0.0/24 or 10.1.0.10-10.1.0.99." if version == 4 else "Write 2001:db8::/40.",
+        ) from exc
+    if network.version != version:
+        raise InvalidInput(f"{text} is of IPv{network.version}; the pool is of IPv{version}.", place=place)
+    if version == 6 and network.prefixlen > length:
+        raise InvalidInput(f"{text} is smaller than a /{length}, which each device gets.", place=place)
+    first, last = int(network.network_address), int(network.broadcast_address)
+    if version == 4 and hosts and network.prefixlen <= 30:
+        return first + 1, last - 1
+    return first, last
+
+
+def _read_span(text: str, version: int, length: int, place: str) -> Interval:
+    if version == 6:
+        raise ValueError("ranges of IPv6 are networks")
+    first, last = (ipaddress.IPv4Address(part.strip()) for part in text.split("-", 1))
+    if first > last:
+        raise ValueError("the first address is behind the last")
+    for end in (first, last):
+        if place == "ranges" and end.packed[-1] in (0, 255):
+            raise InvalidInput(
+                f"{end} is a network or broadcast address.",
+                place=place,
+                remedy="Leave it out, or write the network (10.1.0.0/22), whose own two are left out.",
+            )
+    return int(first), int(last)
+
+
+def _refuse_unusable(text: str, interval: Interval, version: int) -> None:
+    for network in _UNUSABLE:
+        if (
+            network.version == version
+            and interval[0] <= int(network.broadcast_address)
+            and int(network.network_address) <= interval[1]
+        ):
+            raise InvalidInput(f"{text}: no device can have an address of {network}.", place="ranges")
+
+
+def _with_ends(found: Iterable[Interval], version: int, ranges: Sequence[str]) -> Iterator[Interval]:
+    """The ranges, networks with the two addresses that are left out of them: to exclude these as well is no mistake."""
+    yield from found
+    for text in ranges:
+        if version == 4 and "/" in text:
+            try:
+                network = ipaddress.ip_network(text.strip())
+            except ValueError:
+                continue
+            yield int(network.network_address), int(network.broadcast_address)
+
+
+def _without(interval: Interval, hole: Interval) -> Iterator[Interval]:
+    first, last = interval
+    if hole[1] < first or last < hole[0]:
+        yield interval
+        return
+    if first < hole[0]:
+        yield first, hole[0] - 1
+    if hole[1] < last:
+        yield hole[1] + 1, last
+
+
+def _named(interval: Interval, version: int) -> str:
+    make = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
+    return f"{make(interval[0])}-{make(interval[1])}"

@@ -1,0 +1,315 @@
+"""Pools of addresses of a tenant or one of its sites, which devices are given with their Access-Accept."""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.engine import references
+from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
+from nac.ids import TenantId
+from nac.models import Pool, PoolAddress, RadiusSession
+from nac.policies.referring import require_unreferenced
+from nac.pools import repository
+from nac.pools.addresses import bring_addresses, extent_of, require_apart
+from nac.pools.extent import Kind, read_extent
+from nac.pools.repository import AddressKey, LeaseFilter
+from nac.pools.reserving import reserve
+from nac.sites import service as sites
+from nac.validation import require_mac, require_slug
+
+KINDS: tuple[Kind, ...] = ("ipv4", "ipv6", "delegated")
+WHEN_EMPTY = ("deny", "without")
+# As the CHECKs of the table have it.
+BOUNDS = {"stock": (1, 4096), "grace_seconds": (60, 86_400), "quarantine_seconds": (60, 604_800)}
+MAX_POOLS = 200
+
+
+class PoolNotFound(NotFound):
+    """There is no such pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a pool gives; None leaves it as it is, or as new pools have it."""
+
+    when_empty: str | None = None
+    # How many addresses a cell keeps ready.
+    stock: int | None = None
+    # How long an address is kept for a device of which no Start comes, and for nobody once it was given up.
+    grace_seconds: int | None = None
+    quarantine_seconds: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Raises InvalidInput or SeveralMistakes."""
+        mistakes = Mistakes()
+        with mistakes.noted():
+            if self.when_empty not in (None, *WHEN_EMPTY):
+                raise InvalidInput(f"{self.when_empty!r} is neither deny nor without.", place="when_empty")
+        for name, (least, most) in BOUNDS.items():
+            with mistakes.noted():
+                value = getattr(self, name)
+                if value is not None and not least <= value <= most:
+                    raise InvalidInput(f"{value} will not do.", place=name, remedy=f"Give {least} to {most}.")
+        mistakes.refuse()
+        names = ("when_empty", *BOUNDS)
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """A pool and how many of its addresses are where."""
+
+    pool: Pool
+    # Slug; "" of the whole tenant.
+    site: str
+    free: int
+    # Ready in cells.
+    ready: int
+    used: int
+    quarantined: int
+    reserved: int
+    # Taken out of the pool, and not free yet.
+    leaving: int
+
+    @property
+    def size(self) -> int:
+        return self.free + self.ready + self.used + self.quarantined
+
+
+def add_pool(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    ranges: Sequence[str],
+    kind: Kind = "ipv4",
+    exclusions: Sequence[str] = (),
+    prefix_length: int | None = None,
+    site: str = "",
+    options: Options = Options(),
+) -> Pool:
+    """Raises InvalidInput, SeveralMistakes, AlreadyExists, PoolsOverlap."""
+    mistakes = Mistakes()
+    with mistakes.noted():
+        require_slug(name, place="name")
+    with mistakes.noted():
+        given = options.given()
+    with mistakes.noted():
+        extent = read_extent(kind, ranges, exclusions, prefix_length)
+    with mistakes.noted():
+        site_id = _site_id(session, tenant_id, site)
+    mistakes.refuse()
+    repository.lock_tenant(session, tenant_id)
+    if repository.get(session, tenant_id, name, site_id):
+        raise AlreadyExists(f"There is a pool {name!r} already.", place="name")
+    if len(repository.list_all(session, tenant_id)) >= MAX_POOLS:
+        raise Conflict(f"A tenant has at most {MAX_POOLS} pools.", remedy="Make one larger instead: ./admit pool set")
+    pool = Pool(
+        tenant_id=tenant_id,
+        site_id=site_id,
+        name=name,
+        kind=kind,
+        ranges=list(ranges),
+        exclusions=list(exclusions),
+        prefix_length=extent.prefix_length,
+        **given,
+    )
+    require_apart(session, pool, extent)
+    session.add(pool)
+    session.flush()
+    bring_addresses(session, pool, extent)
+    session.refresh(pool)
+    audit.append(session, actor=actor, action="pool.add", target=name, tenant_id=tenant_id, after=_describe(pool))
+    return pool
+
+
+def set_pool(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    name: str,
+    site: str = "",
+    ranges: Sequence[str] | None = None,
+    exclusions: Sequence[str] | None = None,
+    options: Options = Options(),
+    reserved: Mapping[str, str] | None = None,
+) -> Pool:
+    """Change what is given. `reserved`: MAC address to the address that it alone gets, "" to take that back.
+
+    Addresses that are no longer in the pool are given to nobody any more, and leave it when nobody has them. Raises as
+    `add_pool`.
+    """
+    repository.lock_tenant(session, tenant_id)
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
+    if pool.removing:
+        raise Conflict(f"Pool {name!r} is being removed.", place="name")
+    before = _describe(pool)
+    for key, value in options.given().items():
+        setattr(pool, key, value)
+    if ranges is not None or exclusions is not None:
+        pool.ranges = list(pool.ranges if ranges is None else ranges)
+        pool.exclusions = list(pool.exclusions if exclusions is None else exclusions)
+        extent = extent_of(pool)
+        require_apart(session, pool, extent)
+        bring_addresses(session, pool, extent)
+    changed = reserve(session, pool, reserved or {})
+    session.flush()
+    after = _describe(pool) | {"reserved": changed}
+    audit.append(
+        session,
+        actor=actor,
+        action="pool.set",
+        target=name,
+        tenant_id=tenant_id,
+        before={key: value for key, value in before.items() if value != after[key]},
+        after={key: value for key, value in after.items() if value != before.get(key, {})},
+    )
+    return pool
+
+
+def remove_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str, site: str = "") -> bool:
+    """Whether it is gone at once: else it goes when the last device has given up its address.
+
+    Raises InUse where a policy or a site's fallback names it and no other pool of that name would stand in for it.
+    """
+    repository.lock_tenant(session, tenant_id)
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
+    session.refresh(pool, with_for_update=True)
+    if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
+        _require_unnamed(session, tenant_id, name)
+    found = repository.locked_addresses(session, pool)
+    repository.delete_addresses(session, pool, [each.number for each in found if each.state == "free"])
+    kept = [each.number for each in found if each.state != "free"]
+    repository.mark_leaving(session, pool, kept, leaving=True)
+    if kept:
+        pool.removing = True
+    else:
+        session.delete(pool)
+    session.flush()
+    audit.append(session, actor=actor, action="pool.remove", target=name, tenant_id=tenant_id, before=_describe(pool))
+    return not kept
+
+
+def release(session: Session, *, actor: str, tenant_id: TenantId, address: str) -> PoolAddress:
+    """Take the address from the device that has it: after its quarantine anybody may get it.
+
+    Raises PoolNotFound, or InUse while a session holds it.
+    """
+    row = repository.locked_address(session, tenant_id, _address(address))
+    if row is None or row.state not in ("leased", "quarantined"):
+        raise PoolNotFound(f"No device has {address}.", place="address", remedy="See: ./admit pool leases")
+    if _is_held(session, tenant_id, row):
+        raise InUse(f"A session holds {address}.", place="address", remedy="End it first: ./admit session disconnect")
+    if row.state == "leased":
+        pool = session.get_one(Pool, row.pool_id)
+        row.state, row.until = "quarantined", utc_now() + timedelta(seconds=pool.quarantine_seconds)
+    had, row.mac = row.mac, None
+    session.flush()
+    audit.append(
+        session, actor=actor, action="pool.release", target=row.address, tenant_id=tenant_id, before={"mac": had}
+    )
+    return row
+
+
+def list_pools(session: Session, *, tenant_id: TenantId) -> list[PoolState]:
+    slugs: dict[UUID | None, str] = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
+    counts = repository.counts(session, tenant_id)
+    return [_state(pool, slugs, counts) for pool in repository.list_all(session, tenant_id)]
+
+
+def pool_state(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> PoolState:
+    pool = require_pool(session, tenant_id=tenant_id, name=name, site=site)
+    return _state(pool, {pool.site_id: site}, repository.counts(session, tenant_id))
+
+
+def cells_of(session: Session, *, pool: Pool) -> dict[str, dict[str, int]]:
+    """By cell and state, how many addresses of the pool it holds."""
+    found: dict[str, dict[str, int]] = {}
+    for cell, state, number in repository.by_cell(session, pool.tenant_id, pool.id):
+        found.setdefault(cell, {})[state] = number
+    return found
+
+
+def list_leases(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    pool: str = "",
+    site: str = "",
+    mac: str = "",
+    address: str = "",
+    after: AddressKey | None = None,
+    limit: int = 500,
+) -> Sequence[PoolAddress]:
+    """Who has which address, quarantined ones included; by pool and number, to page on behind `after`."""
+    chosen = LeaseFilter()
+    if pool:
+        chosen = replace(chosen, pool_id=require_pool(session, tenant_id=tenant_id, name=pool, site=site).id)
+    if mac:
+        chosen = replace(chosen, mac=require_mac(mac))
+    if address:
+        chosen = replace(chosen, address=_address(address))
+    return repository.list_leases(session, tenant_id, chosen, after=after, limit=limit)
+
+
+def require_pool(session: Session, *, tenant_id: TenantId, name: str, site: str = "") -> Pool:
+    pool = repository.get(session, tenant_id, name, _site_id(session, tenant_id, site))
+    if pool is None:
+        where = f" of site {site}" if site else ""
+        raise PoolNotFound(
+            f"There is no pool {name!r}{where}.", place="name", remedy="They are listed by: ./admit pool list"
+        )
+    return pool
+
+
+def _state(pool: Pool, slugs: Mapping[UUID | None, str], counts: Mapping[tuple[UUID, str], int]) -> PoolState:
+    def count(what: str) -> int:
+        return counts.get((pool.id, what), 0)
+
+    site = slugs.get(pool.site_id, "")
+    states = (count(state) for state in ("free", "stock", "leased", "quarantined", "reserved", "leaving"))
+    return PoolState(pool, site, *states)
+
+
+def _site_id(session: Session, tenant_id: TenantId, slug: str) -> UUID | None:
+    return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug).id if slug else None
+
+
+def _require_unnamed(session: Session, tenant_id: TenantId, name: str) -> None:
+    require_unreferenced(session, tenant_id=tenant_id, kind="pool", name=name, place="name")
+    for site in sites.list_sites(session, tenant_id=tenant_id):
+        if any(each.kind == "pool" and each.name == name for each in references(site.fallback)):
+            raise InUse(
+                f"The fallback of site {site.slug!r} names pool {name!r}.",
+                place="name",
+                remedy="Give the site another one: ./admit site set --fallback FILE",
+            )
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
+    except ValueError as exc:
+        raise InvalidInput(f"{text[:100]!r} is no address or prefix.", place="address") from exc
+
+
+def _is_held(session: Session, tenant_id: TenantId, row: PoolAddress) -> bool:
+    live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
+    columns = (RadiusSession.framed_ip, RadiusSession.framed_prefix, RadiusSession.delegated_prefix)
+    query = select(RadiusSession.id).where(*live, or_(*(column == row.address for column in columns))).limit(1)
+    return session.scalar(query) is not None
+
+
+def _describe(pool: Pool) -> dict[str, Any]:
+    names = ("kind", "ranges", "exclusions", "prefix_length", *("when_empty", *BOUNDS))
+    return {name: getattr(pool, name) for name in names}

@@ -1,0 +1,232 @@
+"""The agent's part in pools: addresses are ready in the cell before devices come, and go back after they have left."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import psycopg
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from nac.clock import epoch_microseconds
+from nac.db import CellScope, session_scope
+from nac.errors import AdmitError
+from nac.ids import CellId
+from radius.agent import pool_leases
+from radius.agent.alarms import Alarms
+from radius.agent.claims_directory import ClaimsDirectory
+from radius.agent.driver import driver_connection, sentence
+
+STEP_SECONDS = 1.0
+# Without pools there is nothing to do but to see whether one was made.
+IDLE_SECONDS = 3.0
+WITHDRAW_SECONDS = 15.0
+COMPARE_SECONDS = 30.0
+ALARM_SECONDS = 5.0
+# Between the claim of an address and the decision's record in the journal.
+SETTLE_SECONDS = 2
+# Below this share of what a cell keeps ready more is leased, and below this one it is an alarm.
+REFILL_SHARE = 0.5
+LOW_SHARE = 0.2
+_MAX_BACKOFF_SECONDS = 5.0
+_SECOND = 1_000_000
+
+_POOLS = """
+SELECT p.id::text, p.tenant_id::text, t.slug, p.name, p.stock, p.removing, coalesce(most.number, -1) + 1, ready.count
+FROM pools p JOIN tenants t ON t.id = p.tenant_id
+LEFT JOIN LATERAL (SELECT max(a.number) AS number FROM pool_addresses a WHERE a.pool_id = p.id) most ON true
+CROSS JOIN LATERAL (
+    SELECT count(*) FROM (
+        SELECT FROM pool_addresses a
+        WHERE a.pool_id = p.id AND a.cell_id = %(cell)s AND a.state = 'stock' AND NOT a.leaving
+            AND a.reserved_for IS NULL LIMIT p.stock
+    ) a
+) ready
+"""
+_READY = """
+SELECT a.number, a.grant_number FROM pool_addresses a
+WHERE a.pool_id = %(pool)s AND a.cell_id = %(cell)s AND a.state = 'stock' AND NOT a.leaving
+    AND a.reserved_for IS NULL
+ORDER BY a.mac IS NOT NULL, a.until NULLS FIRST, a.number LIMIT %(most)s
+"""
+_TELL = "SELECT tell_pool_changes(%s::uuid[])"
+
+
+class PoolRow(NamedTuple):
+    id: str
+    tenant_id: str
+    tenant: str
+    name: str
+    stock: int
+    removing: bool
+    # Numbers that its addresses have, from 0.
+    numbers: int
+    ready: int
+
+
+class PoolKeeper:
+    """`shipped_until` tells (epoch microseconds) what of the journal is in the database, of both streams."""
+
+    def __init__(
+        self,
+        cell_id: CellId,
+        engine: Engine,
+        claims: ClaimsDirectory,
+        *,
+        alarms: Alarms,
+        shipped_until: Callable[[], int],
+        given_twice: Callable[[], int] = int,
+        clock: Callable[[], int] = epoch_microseconds,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._cell_id = cell_id
+        self._engine = engine
+        self._claims = claims
+        self._alarms = alarms
+        self._shipped_until = shipped_until
+        self._given_twice = given_twice
+        self._clock = clock
+        self._reaped_until = 0
+        self._compared_until = 0
+        self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
+        self._pools: dict[str, PoolRow] = {}
+        # Of each pool what was last seen ready: number and grant.
+        self._offered: dict[str, dict[int, int]] = {}
+        self._alarmed: set[str] = set()
+
+    def run(self, stop: threading.Event) -> None:
+        backoff = 0.0
+        while not stop.is_set():
+            try:
+                self.step()
+                backoff = 0.0
+                self._alarms.clear("pools")
+            except (psycopg.Error, SQLAlchemyError, AdmitError, OSError) as exc:
+                backoff = min(max(0.5, backoff * 2), _MAX_BACKOFF_SECONDS)
+                self.counters["failures"] += 1
+                self._alarms.tell("pools", f"Addresses are given of what is ready alone: {sentence(exc)}")
+            self.look_at_stock()
+            stop.wait(backoff or (STEP_SECONDS if self._pools else IDLE_SECONDS))
+
+    def step(self) -> None:
+        """Once all there is to do. Raises what database and disk raise."""
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            cursor = driver_connection(session).cursor()
+            self._pools = {row[0]: PoolRow(*row) for row in cursor.execute(_POOLS.encode(), {"cell": self._cell_id})}
+            lost = self._keep(cursor) if self._pools else []
+        # Now that it is committed that nothing of them is ready.
+        self._make_files(lost)
+        self._refill()
+        self._offered = {pool_id: self._offered[pool_id] for pool_id in self._offered.keys() & self._pools.keys()}
+        self._claims.forget_others(set(self._pools))
+
+    def _keep(self, cursor: psycopg.Cursor) -> list[str]:
+        """The pools that need a new file of claims, and of which nothing is ready any more."""
+        tenants = sorted({pool.tenant_id for pool in self._pools.values()})
+        now = self._clock()
+        shipped = self._settled(now)
+        lost = [pool_id for pool_id in self._pools if self._claims.is_lost(pool_id)]
+        if shipped > self._claims.youngest:
+            if self._is_due("compare", COMPARE_SECONDS):
+                self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
+            self.counters["looked_at"] += pool_leases.reap(
+                cursor,
+                self._cell_id,
+                tenants,
+                since=self._reaped_until or shipped,
+                now=shipped,
+            )
+            self._reaped_until = shipped
+        if self._is_due("withdraw", WITHDRAW_SECONDS) or lost:
+            self.counters["withdrawn"] += pool_leases.withdraw(cursor, self._cell_id, tenants, now=now, lost=lost)
+            pool_leases.clear_away(cursor)
+        return [pool_id for pool_id in lost if not pool_leases.has_stock(cursor, pool_id)]
+
+    def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
+        """What radiusd has claimed, with what its decisions have told."""
+        until = shipped // _SECOND
+        for pool_id in pool_ids:
+            recent = [
+                (number, claim)
+                for number, claim in self._claims.read(pool_id)
+                if self._compared_until <= claim.at < until
+            ]
+            found = pool_leases.untold(cursor, pool_id, recent) if recent else []
+            self.counters["untold"] += len(found)
+            pool_leases.give(cursor, self._cell_id, found)
+        self._compared_until = max(self._compared_until, until)
+
+    def _make_files(self, lost: list[str]) -> None:
+        for pool in self._pools.values():
+            if pool.id in lost:
+                self._claims.make(pool.id, max(1, pool.numbers))
+            elif pool.numbers and not self._claims.is_lost(pool.id):
+                self._claims.make_room(pool.id, pool.numbers)
+        if lost:
+            with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+                driver_connection(session).execute(_TELL, (lost,))
+
+    def _settled(self, now: int) -> int:
+        """The moment until which all that was taken of pools is told in the database."""
+        return min(now, self._shipped_until()) - SETTLE_SECONDS * _SECOND
+
+    def _refill(self) -> None:
+        # What is ready is numbered by such a moment, so that the module sees what was taken since; see ADR 0011.
+        settled = self._settled(self._clock())
+        if settled <= self._claims.youngest:
+            return
+        for pool in self._pools.values():
+            if pool.removing or self._claims.is_lost(pool.id):
+                continue
+            wanted = pool.stock - pool.ready if pool.ready < REFILL_SHARE * pool.stock else 0
+            with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+                cursor = driver_connection(session).cursor()
+                leased = 0
+                if wanted:
+                    leased = pool_leases.refill(cursor, self._cell_id, pool.id, wanted=wanted, grant=settled)
+                    self.counters["refilled"] += leased
+                if leased or pool.id not in self._offered or len(self._offered[pool.id]) != pool.ready:
+                    given = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}
+                    self._offered[pool.id] = dict(cursor.execute(_READY.encode(), given).fetchall())
+
+    def look_at_stock(self) -> None:
+        """Alarms for pools that run out; without the database, too."""
+        if not self._is_due("alarms", ALARM_SECONDS):
+            return
+        alarmed = set()
+        for pool_id, offered in self._offered.items():
+            pool = self._pools.get(pool_id)
+            if pool is None or pool.removing:
+                continue
+            left = self._count_left(pool_id, offered)
+            if left < LOW_SHARE * min(pool.stock, pool.numbers):
+                code = f"pool-low-{pool_id}"
+                what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
+                remedy = "Make it larger (./admit pool set), or shorten its quarantine."
+                if self._alarms.tell_of_row(code, f"{what} Where it has none, devices get none. {remedy}"):
+                    alarmed.add(code)
+        for code in self._alarmed - alarmed:
+            self._alarms.clear(code)
+        self._alarmed = alarmed
+        if self._given_twice():
+            self._alarms.tell_event(
+                "addresses-twice",
+                f"{self._given_twice()} addresses of pools went out while another device had them. Were files of the "
+                "cell, or its database, set back to an earlier state?",
+            )
+
+    def _count_left(self, pool_id: str, offered: dict[int, int]) -> int:
+        try:
+            taken = self._claims.grants(pool_id, offered)
+        except OSError:
+            return 0
+        return sum(taken.get(number) != grant for number, grant in offered.items())
+
+    def _is_due(self, chore: str, seconds: float) -> bool:
+        now = time.monotonic()
+        if now < self._due[chore]:
+            return False
+        self._due[chore] = now + seconds
+        return True

@@ -1,0 +1,254 @@
+"""The life of leases in PostgreSQL: given, held by a session, quarantined, ready again.
+
+Who changes several rows takes them in the order of their keys, or leaves out those that another has (SKIP LOCKED): so
+nobody waits for anybody in a circle.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import psycopg
+
+from nac.ids import CellId
+from nac.pools.claims import Claim
+
+# How often a lease is looked at that a session holds; what ends with a Stop is looked at when that comes.
+LOOK_SECONDS = 300
+# A Stop is merged so much later than it says it was; what comes later still is found by looking.
+STOP_SECONDS = 5
+MOST_REAPED = 1_000
+
+
+class Given(NamedTuple):
+    """An address went out with an Access-Accept."""
+
+    tenant_id: str
+    pool_id: str
+    number: int
+    mac: str
+    # Epoch microseconds.
+    at: int
+
+
+# In any state but another device's lease: what went out is somebody's, whatever was thought of it meanwhile. Told of
+# late, it changes nothing for whom the address was given to since.
+_GIVE = """
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
+        %(moments)s::timestamptz[]) AS given (tenant_id, pool_id, number, mac, at)
+), locked AS MATERIALIZED (
+    SELECT a.pool_id, a.number, a.state = 'leased' AND a.mac <> g.mac AS is_others, g.mac, g.at, p.grace_seconds
+    FROM given g JOIN pools p ON p.id = g.pool_id AND p.tenant_id = g.tenant_id
+    JOIN pool_addresses a ON a.pool_id = g.pool_id AND a.number = g.number
+    WHERE g.at >= coalesce(a.decided_at, '-infinity')
+    ORDER BY a.pool_id, a.number FOR UPDATE OF a
+), taken AS (
+    UPDATE pool_addresses a SET
+        state = 'leased', cell_id = %(cell)s, mac = l.mac, decided_at = l.at,
+        until = greatest(
+            CASE a.state WHEN 'leased' THEN a.until END, l.at + l.grace_seconds * interval '1 second'
+        )
+    FROM locked l WHERE a.pool_id = l.pool_id AND a.number = l.number AND NOT l.is_others
+)
+SELECT count(*) FROM locked WHERE is_others
+"""
+# Of what was claimed, what nobody has told of: of what was ready, also what a device took that the cell still knew from
+# before it was made ready (`OpenPool`).
+_UNTOLD = """
+SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
+FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
+    AS c (number, grant_number, mac, at)
+JOIN pool_addresses a ON a.pool_id = %(pool)s AND a.number = c.number
+WHERE CASE a.state
+    WHEN 'stock' THEN a.grant_number = c.grant_number OR c.at + 1000000 > a.grant_number
+    ELSE a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
+"""
+# Sessions that ended: whether another one holds the lease is looked at next.
+_ENDED = """
+WITH locked AS MATERIALIZED (
+    SELECT a.pool_id, a.number FROM sessions s JOIN pool_addresses a ON a.tenant_id = s.tenant_id AND a.mac = s.mac
+    WHERE s.tenant_id = ANY (%(tenants)s) AND s.stopped_at >= %(since)s AND NOT ('stale' = ANY (s.flags))
+        AND s.stopped_at >= a.decided_at AND a.state = 'leased' AND a.until > %(now)s
+    ORDER BY a.pool_id, a.number LIMIT %(most)s FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE pool_addresses a SET until = %(now)s FROM locked l
+WHERE a.pool_id = l.pool_id AND a.number = l.number
+"""
+# A session holds an address that it tells of, whoever's it is; a device's session that tells of none holds what the
+# device was given.
+_REAP = """
+WITH due AS MATERIALIZED (
+    SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.reserved_for, a.leaving, p.kind,
+        p.quarantine_seconds
+    FROM pool_addresses a JOIN pools p ON p.id = a.pool_id
+    WHERE a.tenant_id = ANY (%(tenants)s) AND a.state IN ('leased', 'quarantined') AND a.until <= %(now)s
+        AND a.cell_id = %(cell)s
+    ORDER BY a.until LIMIT %(most)s FOR UPDATE OF a SKIP LOCKED
+), looked AS MATERIALIZED (
+    SELECT due.*, coalesce(held.held, false) AS held, held.mac AS held_by
+    FROM due LEFT JOIN LATERAL (
+        (
+            SELECT true AS held, s.mac FROM sessions s
+            WHERE s.tenant_id = due.tenant_id AND s.framed_ip = due.address AND s.stopped_at IS NULL
+                AND due.kind = 'ipv4'
+            LIMIT 1
+        ) UNION ALL (
+            SELECT true, s.mac FROM sessions s
+            WHERE s.tenant_id = due.tenant_id AND s.framed_prefix = due.address AND s.stopped_at IS NULL
+                AND due.kind = 'ipv6'
+            LIMIT 1
+        ) UNION ALL (
+            SELECT true, s.mac FROM sessions s
+            WHERE s.tenant_id = due.tenant_id AND s.delegated_prefix = due.address AND s.stopped_at IS NULL
+                AND due.kind = 'delegated'
+            LIMIT 1
+        ) UNION ALL (
+            SELECT true, s.mac FROM sessions s
+            WHERE s.tenant_id = due.tenant_id AND s.mac = due.mac AND s.stopped_at IS NULL
+                AND coalesce(CASE due.kind WHEN 'ipv4' THEN s.framed_ip WHEN 'ipv6' THEN s.framed_prefix
+                    ELSE s.delegated_prefix END, due.address) = due.address
+            LIMIT 1
+        ) LIMIT 1
+    ) held ON true
+)
+UPDATE pool_addresses a SET
+    state = next.state,
+    cell_id = CASE next.state WHEN 'free' THEN NULL ELSE a.cell_id END,
+    mac = CASE WHEN l.held THEN coalesce(l.held_by, a.mac) ELSE a.mac END,
+    until = %(now)s + interval '1 second'
+        * CASE WHEN l.held THEN %(look)s WHEN next.state = 'quarantined' THEN l.quarantine_seconds ELSE 0 END,
+    grant_number = CASE WHEN next.state IN ('stock', 'free')
+        THEN greatest(a.grant_number + 1, %(grant)s) ELSE a.grant_number END
+FROM looked l CROSS JOIN LATERAL (
+    SELECT CASE WHEN l.held THEN 'leased' WHEN l.state = 'leased' THEN 'quarantined'
+        WHEN l.leaving OR l.reserved_for IS NOT NULL THEN 'free' ELSE 'stock' END AS state
+) next
+WHERE a.pool_id = l.pool_id AND a.number = l.number
+RETURNING a.state
+"""
+# What must not be given any more although a device may have taken it a moment ago, so that it is not even for the one
+# that had it last: of `pools`, whose claims were lost; what leaves its pool or is reserved; of cells that the tenant
+# has left.
+_WITHDRAW = """
+WITH chosen AS MATERIALIZED (
+    SELECT a.pool_id, a.number, a.state, p.quarantine_seconds
+    FROM pool_addresses a JOIN pools p ON p.id = a.pool_id
+    WHERE a.tenant_id = ANY (%(tenants)s) AND (
+        (a.state = 'stock' AND (a.leaving OR a.reserved_for IS NOT NULL OR a.pool_id = ANY (%(pools)s)))
+        OR (a.state <> 'free' AND a.cell_id IS DISTINCT FROM %(cell)s)
+    )
+    ORDER BY a.pool_id, a.number FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE pool_addresses a SET
+    state = CASE c.state WHEN 'stock' THEN 'quarantined' ELSE c.state END, cell_id = %(cell)s,
+    mac = CASE c.state WHEN 'stock' THEN NULL ELSE a.mac END,
+    until = CASE c.state WHEN 'stock' THEN %(now)s + c.quarantine_seconds * interval '1 second' ELSE a.until END
+FROM chosen c WHERE a.pool_id = c.pool_id AND a.number = c.number
+"""
+_REFILL = """
+WITH chosen AS MATERIALIZED (
+    SELECT a.pool_id, a.number FROM pool_addresses a
+    WHERE a.pool_id = %(pool)s AND a.state = 'free' AND NOT a.leaving AND a.reserved_for IS NULL
+        AND NOT EXISTS (
+            SELECT FROM sessions s
+            WHERE s.tenant_id = a.tenant_id AND s.framed_ip = a.address AND s.stopped_at IS NULL
+        ) AND NOT EXISTS (
+            SELECT FROM sessions s
+            WHERE s.tenant_id = a.tenant_id AND s.framed_prefix = a.address AND s.stopped_at IS NULL
+        ) AND NOT EXISTS (
+            SELECT FROM sessions s
+            WHERE s.tenant_id = a.tenant_id AND s.delegated_prefix = a.address AND s.stopped_at IS NULL
+        )
+    ORDER BY a.until NULLS FIRST, a.number LIMIT %(wanted)s FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE pool_addresses a SET
+    state = 'stock', cell_id = %(cell)s, grant_number = greatest(a.grant_number + 1, %(grant)s)
+FROM chosen c WHERE a.pool_id = c.pool_id AND a.number = c.number
+"""
+_HAS_STOCK = "SELECT EXISTS (SELECT FROM pool_addresses WHERE pool_id = %s AND state = 'stock')"
+_CLEAR_AWAY = "SELECT clear_away_pools()"
+
+
+def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int:
+    """Write down what went out; returns how many addresses were another device's, which must never be."""
+    latest: dict[tuple[str, int], Given] = {}
+    for each in given:
+        key = each.pool_id, each.number
+        if key not in latest or latest[key].at <= each.at:
+            latest[key] = each
+    if not latest:
+        return 0
+    tenants, pools, numbers, macs, moments = map(list, zip(*latest.values(), strict=True))
+    told = {
+        "tenants": tenants,
+        "pools": pools,
+        "numbers": numbers,
+        "macs": macs,
+        "moments": [moment_of(at) for at in moments],
+        "cell": cell_id,
+    }
+    row = cursor.execute(_GIVE.encode(), told).fetchone()
+    return int(row[0]) if row else 0
+
+
+def untold(cursor: psycopg.Cursor, pool_id: str, claims: Sequence[tuple[int, Claim]]) -> list[Given]:
+    """Claims of the pool that no decision has told of: radiusd was killed before, or the journal was full."""
+    told = {
+        "pool": pool_id,
+        "numbers": [number for number, _ in claims],
+        "grants": [claim.grant for _, claim in claims],
+        "macs": [claim.mac for _, claim in claims],
+        "moments": [claim.at * 1_000_000 for _, claim in claims],
+    }
+    return [Given(*row) for row in cursor.execute(_UNTOLD.encode(), told).fetchall()]
+
+
+def moment_of(at: int) -> datetime:
+    """Of epoch microseconds."""
+    return datetime.fromtimestamp(at / 1_000_000, UTC)
+
+
+def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: int, now: int) -> int:
+    """End the leases that nobody holds, and quarantines; returns how many rows were looked at.
+
+    `now` is the time up to which the journal was shipped, for while a backlog is read nobody has left, and `since` that
+    of the last time (epoch microseconds).
+    """
+    given = {
+        "tenants": tenants,
+        "cell": cell_id,
+        "now": moment_of(now),
+        "grant": now,
+        "look": LOOK_SECONDS,
+        "since": moment_of(since - STOP_SECONDS * 1_000_000),
+        "most": MOST_REAPED,
+    }
+    cursor.execute(_ENDED.encode(), given)
+    cursor.execute(_REAP.encode(), given)
+    return cursor.rowcount
+
+
+def withdraw(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
+    """Take back what must not be given any more; `lost` are the pools of whose claims nothing is known."""
+    given = {"tenants": tenants, "cell": cell_id, "now": moment_of(now), "pools": lost}
+    return cursor.execute(_WITHDRAW.encode(), given).rowcount
+
+
+def refill(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
+    """Lease up to `wanted` free addresses of the pool to the cell; returns how many there were.
+
+    `grant` is a moment up to which the journal was shipped (epoch microseconds), and no file of claims is younger.
+    """
+    given = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
+    return cursor.execute(_REFILL.encode(), given).rowcount
+
+
+def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
+    row = cursor.execute(_HAS_STOCK, (pool_id,)).fetchone()
+    return row is not None and bool(row[0])
+
+
+def clear_away(cursor: psycopg.Cursor) -> None:
+    """Addresses that have left their pool, and pools that are being removed and have none left."""
+    cursor.execute(_CLEAR_AWAY)

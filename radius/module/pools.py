@@ -1,0 +1,134 @@
+"""Addresses out of pools, put into the reply: found in the replica, taken in the file of claims (ADR 0011)."""
+
+import fcntl
+import ipaddress
+from pathlib import Path
+from typing import TextIO
+
+from nac.pools.claims import Claims
+from nac.pools.extent import ATTRIBUTE
+from nac.replica.records import PoolRecord, SlotRecord
+from nac.replica.store import ReplicaView
+from nac.vendors import ReplyPair
+from radius.module.cell import Cell
+from radius.module.decision import Case
+from radius.module.open_pool import OpenPool, Taken
+from radius.module.policies import Outcome
+
+# Pools of the tenants of one cell that are held open; each is a file.
+MAX_OPEN_POOLS = 500
+
+
+class NoAddress(Exception):
+    """Why there is none: a reason of nac.reasons, and what that does not tell."""
+
+    def __init__(self, reason: str, detail: str, *, may_go_without: bool = False) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+        self.may_go_without = may_go_without
+
+
+class AddressGiver:
+    """Of one radiusd; not for several threads. Its claims are its own from the first address to its end."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._replica = cell.replica
+        self._directory = Path(cell.settings.claims_directory) if cell.settings.claims_directory else None
+        self._owner: TextIO | None = None
+        # By the name of their files.
+        self._pools: dict[str, OpenPool] = {}
+
+    def complete(self, case: Case, slot: SlotRecord, outcome: Outcome) -> Outcome:
+        """The outcome with an address of each pool in its reply, or a deny where one has none and admits nobody
+        without."""
+        given: list[ReplyPair] = []
+        addresses: list[tuple[str, int, int]] = []
+        without: list[str] = []
+        with self._replica.begin() as view:
+            for attribute, name in outcome.pools:
+                try:
+                    fixed = _of_endpoint(case, attribute)
+                    if fixed:
+                        given.append((attribute, ":=", fixed))
+                        continue
+                    pool_id, taken = self._take(case, slot, view, attribute, name)
+                except NoAddress as none:
+                    if not none.may_go_without:
+                        return outcome.refused(none.reason, none.detail)
+                    without.append(none.detail)
+                else:
+                    given.append((attribute, ":=", taken.address))
+                    addresses.append((pool_id, taken.number, taken.grant))
+        detail = "; ".join((*filter(None, (outcome.detail,)), *(f"no address: {why}" for why in without)))
+        return outcome._replace(
+            reply=(*outcome.reply, *given), sent=(*outcome.sent, *given), detail=detail, addresses=tuple(addresses)
+        )
+
+    def _take(self, case: Case, slot: SlotRecord, view: ReplicaView, attribute: str, name: str) -> tuple[str, Taken]:
+        """Pool id, and what was taken of it. Raises NoAddress."""
+        record = view.pool(slot.tenant, case.place.site_id, name)
+        if record is None or ATTRIBUTE.get(record.kind) != attribute:
+            raise NoAddress("no-address", f"pool {name!r} is not there")
+        may_go_without = record.when_empty == "without"
+        mac = case.request.mac
+        if not mac:
+            raise NoAddress("no-address", "the NAS told no MAC address", may_go_without=may_go_without)
+        pool = self._open(record)
+        if pool is None:
+            why = f"pool {name!r} is not ready in this cell"
+            raise NoAddress("no-address", why, may_go_without=may_go_without)
+        if pool.stocked_at != record.stocked_at:
+            pool.restock(record.stocked_at, view.pool_stock(slot.tenant, record.pool_id))
+        lease = view.pool_lease(slot.tenant, record.pool_id, mac)
+        taken = pool.take(mac, lease, now=case.at // 1_000_000)
+        if taken is None:
+            why = f"pool {name!r} has no address left here"
+            raise NoAddress("pool-exhausted", why, may_go_without=may_go_without)
+        return record.pool_id, taken
+
+    def _open(self, record: PoolRecord) -> OpenPool | None:
+        pool = self._pools.get(record.claims)
+        if pool is not None:
+            return pool
+        if not record.claims or self._directory is None or not self._owns():
+            return None
+        claims = Claims.open(self._directory / record.claims)
+        if claims is None:
+            return None
+        while len(self._pools) >= MAX_OPEN_POOLS:
+            self._pools.pop(next(iter(self._pools))).close()
+        pool = self._pools[record.claims] = OpenPool(self._directory / record.claims, claims)
+        return pool
+
+    def _owns(self) -> bool:
+        """Whether this process writes the claims: not while a radiusd before it, or another beside it, does."""
+        if self._owner is None:
+            assert self._directory is not None
+            try:
+                owner = open(self._directory / "owner.lock", "w")  # noqa: SIM115  # held for life
+            except OSError:
+                return False
+            try:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                owner.close()
+                return False
+            self._owner = owner
+        return True
+
+
+def _of_endpoint(case: Case, attribute: str) -> str:
+    """The address that is stored with the device itself, "" for none. Raises NoAddress where it is none."""
+    endpoint = case.endpoint
+    if endpoint is None or endpoint.status != "active":
+        return ""
+    text = endpoint.attributes.get(attribute.lower(), "")
+    if not text:
+        return ""
+    try:
+        if attribute == "Framed-IP-Address":
+            return str(ipaddress.IPv4Address(text))
+        return str(ipaddress.IPv6Network(text))
+    except ValueError as exc:
+        raise NoAddress("no-address", f"attribute {attribute.lower()} of the endpoint: {exc}") from exc

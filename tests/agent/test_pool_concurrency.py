@@ -1,0 +1,111 @@
+"""Many at once at the same pools: no deadlock, nobody waits for another's rows, and no address is leased twice."""
+
+import random
+import threading
+from collections import Counter
+
+import psycopg
+import pytest
+
+from nac.clock import epoch_microseconds
+from nac.db import TenantScope, session_scope
+from nac.pools.service import Options, add_pool, set_pool
+from radius.agent import pool_leases
+from tests.factories.tenancy import ACTOR
+
+SECOND = 1_000_000
+CELLS, WORKERS, ROUNDS = 3, 8, 25
+
+
+@pytest.fixture
+def pool(app_engine, alpha):
+    with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+        return add_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", ranges=["10.9.0.0/23"]).id
+
+
+@pytest.fixture
+def cell_ids(owner, pool):
+    """Three cells at one pool: as it is while a tenant moves, and may be once a tenant has two."""
+    rows = "INSERT INTO cells (name, host) SELECT 'cell-' || number, '' FROM generate_series(2, %s) number RETURNING id"
+    return [row[0] for row in owner.execute(rows, (CELLS + 1,))]
+
+
+def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine, alpha, pool, cell_ids, owner):
+    """Each worker is an agent of one of the cells, and gives what is ready there; another changes the pool meanwhile.
+
+    As the owner, whom row-level security does not bind: a cell sees the tenants of its slots, and a tenant has one.
+    """
+    failures, given, lock = [], Counter(), threading.Lock()
+    clock = epoch_microseconds()
+
+    def work(number):
+        cell_id, chance = cell_ids[number % CELLS], random.Random(number)
+        try:
+            with psycopg.connect(database.owner_url) as connection:
+                connection.execute("SET statement_timeout = '20s'")
+                connection.commit()  # house: allow commit -- the test's own connection
+                for turn in range(ROUNDS):
+                    now = clock + turn * 40 * SECOND
+                    one_turn(connection.cursor(), cell_id, chance, now, f"{number:04x}{turn:08x}")
+                    connection.commit()  # house: allow commit -- the test's own connection
+        except Exception as exc:
+            failures.append(exc)
+
+    def one_turn(cursor, cell_id, chance, now, mac):
+        pool_leases.refill(cursor, cell_id, str(pool), wanted=chance.randrange(1, 40), grant=now)
+        cursor.connection.commit()
+        ready = cursor.execute(
+            "SELECT number, grant_number FROM pool_addresses WHERE cell_id = %s AND state = 'stock' ORDER BY random() "
+            "LIMIT 8",
+            (cell_id,),
+        ).fetchall()
+        with lock:
+            # What the file of claims sees to: each grant is taken once.
+            fresh = [each for each in ready if not given[each]]
+            given.update(fresh)
+        claims = [
+            pool_leases.Given(str(alpha.id), str(pool), taken, f"{mac[:10]}{place:02x}", now)
+            for place, (taken, _) in enumerate(fresh)
+        ]
+        chance.shuffle(claims)
+        twice = pool_leases.give(cursor, cell_id, claims)
+        assert twice == 0
+        cursor.connection.commit()
+        pool_leases.reap(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND)
+
+    def change():
+        try:
+            for turn in range(6):
+                ranges = ["10.9.0.0/23"] if turn % 2 else ["10.9.0.0/24"]
+                with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+                    set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", ranges=ranges, options=Options())
+        except Exception as exc:
+            failures.append(exc)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(WORKERS)]
+    threads.append(threading.Thread(target=change))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)
+    assert max(given.values()) == 1
+    assert len(given) > 100
+    # No row was lost on the way, and none is in a state that nothing leads out of.
+    homeless = "SELECT count(*) FROM pool_addresses WHERE (cell_id IS NULL) <> (state = 'free')"
+    assert owner.execute(homeless).fetchone() == (0,)
+    of_pool = "SELECT count(*) FROM pool_addresses WHERE NOT leaving"
+    assert owner.execute(of_pool).fetchone() == (510,)
+
+
+def test_rows_that_another_holds_are_left_to_it(database, alpha, pool, cell_ids, owner):
+    with psycopg.connect(database.owner_url) as other, psycopg.connect(database.owner_url) as connection:
+        other.execute("SELECT FROM pool_addresses WHERE number < 500 FOR UPDATE")
+        cursor = connection.cursor()
+        cursor.execute("SET lock_timeout = '2s'")
+        now = epoch_microseconds()
+        assert pool_leases.refill(cursor, cell_ids[0], str(pool), wanted=100, grant=now) == 10
+        cursor.execute("UPDATE pool_addresses SET state = 'leased', until = to_timestamp(0) WHERE number >= 500")
+        assert pool_leases.reap(cursor, cell_ids[0], [str(alpha.id)], since=now, now=now) == 10
+        connection.rollback()

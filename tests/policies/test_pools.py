@@ -1,0 +1,119 @@
+"""Policies that give addresses out of pools: which names are right, and what simulation and replay say of them."""
+
+import pytest
+
+from nac.errors import InUse
+from nac.policies import service as policies
+from nac.policies.checking import InvalidPolicy
+from nac.policies.replaying import replay_policy
+from nac.policies.simulation import simulate, simulation_row
+from nac.pools.service import add_pool, remove_pool
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR
+from tests.policies.documents import good, group_rule
+
+
+def giving(**pools):
+    rule = group_rule()
+    return {"rules": [{**rule, "then": rule["then"] | pools}], "fallback": {"verdict": "deny"}}
+
+
+@pytest.fixture
+def pool(as_tenant):
+    def pool(name="guests", ranges=("10.9.0.0/24",), **more):
+        return as_tenant(add_pool, actor=ACTOR, name=name, ranges=ranges, **more)
+
+    return pool
+
+
+def mistakes(call, *arguments, **named):
+    with pytest.raises(InvalidPolicy) as refused:
+        call(*arguments, **named)
+    return [(mistake.place, mistake.message) for mistake in refused.value.mistakes]
+
+
+@pytest.mark.parametrize("key", ["ip_pool", "ipv6_pool", "delegated_pool"])
+def test_pool_that_nobody_made_is_a_mistake(as_tenant, key):
+    document = giving(**{key: "guests"})
+    document["profiles"] = {"p": {key: "others"}}
+    found = mistakes(as_tenant, policies.check_document, document=document)
+    assert sorted(place for place, _ in found) == [f"profiles.p.{key}", f"rules[0].then.{key}"]
+    assert all("there is no pool" in message and "./admit pool add" in message for _, message in found)
+
+
+@pytest.mark.parametrize("name", ["", "Guests", "-a", 5, "a" * 64])
+def test_what_is_no_name_of_a_pool_is_a_mistake(as_tenant, name):
+    [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ip_pool=name))[:1]
+    assert (place, "name of a pool" in message or "no pool" in message) == ("rules[0].then.ip_pool", True)
+
+
+def test_pool_of_another_kind_is_a_mistake(as_tenant, pool):
+    pool()
+    pool("wan", ["2001:db8::/48"], kind="delegated")
+    as_tenant(policies.check_document, document=giving(ip_pool="guests", delegated_pool="wan"))
+    [(place, message)] = mistakes(as_tenant, policies.check_document, document=giving(ipv6_pool="wan"))
+    assert place == "rules[0].then.ipv6_pool"
+    assert "is of kind delegated, which gives no Framed-IPv6-Prefix" in message
+
+
+def test_pool_of_another_site_is_a_mistake_once_it_is_published(as_tenant, pool, publish):
+    as_tenant(sites.add_site, actor=ACTOR, slug="branch")
+    pool(site="branch")
+    found = mistakes(publish, giving(ip_pool="guests"))
+    assert found == [
+        ("rules[0].then.ip_pool", "there is no pool 'guests' for site 'main'; make it first: ./admit pool add")
+    ]
+    pool("guests", ["10.8.0.0/24"])
+    assert publish(giving(ip_pool="guests")).published_version
+
+
+def test_fallback_of_a_site_names_pools_that_are_there(as_tenant, pool):
+    fallback = {"verdict": "permit", "ip_pool": "guests"}
+    assert mistakes(as_tenant, sites.set_site, actor=ACTOR, slug="main", fallback=fallback)[0][0] == "ip_pool"
+    pool()
+    as_tenant(sites.set_site, actor=ACTOR, slug="main", fallback=fallback)
+    with pytest.raises(InUse, match="fallback of site 'main'"):
+        as_tenant(remove_pool, actor=ACTOR, name="guests")
+
+
+def test_pool_that_a_policy_names_is_not_removed_unless_another_stands_in(as_tenant, pool, publish):
+    pool(site="main")
+    publish(giving(ip_pool="guests"))
+    with pytest.raises(InUse, match="Policies name 'guests'"):
+        as_tenant(remove_pool, actor=ACTOR, name="guests", site="main")
+    pool("guests", ["10.8.0.0/24"])
+    assert as_tenant(remove_pool, actor=ACTOR, name="guests", site="main") is True
+
+
+def test_simulation_tells_the_pool_and_no_address(as_tenant, pool, publish):
+    pool()
+    publish(giving(ip_pool="guests"))
+    row = simulation_row(as_tenant(simulate, request={"method": "mab", "endpoint.group": ["printers"]}))
+    assert row["pools"] == [{"attribute": "Framed-IP-Address", "pool": "guests"}]
+    assert "Framed-IP-Address" not in [each["attribute"] for each in row["reply"]]
+
+
+def test_address_that_the_rule_itself_gives_stands_over_the_pool_of_its_profile(as_tenant, pool):
+    pool()
+    document = giving(profile="p", reply=[{"attribute": "Framed-IP-Address", "value": "10.1.1.1"}])
+    document["profiles"] = {"p": {"ip_pool": "guests"}}
+    row = simulation_row(
+        as_tenant(simulate, document=document, request={"method": "mab", "endpoint.group": ["printers"]})
+    )
+    assert row["pools"] == []
+    assert {"attribute": "Framed-IP-Address", "operator": ":=", "value": "10.1.1.1"} in row["reply"]
+
+
+def test_another_pool_is_a_difference_of_replay(as_tenant, pool, publish, record):
+    pool()
+    pool("others", ["10.8.0.0/24"])
+    policy = publish(giving(ip_pool="guests"))
+    record()
+    options = {"days": 7, "policy_id": policy.id, "against": "published"}
+    found = as_tenant(replay_policy, document=giving(ip_pool="others"), **options)
+    [difference] = found.differences
+    assert (difference.before.pools, difference.after.pools) == (("guests",), ("others",))
+    assert str(difference.after) == "permit by r, VLAN 20, pool others"
+    # What the log holds is addresses: by those alone no answer is another one.
+    assert as_tenant(replay_policy, document=giving(ip_pool="others"), **options | {"against": "recorded"}).changed == 0
+    assert as_tenant(replay_policy, document=good(), **options).changed == 1

@@ -1,0 +1,102 @@
+"""What one tenant's pools are to another, and to a cell."""
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from nac.db import CellScope, TenantScope, session_scope
+from nac.errors import ScopeViolation
+from nac.pools.service import PoolNotFound, add_pool, list_leases, list_pools, release, set_pool
+from radius.agent import pool_leases
+from radius.agent.driver import driver_connection
+from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
+
+ANNA = "02a0c0000001"
+
+
+@pytest.fixture
+def two(app_engine: Engine, cell_engine: Engine):
+    """Two tenants with a pool of the same name and the same addresses each, in cells of their own."""
+    platform = make_platform(app_engine, cell_engine, slots=1)
+    alpha = make_tenant(app_engine, platform, "alpha")
+    other_cell = make_cell(cell_engine, name="cell-2", slots=1, first_port=19000)
+    bravo = make_tenant(app_engine, platform, "bravo")
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            add_pool(session, actor=ACTOR, tenant_id=tenant.id, name="guests", ranges=["10.9.0.0/29"])
+    return (alpha, platform.cell_id), (bravo, other_cell)
+
+
+def test_tenants_may_have_the_same_addresses_and_see_their_own_alone(app_engine, two):
+    (alpha, _), (bravo, _) = two
+    with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+        set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", reserved={ANNA: "10.9.0.3"})
+    seen = {}
+    for tenant in (alpha, bravo):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            seen[tenant.slug] = [state.reserved for state in list_pools(session, tenant_id=tenant.id)]
+    assert seen == {"alpha": [1], "bravo": [0]}
+    with session_scope(TenantScope(bravo.id), engine=app_engine) as session:
+        # Even where the caller names another tenant than it is let into.
+        assert list_pools(session, tenant_id=alpha.id) == []
+        assert list_leases(session, tenant_id=alpha.id) == []
+        with pytest.raises(PoolNotFound):
+            release(session, actor=ACTOR, tenant_id=alpha.id, address="10.9.0.3")
+
+
+def test_cell_leases_and_gives_addresses_of_its_own_tenants_alone(cell_engine, owner_engine, two):
+    (alpha, alphas_cell), (bravo, _) = two
+    with owner_engine.connect() as connection:
+        pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
+    with session_scope(CellScope(alphas_cell), engine=cell_engine) as session:
+        cursor = driver_connection(session).cursor()
+        leased = [
+            pool_leases.refill(cursor, alphas_cell, pools[tenant.id], wanted=4, grant=1) for tenant in (alpha, bravo)
+        ]
+        given = [pool_leases.Given(str(tenant.id), pools[tenant.id], 0, ANNA, 10) for tenant in (alpha, bravo)]
+        pool_leases.give(cursor, alphas_cell, given)
+        pool_leases.reap(cursor, alphas_cell, [str(bravo.id)], since=0, now=10**16)
+        cursor.execute("SELECT clear_away_pools()")
+    assert leased == [4, 0]
+    states = "SELECT tenant_id, state FROM pool_addresses WHERE number = 0"
+    with owner_engine.connect() as connection:
+        assert dict(connection.exec_driver_sql(states).all()) == {alpha.id: "leased", bravo.id: "free"}
+
+
+def test_record_with_the_pool_of_another_tenant_changes_nothing(cell_engine, owner_engine, two):
+    (alpha, alphas_cell), (bravo, _) = two
+    with owner_engine.connect() as connection:
+        pools = dict(connection.exec_driver_sql("SELECT tenant_id, id::text FROM pools").all())
+    with session_scope(CellScope(alphas_cell), engine=cell_engine) as session:
+        cursor = driver_connection(session).cursor()
+        forged = pool_leases.Given(str(bravo.id), pools[alpha.id], 0, ANNA, 10)
+        assert pool_leases.give(cursor, alphas_cell, [forged]) == 0
+    with owner_engine.connect() as connection:
+        leased = "SELECT count(*) FROM pool_addresses WHERE state = 'leased'"
+        assert connection.exec_driver_sql(leased).scalar_one() == 0
+
+
+def test_cell_deletes_no_pool_and_moves_no_address_to_another_tenant(cell_engine, two):
+    (_, alphas_cell), (bravo, _) = two
+    for statement in (
+        "DELETE FROM pools",
+        "DELETE FROM pool_addresses",
+        f"UPDATE pool_addresses SET tenant_id = '{bravo.id}'",
+        "UPDATE pool_addresses SET address = '10.0.0.1'",
+        "INSERT INTO pools (tenant_id, name, kind, ranges, prefix_length) "
+        f"VALUES ('{bravo.id}', 'x', 'ipv4', '{{}}', 32)",
+    ):
+        with (
+            pytest.raises((psycopg.errors.InsufficientPrivilege, ScopeViolation)),
+            session_scope(CellScope(alphas_cell), engine=cell_engine) as session,
+        ):
+            driver_connection(session).execute(statement)
+
+
+def test_pools_go_with_their_tenant(owner_engine, two):
+    (alpha, _), (bravo, _) = two
+    with owner_engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE slots SET tenant_id = NULL, status = 'retired'")
+        connection.exec_driver_sql(f"DELETE FROM tenants WHERE id = '{alpha.id}'")
+        left = connection.exec_driver_sql("SELECT DISTINCT tenant_id FROM pool_addresses").scalars().all()
+    assert left == [bravo.id]

@@ -1,0 +1,217 @@
+"""A real radiusd that gives addresses: it reads the replica, writes its claims, and asks nobody."""
+
+import json
+import uuid
+
+import msgspec
+import pytest
+
+from nac.clock import epoch_microseconds
+from nac.pools.claims import make_room, read_claims
+from nac.replica.records import EndpointRecord, PolicyRecord, PoolLeaseRecord, PoolRecord, PoolStockRecord, SiteRecord
+from tests.radius.nas import radclient
+from tests.radius.supplicant import eap_tls
+from tests.radius.tenants import PASSWORD
+
+DEVICES = [f"02a0c00001{number:02x}" for number in range(20)]
+FIXED, WRONG = DEVICES[10], DEVICES[11]
+SITE, POLICY = str(uuid.uuid4()), str(uuid.uuid4())
+
+
+def rule(name, attribute, value, **then):
+    when = {"attribute": attribute, "operator": "equals", "value": value}
+    return {"id": name, "name": name, "when": when, "then": {"verdict": "permit", **then}}
+
+
+DOCUMENT = {
+    "rules": [
+        rule("certificates", "method", "eap-tls", ip_pool="guests"),
+        rule("users", "method", "pap", ip_pool="guests"),
+        rule("both", "endpoint.group", "both", ip_pool="guests", delegated_pool="wan", ipv6_pool="lan"),
+        rule("without", "endpoint.group", "without", ip_pool="open"),
+        rule("missing", "endpoint.group", "missing", ip_pool="nowhere"),
+        rule("trial", "endpoint.group", "trial", ip_pool="nowhere") | {"monitor": True},
+        rule("things", "method", "mab", ip_pool="guests"),
+    ],
+    "fallback": {"verdict": "permit", "ip_pool": "small"},
+}
+
+
+class Pools:
+    def __init__(self, cell, replica):
+        self.cell, self.replica, self.tenant = cell, replica, cell.alpha
+        self.ids = {}
+
+    def put(self, name, addresses, *, kind="ipv4", when_empty="deny", site_id=""):
+        """As the agent does: the file first, then what is ready."""
+        pool_id = self.ids.setdefault((site_id, name), str(uuid.uuid4()))
+        claims = f"{pool_id}_{epoch_microseconds()}.claims"
+        make_room(self.cell.paths.claims / claims, max(1, len(addresses)))
+        grant = epoch_microseconds()
+        ready = tuple((number, grant, address) for number, address in enumerate(addresses))
+        record = PoolRecord(pool_id, kind, when_empty, claims, grant)
+        with self.replica.begin() as batch:
+            batch.put_pool(self.tenant.number, record, PoolStockRecord(site_id, name, ready))
+        return claims
+
+    def claims(self, name):
+        return dict(read_claims(self.cell.paths.claims / name))
+
+    def device(self, mac, *groups, **attributes):
+        with self.replica.begin() as batch:
+            record = EndpointRecord(str(uuid.uuid4()), mac, "active", groups, 0, attributes)
+            batch.put_endpoint(self.tenant.number, mac, record)
+
+    def mab(self, mac, *more):
+        return radclient(
+            self.tenant,
+            f'User-Name="{mac}"',
+            f'Calling-Station-Id="{mac}"',
+            'NAS-Identifier="unregistered"',
+            "Service-Type=Call-Check",
+            *more,
+        )
+
+
+@pytest.fixture
+def pools(cell, replica):
+    decides(replica, cell.alpha)
+    return Pools(cell, replica)
+
+
+def decides(replica, tenant):
+    """At the default site of the tenant, by the document above."""
+    with replica.begin() as batch:
+        slot = batch.slots()[tenant.slot]
+        batch.put_slot(tenant.slot, msgspec.structs.replace(slot, default_site_id=SITE))
+        batch.put_site(tenant.number, SiteRecord(SITE, "Pooled", POLICY))
+        batch.put_policy(tenant.number, PolicyRecord(POLICY, "pooled", 1, json.dumps(DOCUMENT).encode()))
+
+
+def address_of(reply):
+    return reply.attributes.get("Framed-IP-Address")
+
+
+def test_devices_get_addresses_of_their_own_and_the_same_again(cell, pools):
+    claims = pools.put("guests", [f"10.9.0.{number}" for number in range(1, 10)])
+    given = {mac: address_of(pools.mab(mac)) for mac in DEVICES[:8]}
+    assert len(set(given.values())) == 8
+    assert {mac: address_of(pools.mab(mac)) for mac in DEVICES[:8]} == given
+    assert {claim.mac for claim in pools.claims(claims).values()} == set(DEVICES[:8])
+    [record] = cell.decisions(mac=DEVICES[0])[:1]
+    pool_id = pools.ids["", "guests"]
+    assert [entry[0] for entry in record.addresses] == [pool_id]
+    assert ("Framed-IP-Address", ":=", given[DEVICES[0]]) in record.reply
+
+
+def test_address_that_the_replica_knows_is_given_before_others(pools):
+    pools.put("guests", ["10.9.0.1", "10.9.0.2", "10.9.0.3"])
+    lease = PoolLeaseRecord(2, epoch_microseconds(), "10.9.0.3")
+    with pools.replica.begin() as batch:
+        batch.put_pool_lease(pools.tenant.number, pools.ids["", "guests"], DEVICES[0], lease)
+    assert address_of(pools.mab(DEVICES[0])) == "10.9.0.3"
+
+
+def test_user_and_certificate_get_an_address_at_the_end_of_the_conversation(cell, pools):
+    pools.put("guests", ["10.9.0.1", "10.9.0.2"])
+    login = radclient(
+        cell.alpha,
+        'User-Name="anna"',
+        f'User-Password="{PASSWORD}"',
+        f'Calling-Station-Id="{DEVICES[0]}"',
+        'NAS-Identifier="unregistered"',
+    )
+    assert address_of(login) == "10.9.0.1"
+    seen = eap_tls(cell.alpha, cell.alpha.clients["laptop"]).run()
+    assert seen.accepted
+    [record] = cell.decisions(method="eap-tls", permitted=True)
+    assert ("Framed-IP-Address", ":=", "10.9.0.2") in record.reply
+
+
+def test_prefixes_come_in_their_own_attributes(pools):
+    pools.put("guests", ["10.9.0.1"])
+    pools.put("lan", ["2001:db8::/64"], kind="ipv6")
+    pools.put("wan", ["2001:db8:1::/56"], kind="delegated")
+    pools.device(DEVICES[0], "both")
+    reply = pools.mab(DEVICES[0])
+    wanted = {
+        "Framed-IP-Address": "10.9.0.1",
+        "Framed-IPv6-Prefix": "2001:db8::/64",
+        "Delegated-IPv6-Prefix": "2001:db8:1::/56",
+    }
+    assert {name: reply.attributes.get(name) for name in wanted} == wanted
+
+
+def test_exhausted_pool_denies_or_admits_without_as_it_is_set(cell, pools):
+    pools.put("guests", ["10.9.0.1"])
+    assert [pools.mab(mac).code for mac in DEVICES[:2]] == ["Access-Accept", "Access-Reject"]
+    assert cell.decision(mac=DEVICES[1]).reason == "pool-exhausted"
+    pools.put("open", [], when_empty="without")
+    pools.device(DEVICES[2], "without")
+    reply = pools.mab(DEVICES[2])
+    assert (reply.code, address_of(reply)) == ("Access-Accept", None)
+    decided = cell.decision(mac=DEVICES[2])
+    assert (decided.reason, decided.detail) == ("rule-permitted", "no address: pool 'open' has no address left here")
+    # A larger one is in use at once.
+    pools.put("guests", ["10.9.0.1", "10.9.0.2"])
+    assert pools.mab(DEVICES[1]).code == "Access-Accept"
+
+
+def test_pool_that_is_not_there_or_not_ready_gives_nothing(cell, pools):
+    pools.device(DEVICES[0], "missing")
+    assert pools.mab(DEVICES[0]).code == "Access-Reject"
+    assert cell.decision(mac=DEVICES[0]).detail == "pool 'nowhere' is not there"
+    claims = pools.put("guests", ["10.9.0.1"])
+    (cell.paths.claims / claims).unlink()
+    assert pools.mab(DEVICES[1]).code == "Access-Reject"
+    decided = cell.decision(mac=DEVICES[1])
+    assert (decided.reason, decided.detail) == ("no-address", "pool 'guests' is not ready in this cell")
+
+
+def test_pool_of_another_kind_gives_nothing(cell, pools):
+    pools.put("guests", ["2001:db8::/64"], kind="ipv6")
+    assert pools.mab(DEVICES[0]).code == "Access-Reject"
+    assert cell.decision(mac=DEVICES[0]).reason == "no-address"
+
+
+def test_device_whose_address_the_nas_does_not_tell_gets_none(cell, pools):
+    pools.put("guests", ["10.9.0.1"])
+    reply = radclient(cell.alpha, 'User-Name="anna"', f'User-Password="{PASSWORD}"', 'NAS-Identifier="unregistered"')
+    assert reply.code == "Access-Reject"
+    assert cell.decision(identity="anna").detail == "the NAS told no MAC address"
+
+
+def test_address_stored_with_the_device_stands_over_the_pool(cell, pools):
+    claims = pools.put("guests", ["10.9.0.1"])
+    pools.device(FIXED, **{"framed-ip-address": "10.1.2.3"})
+    assert address_of(pools.mab(FIXED)) == "10.1.2.3"
+    assert pools.claims(claims) == {}
+    pools.device(WRONG, **{"framed-ip-address": "printer"})
+    assert pools.mab(WRONG).code == "Access-Reject"
+    assert cell.decision(mac=WRONG).detail.startswith("attribute framed-ip-address of the endpoint:")
+
+
+def test_pool_of_the_site_comes_before_that_of_the_tenant(pools):
+    pools.put("guests", ["10.9.0.1"])
+    pools.put("guests", ["10.8.0.1"], site_id=SITE)
+    assert address_of(pools.mab(DEVICES[0])) == "10.8.0.1"
+
+
+def test_rule_in_monitor_mode_gives_of_the_pool_of_the_fallback(cell, pools):
+    pools.put("small", ["10.7.0.1"])
+    for mac in DEVICES[:2]:
+        pools.device(mac, "trial")
+    replies = [pools.mab(mac) for mac in DEVICES[:2]]
+    assert [(reply.code, address_of(reply)) for reply in replies] == [
+        ("Access-Accept", "10.7.0.1"),
+        ("Access-Accept", None),
+    ]
+    assert [cell.decision(mac=mac).reason for mac in DEVICES[:2]] == ["rule-permitted", "pool-exhausted"]
+
+
+def test_pools_of_one_tenant_are_nothing_to_another(cell, pools):
+    pools.put("guests", ["10.9.0.1"])
+    decides(pools.replica, cell.bravo)
+    pools.tenant = cell.bravo
+    assert pools.mab(DEVICES[0]).code == "Access-Reject"
+    assert cell.decision(mac=DEVICES[0]).detail == "pool 'guests' is not there"
