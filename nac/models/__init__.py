@@ -28,6 +28,7 @@ from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
+from nac.models.pool import Pool, PoolAddress
 from nac.models.redecision import (
     REDECISION_POSITION,
     Redecision,
@@ -35,7 +36,6 @@ from nac.models.redecision import (
     RedecisionMark,
     RedecisionSettings,
 )
-from nac.models.pool import Pool, PoolAddress
 from nac.models.replica_change import ReplicaChange
 from nac.models.retention import (
     LogMeasure,

@@ -54,8 +54,10 @@ Changes = dict[tuple[str | None, str], set[str]]
 _STATE = """
 SELECT
     pg_current_snapshot()::text, coalesce(replica_position, ''),
-    coalesce(replica_position_at < now() - make_interval(days => %s), true)
-FROM cells WHERE id = %s
+    coalesce(replica_position_at < now() - make_interval(days => %s), true),
+    concat_ws('/', s.system_identifier, c.timeline_id, d.oid)
+FROM cells, pg_control_system() s, pg_control_checkpoint() c, pg_database d
+WHERE cells.id = %s AND d.datname = current_database()
 """
 _CHANGES = """
 SELECT DISTINCT tenant_id::text, noun, key FROM replica_changes
@@ -106,6 +108,7 @@ class ReplicaSync:
         self._mirror = Mirror(cell_id, replies=dictionary, reseal=reseal, alarms=alarms, claims_of=claims_of)
         complete = writer.meta("complete") == "1" and writer.meta("cell") == str(cell_id)
         self._position = writer.meta("position") if complete else ""
+        self._database = writer.meta("database")
         # What PostgreSQL was last told, for certain.
         self._reported = self._position
         self._moved_at = float("-inf")
@@ -145,13 +148,13 @@ class ReplicaSync:
                 raise NotFound(
                     f"The database knows no cell {self._cell_id}.", remedy="Start the agent again: it registers."
                 )
-            snapshot, stored, too_old = row
-            changes = None if too_old or not self._continues(stored) else self._read_changes(cursor)
+            snapshot, stored, too_old, database = row
+            changes = None if too_old or not self._continues(stored, database) else self._read_changes(cursor)
             if changes is not None and self._servers_have_changed(cursor):
                 changes.setdefault((None, "authority"), set())
             changed = changes is None or bool(changes)
             if changed or self._should_move_on():
-                self._apply(session, changes, snapshot)
+                self._apply(session, changes, snapshot, database)
         if self._reported != self._position:
             self._report()
         self.caught_up_at = epoch_seconds()
@@ -188,9 +191,10 @@ class ReplicaSync:
         pause = ADVANCE_NOTIFIED_SECONDS if self._notified else ADVANCE_SECONDS
         return time.monotonic() >= self._moved_at + pause
 
-    def _continues(self, stored: str) -> bool:
-        """Whether the database is the one that was followed: an emptied or restored one knows another position."""
-        return bool(self._position) and stored in (self._position, self._reported)
+    def _continues(self, stored: str, database: str) -> bool:
+        """Whether the database is the one that was followed: an emptied or restored one knows another position, and one
+        that was restored elsewhere, or up to a moment, counts its transactions anew."""
+        return bool(self._position) and stored in (self._position, self._reported) and database == self._database
 
     def _read_changes(self, cursor: psycopg.Cursor) -> Changes | None:
         """None where there are too many to go one by one."""
@@ -203,7 +207,7 @@ class ReplicaSync:
             changes.setdefault((tenant_id, noun), set()).add(key)
         return changes
 
-    def _apply(self, session: Session, changes: Changes | None, snapshot: str) -> None:
+    def _apply(self, session: Session, changes: Changes | None, snapshot: str, database: str) -> None:
         with self._writer.begin() as batch:
             if changes is None:
                 self._load_all(session, batch)
@@ -211,9 +215,10 @@ class ReplicaSync:
                 self._load_changes(session, batch, changes)
             self._count_sessions(session, batch, changes)
             batch.set_meta("position", snapshot)
+            batch.set_meta("database", database)
             batch.set_meta("cell", str(self._cell_id))
             batch.set_meta("complete", "1")
-        self._position = snapshot
+        self._position, self._database = snapshot, database
         self._moved_at = time.monotonic()
         self._notified = False
 

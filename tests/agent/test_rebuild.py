@@ -7,6 +7,7 @@ from nac.replica.files import CURRENT
 from radius.agent.alarms import Alarms
 from radius.agent.sync import open_replica
 from tests.agent.conftest import Replica
+from tests.agent.rows import add_endpoint
 from tests.waiting import until
 
 
@@ -40,3 +41,18 @@ def test_replica_that_cannot_be_followed_any_more_is_built_anew(replica, alpha, 
         stop.set()
         thread.join()
     assert replica.slots()[alpha.slot].tenant == alpha.number
+
+
+def test_database_that_counts_its_transactions_anew_is_read_from_the_start(owner, alpha, replica):
+    """As one restored from a dump on another server does, whose numbers would say that nothing is new."""
+    replica.catch_up()
+    (server,) = owner.execute("SELECT system_identifier::text FROM pg_control_system()").fetchone()
+    assert replica.writer.meta("database").split("/")[0] == server
+    loads = replica.sync.counters["full_loads"]
+    add_endpoint(owner, alpha, "000000000001")
+    replica.catch_up()
+    assert replica.sync.counters["full_loads"] == loads
+    replica.sync._database = "7/1/16384"
+    replica.catch_up()
+    assert replica.sync.counters["full_loads"] == loads + 1
+    assert not replica.sync.catch_up()
