@@ -72,7 +72,7 @@ _OF_SESSIONS = text(
     _INSERT.replace(
         "{asked}",
         """
-    :kind, :reason, :asked_by, NULL, now() + interval '15 minutes', :attributes, '', :redecision
+    :kind, :reason, :asked_by, CAST(:after AS xid8), now() + interval '15 minutes', :attributes, '', :redecision
     FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL ORDER BY s.id
     """,
     )
@@ -80,6 +80,7 @@ _OF_SESSIONS = text(
     bindparam("rows", type_=ARRAY(BigInteger())),
     bindparam("attributes", type_=JSONB()),
     bindparam("redecision", type_=BigInteger()),
+    bindparam("after", type_=Text()),
 )
 
 
@@ -121,10 +122,12 @@ def queue_for_sessions(
     asked_by: str,
     attributes: Sequence[Mapping[str, Any]] = (),
     redecision: int | None = None,
+    after: str | None = None,
 ) -> int:
     """Ask this about those of the sessions `rows` that are live, at once; returns of how many it was not asked already.
 
-    `redecision` is what it follows from, where it follows from one (nac.redecisions).
+    `redecision` is what it follows from, where it follows from one (nac.redecisions); `after` a transaction that the
+    cell must know first.
 
     Raises Conflict where too much waits.
     """
@@ -136,7 +139,7 @@ def queue_for_sessions(
             f"{waiting} requests to NASes wait already.", remedy="See ./admit coa list; each is tried or expires soon."
         )
     told = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
-    told |= {"attributes": [dict(each) for each in attributes], "redecision": redecision}
+    told |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}
     return _insert(session, _OF_SESSIONS, told)
 
 

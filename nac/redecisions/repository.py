@@ -2,7 +2,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, and_, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, CursorResult, Text, and_, cast, delete, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
@@ -92,6 +92,12 @@ def recent_disconnects(session: Session, run: Redecision, since: datetime) -> in
         Redecision.sends.is_(False),
     )
     return int(session.scalar(query) or 0)
+
+
+def unfollowed_change(session: Session, tenant_id: TenantId) -> str | None:
+    """The last transaction of the tenant that its cell does not decide with yet. As admit_worker."""
+    found = session.scalar(select(cast(func.unfollowed_change(tenant_id), Text)))
+    return None if found is None else str(found)
 
 
 def last_fed(session: Session, tenant_id: TenantId) -> datetime | None:

@@ -74,6 +74,7 @@ def _queue(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -
                 reason=REASON,
                 asked_by=f"re-decision {run.id}",
                 redecision=run.id,
+                after=repository.unfollowed_change(session, run.tenant_id),
             )
         except Conflict:
             # Too much waits of what people asked for: later.

@@ -74,6 +74,21 @@ def test_change_waits_until_the_cell_decides_with_it(net, office):
     assert net.asked == {office["printer"]: "reauthenticate"}
 
 
+def test_what_follows_from_a_change_that_came_meanwhile_waits_for_the_cell(net, office):
+    cameras = by_group("cameras", "30", identifier="c")
+    net.decide_by(document(by_group("printers", "21"), cameras))
+    net.follow()
+    net.collect()
+    net.decide_by(document(by_group("printers", "22"), cameras))
+    (xact,) = net.owner.execute("SELECT xact::text FROM replica_changes ORDER BY xact DESC LIMIT 1").fetchone()
+    net.turn()
+    # Decided by what is stored, so the cell must know that before the device comes back.
+    assert net.owner.execute("SELECT after_xact::text FROM coa_requests").fetchall() == [(xact,)]
+    net.owner.execute("DELETE FROM coa_requests")
+    net.settle()
+    assert net.owner.execute("SELECT after_xact FROM coa_requests").fetchall() == [(None,)]
+
+
 def test_change_of_a_device_concerns_its_sessions_alone(net, office):
     net.call(ENDPOINT_GROUPS.create, name="phones")
     net.call(endpoints.set_groups, mac=PRINTER, groups=["cameras"])

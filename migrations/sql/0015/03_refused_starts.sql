@@ -1,5 +1,18 @@
 CREATE INDEX ix_certificates_lately_refused ON certificates (tenant_id, revoked_at) WHERE status IN ('suspended', 'revoked');
 
+-- The last change of a tenant that its cell does not decide with yet; NULL where there is none.
+CREATE FUNCTION unfollowed_change(tenant uuid) RETURNS xid8
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT c.xact FROM slots s JOIN cells ON cells.id = s.cell_id CROSS JOIN LATERAL (
+        SELECT r.xact FROM replica_changes r
+        WHERE r.tenant_id = tenant AND r.xact >= pg_snapshot_xmin(cells.replica_position::pg_snapshot)
+            AND NOT pg_visible_in_snapshot(r.xact, cells.replica_position::pg_snapshot)
+        ORDER BY r.xact DESC LIMIT 1
+    ) c WHERE s.tenant_id = tenant
+$$;
+REVOKE EXECUTE ON FUNCTION unfollowed_change(uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION unfollowed_change(uuid) TO admit_worker;
+
 -- Of sessions that have just begun, those of devices that would be refused by now: blocked, or let in with a certificate
 -- that was revoked or suspended within the hour since. Their NASes are asked to end them; returns how many.
 -- Cells ask about their own tenants alone. The cell must know first whatever it has not followed yet.
@@ -43,12 +56,7 @@ BEGIN
         reason, after_xact, expires_at, certificate_serial
     )
     SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity,
-        s.framed_ip, 'disconnect', r.reason, (
-            SELECT c.xact FROM replica_changes c JOIN cells ON cells.id = scope_cell_id()
-            WHERE c.tenant_id = s.tenant_id AND c.xact >= pg_snapshot_xmin(cells.replica_position::pg_snapshot)
-                AND NOT pg_visible_in_snapshot(c.xact, cells.replica_position::pg_snapshot)
-            ORDER BY c.xact DESC LIMIT 1
-        ), now() + interval '1 day', r.serial
+        s.framed_ip, 'disconnect', r.reason, unfollowed_change(s.tenant_id), now() + interval '1 day', r.serial
     FROM jsonb_to_recordset(refused) AS r (tenant_id uuid, mac macaddr, reason text, serial text)
     JOIN sessions s ON s.tenant_id = r.tenant_id AND s.mac = r.mac AND s.stopped_at IS NULL
     WHERE NOT EXISTS (
