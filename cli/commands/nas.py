@@ -84,13 +84,11 @@ def add(
         )
         row = _row(nas, place.slug)
         told = _notes(session, tenant_id, nas, place)
-    show_one(row, as_json=as_json)
-    for note in told:
-        click.echo(f"Note: {note}", err=True)
+    _show(row, told, as_json=as_json)
 
 
 def _notes(session: Session, tenant_id: TenantId, nas: Nas, site: Site) -> list[str]:
-    """What the person should know of the new NAS: it decides nothing, policy does."""
+    """What the person should know of the NAS: it decides nothing, policy does."""
     told = [note] if (note := note_of_vendor(nas.vendor)) else []
     for mistake in policies.misfits_at_site(session, site=site, nas=nas):
         told.append(f"devices here will be refused where the policy says so: {mistake}")
@@ -128,6 +126,83 @@ def _find_site(session: Session, tenant_id: TenantId, slug: str | None) -> Site:
     if slug is None:
         return sites.require_default(session, tenant_id=tenant_id)
     return sites.require_by_slug(session, tenant_id=tenant_id, slug=slug)
+
+
+@command.command("set")
+@click.argument("reference", metavar="NAS")
+@tenant_option
+@click.option("--name")
+@click.option("--site", metavar="SLUG", help="Where it is.")
+@click.option("--identifier", help='NAS-Identifier that it sends; "" for none.')
+@click.option("--address", help='Source address of its requests; "" for any.')
+@click.option("--vendor")
+@click.option(
+    "--secret",
+    prompt=True,
+    prompt_required=False,
+    hide_input=True,
+    confirmation_prompt=True,
+    help="Another secret of its own; asked for where no value follows.",
+)
+@click.option("--tenant-secret", is_flag=True, help="Use the tenant's secret again.")
+@click.option(
+    "--with-message-authenticator/--without-message-authenticator",
+    default=None,
+    help="Refuse or accept requests that carry none; see nas add.",
+)
+@click.option("--behind-nat/--reachable", default=None, help="Whether CoA- and Disconnect-Requests reach it.")
+@click.option(
+    "--signs-coa-answers/--coa-answers-unsigned",
+    default=None,
+    help="Whether its answers to CoA and Disconnect need a Message-Authenticator.",
+)
+@json_option
+def set_(
+    reference: str,
+    tenant: str,
+    name: str | None,
+    site: str | None,
+    identifier: str | None,
+    address: str | None,
+    vendor: str | None,
+    secret: str | None,
+    tenant_secret: bool,
+    with_message_authenticator: bool | None,
+    behind_nat: bool | None,
+    signs_coa_answers: bool | None,
+    as_json: bool,
+) -> None:
+    """Change what is given of NAS, which is named by identifier, address or name."""
+    if tenant_secret and secret is not None:
+        raise click.UsageError("Give either --secret or --tenant-secret.")
+    domain = Domain()
+    with domain.change(tenant, of_radiusd=True) as (session, tenant_id):
+        nas = nases.set_nas(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            reference=reference,
+            seal=domain.sealer.seal,
+            site_id=_find_site(session, tenant_id, site).id if site is not None else None,
+            name=name,
+            identifier=identifier,
+            address=address,
+            vendor=vendor,
+            secret="" if tenant_secret else secret,
+            require_message_authenticator=with_message_authenticator,
+            behind_nat=behind_nat,
+            signs_coa_answers=signs_coa_answers,
+        )
+        place = session.get_one(Site, nas.site_id)
+        row = _row(nas, place.slug)
+        told = _notes(session, tenant_id, nas, place)
+    _show(row, told, as_json=as_json)
+
+
+def _show(row: Row, notes: list[str], *, as_json: bool) -> None:
+    show_one(row, as_json=as_json)
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)
 
 
 add_verb(

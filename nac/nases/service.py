@@ -19,6 +19,8 @@ from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, require_name, require_radius_text
 from nac.vendors import vendor_name
 
+_COLUMNS = tuple(column.key for column in Nas.__table__.columns)
+
 
 class NasNotFound(NotFound):
     """There is no such NAS."""
@@ -45,28 +47,87 @@ def add_nas(
     `behind_nat`: requests about sessions (RFC 5176) do not reach it. `signs_coa_answers`: its answers to them count
     with a Message-Authenticator alone.
     """
-    address = None if address is None else _require_host(address)
-    identifier = None if identifier is None else require_radius_text(identifier, place="identifier")
-    _require_consistent(identifier, address, secret, require_message_authenticator)
-    _require_unused(session, tenant_id, identifier, address)
-    nas_id = uuid4()
     nas = Nas(
-        id=nas_id,
+        id=uuid4(),
         tenant_id=tenant_id,
         site_id=site_id,
         name=require_name(name),
-        identifier=identifier,
-        address=address,
-        vendor=vendor_name(require_name(vendor, place="vendor")) if vendor else "",
-        secret_sealed=None if secret is None else seal(_require_secret(secret).encode(), f"nas:{nas_id}"),
+        identifier=None if identifier is None else require_radius_text(identifier, place="identifier"),
+        address=None if address is None else _require_host(address),
+        vendor=_require_vendor(vendor),
         require_message_authenticator=require_message_authenticator,
         behind_nat=behind_nat,
         signs_coa_answers=signs_coa_answers,
     )
+    nas.secret_sealed = None if secret is None else _sealed(nas, secret, seal)
+    _require_consistent(nas)
+    _require_unused(session, nas)
     session.add(nas)
     session.flush()
     audit.append(session, actor=actor, action="nas.add", target=nas.name, tenant_id=tenant_id, after=describe(nas))
     return nas
+
+
+def set_nas(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    reference: str,
+    seal: Seal,
+    site_id: UUID | None = None,
+    name: str | None = None,
+    identifier: str | None = None,
+    address: str | None = None,
+    vendor: str | None = None,
+    secret: str | None = None,
+    require_message_authenticator: bool | None = None,
+    behind_nat: bool | None = None,
+    signs_coa_answers: bool | None = None,
+) -> Nas:
+    """Change what is given; identifier, address, vendor or `secret` "" take it away. `reference` as `require_nas` takes
+    it, the rest as `add_nas` does."""
+    found = require_nas(session, tenant_id=tenant_id, reference=reference)
+    session.refresh(found, with_for_update=True)
+    before = describe(found)
+    wanted: dict[str, object] = {column: getattr(found, column) for column in _COLUMNS}
+    if site_id is not None:
+        wanted["site_id"] = site_id
+    if name is not None:
+        wanted["name"] = require_name(name)
+    if identifier is not None:
+        wanted["identifier"] = require_radius_text(identifier, place="identifier") if identifier else None
+    if address is not None:
+        wanted["address"] = _require_host(address) if address else None
+    if vendor is not None:
+        wanted["vendor"] = _require_vendor(vendor)
+    if secret is not None:
+        wanted["secret_sealed"] = _sealed(found, secret, seal) if secret else None
+    if require_message_authenticator is not None:
+        wanted["require_message_authenticator"] = require_message_authenticator
+    if behind_nat is not None:
+        wanted["behind_nat"] = behind_nat
+    if signs_coa_answers is not None:
+        wanted["signs_coa_answers"] = signs_coa_answers
+    checked = Nas(**wanted)
+    _require_consistent(checked)
+    _require_unused(session, checked)
+    for column, value in wanted.items():
+        setattr(found, column, value)
+    session.flush()
+    after = describe(found)
+    if before != after or secret:
+        audit.append(
+            session,
+            actor=actor,
+            action="nas.set",
+            target=found.name,
+            tenant_id=tenant_id,
+            before={key: value for key, value in before.items() if value != after[key]},
+            after={key: value for key, value in after.items() if value != before[key]}
+            | ({"secret": "another"} if secret else {}),
+        )
+    return found
 
 
 def remove_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str) -> None:
@@ -130,16 +191,24 @@ def _require_host(text: str) -> str:
     return address
 
 
-def _require_consistent(identifier: str | None, address: str | None, secret: str | None, authenticated: bool) -> None:
-    if identifier is None and address is None:
+def _require_vendor(vendor: str) -> str:
+    return vendor_name(require_name(vendor, place="vendor")) if vendor else ""
+
+
+def _sealed(nas: Nas, secret: str, seal: Seal) -> bytes:
+    return seal(_require_secret(secret).encode(), f"nas:{nas.id}")
+
+
+def _require_consistent(nas: Nas) -> None:
+    if nas.identifier is None and nas.address is None:
         raise InvalidInput(
             "A NAS is recognised by an identifier or an address.", place="identifier", remedy="Give one."
         )
-    if address is None and secret is not None:
+    if nas.address is None and nas.secret_sealed is not None:
         raise InvalidInput(
             "A secret of its own is chosen by source address.", place="secret", remedy="Give the address."
         )
-    if address is None and not authenticated:
+    if nas.address is None and not nas.require_message_authenticator:
         raise InvalidInput(
             "Whether a Message-Authenticator is required is decided by source address.",
             place="require_message_authenticator",
@@ -147,11 +216,13 @@ def _require_consistent(identifier: str | None, address: str | None, secret: str
         )
 
 
-def _require_unused(session: Session, tenant_id: TenantId, identifier: str | None, address: str | None) -> None:
-    if identifier is not None and (other := repository.get_by_identifier(session, tenant_id, identifier)):
-        raise AlreadyExists(f"NAS {other.name!r} has the identifier {identifier!r}.", place="identifier")
-    if address is not None and (other := repository.get_by_address(session, tenant_id, address)):
-        raise AlreadyExists(f"NAS {other.name!r} has the address {address}.", place="address")
+def _require_unused(session: Session, nas: Nas) -> None:
+    with_identifier = nas.identifier and repository.get_by_identifier(session, nas.tenant_id, nas.identifier)
+    if with_identifier and with_identifier.id != nas.id:
+        raise AlreadyExists(f"NAS {with_identifier.name!r} has the identifier {nas.identifier!r}.", place="identifier")
+    with_address = nas.address and repository.get_by_address(session, nas.tenant_id, nas.address)
+    if with_address and with_address.id != nas.id:
+        raise AlreadyExists(f"NAS {with_address.name!r} has the address {nas.address}.", place="address")
 
 
 def _require_secret(secret: str) -> str:

@@ -2,7 +2,8 @@
 
 import fcntl
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -40,7 +41,7 @@ class ReplicaFull(files.ReplicaError):
 
 
 class ReplicaWriter:
-    """The only writer of a replica directory.
+    """The only writer of a replica directory. What LMDB finds broken is raised as ReplicaDamaged.
 
     `fresh` starts a new generation beside the one in use, which stays in use until the new one's first batch commits.
     Raises ReplicaMissing (other format) or ReplicaDamaged where the file in use is of no use: open again with `fresh`.
@@ -70,7 +71,8 @@ class ReplicaWriter:
 
     def begin(self) -> "WriteBatch":
         # A reader that was killed holds its snapshot's pages until its slot is cleared.
-        self._environment.reader_check()
+        with _told_as_ours():
+            self._environment.reader_check()
         return WriteBatch(self, self._environment, self._databases)
 
     def rebuild(self) -> None:
@@ -81,13 +83,13 @@ class ReplicaWriter:
 
     def meta(self, name: str) -> str:
         """Empty where it was never set."""
-        with self._environment.begin() as transaction:
+        with _told_as_ours(), self._environment.begin() as transaction:
             value = transaction.get(name.encode(), db=self._databases["meta"])
         return "" if value is None else value.decode()
 
     def slots(self) -> dict[int, SlotRecord]:
         """The slots that hold a tenant."""
-        with self._environment.begin() as transaction:
+        with _told_as_ours(), self._environment.begin() as transaction:
             return _slots(transaction, self._databases)
 
     def close(self) -> None:
@@ -123,8 +125,14 @@ class WriteBatch:
         self._cleared: dict[str, dict[bytes, bytes]] = {}
 
     def __enter__(self) -> Self:
-        self._transaction = self._environment.begin(write=True)
-        self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
+        with _told_as_ours():
+            self._transaction = self._environment.begin(write=True)
+            try:
+                self._transaction.put(b"format", str(FORMAT).encode(), db=self._databases["meta"])
+            except lmdb.Error:
+                # Else nobody could ever begin another.
+                self._transaction.abort()
+                raise
         return self
 
     def __exit__(
@@ -135,10 +143,8 @@ class WriteBatch:
             if isinstance(error, lmdb.Error):
                 raise _translated(error) from error
             return
-        try:
+        with _told_as_ours():
             self._transaction.commit()  # house: allow commit -- LMDB's transaction, no session
-        except lmdb.Error as exc:
-            raise _translated(exc) from exc
         self._writer.committed()
 
     def put_slot(self, number: int, record: SlotRecord) -> None:
@@ -293,7 +299,15 @@ def _own(directory: Path) -> int:
     return descriptor
 
 
+@contextmanager
+def _told_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except lmdb.Error as exc:
+        raise _translated(exc) from exc
+
+
 def _translated(error: lmdb.Error) -> files.ReplicaError:
     if isinstance(error, lmdb.MapFullError | lmdb.DiskError):
         return ReplicaFull(f"no room for the replica: {error}")
-    return files.ReplicaDamaged(f"the replica cannot be written: {error}")
+    return files.ReplicaDamaged(f"the replica is broken: {error}")

@@ -27,6 +27,7 @@ from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.directory import Directory
 from radius.agent.generation import Generation, Generations
+from radius.agent.hang import keep_pulse
 from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
 from radius.agent.live import LiveFeed
@@ -307,6 +308,7 @@ class CellAgent:
             "memory": keeper.watch_memory,
             "verifier": verifier.run,
             "coa": coa.run,
+            "pulse": keep_pulse,
             **({"live": live.run} if live else {}),
         }
         threads = [

@@ -21,6 +21,7 @@ from radius.agent.alarms import Alarms
 from radius.agent.baking import Baking
 from radius.agent.directory import Directory, SlotRow
 from radius.agent.generation import Generations
+from radius.agent.hang import HangWatch
 from radius.agent.log import LogFollower
 from radius.agent.materials import Materials
 from radius.agent.memory import limit_bytes
@@ -90,6 +91,7 @@ class Keeper:
         self._sessions = SessionStore(paths, alarms, slots=settings.cell_slots)
         self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
         self.watch_memory = self._memory.run
+        self._hang = HangWatch(radiusd, alarms, journal_size=self._journal_size)
         self._baking = Baking(self.is_quiet)
         self._waiting = WaitingEndpoints(engine, cell_id, alarms)
         self._signs_of_damage = 0
@@ -288,6 +290,7 @@ class Keeper:
             counted = statistics("127.0.0.1", status.port, status.secret, seconds=0.5)
             serving = counted is not None
             counters.update(counted or {})
+            self._hang.look(answers=serving)
         self._counters = counters
         document = status_document(
             state="serving" if serving else "down",

@@ -17,6 +17,8 @@ from radius.agent.render import RenderError
 log = logging.getLogger(__name__)
 
 START_SECONDS = 20.0
+# Before it is killed: one that hangs does not hear that it is to end.
+HUNG_STOP_SECONDS = 1.0
 # A swap waits this long for a moment without packets, and then does it all the same.
 QUIET_WAIT_SECONDS = 10.0
 QUIET_SECONDS = 0.3
@@ -94,6 +96,12 @@ class Radiusd:
                 log.exception("radiusd did not start; next try in %.1f s", self._backoff_seconds)
             else:
                 self._backoff_seconds = 0.0
+
+    def end_hung(self, hung: Running) -> None:
+        """End a radiusd that does not do its work; the next tick starts another. One that is `hung` no more stays."""
+        with self.lock:
+            if self.running is hung:
+                process.stop(hung, HUNG_STOP_SECONDS)
 
     def exchange(
         self,

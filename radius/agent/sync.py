@@ -159,12 +159,11 @@ class ReplicaSync:
     def _follow(self, stop: threading.Event) -> None:
         with self._listen() as listener:
             listener.execute("LISTEN replica_changes")
+            self._rebuild_where_wanted()
             self.catch_up()
             self._alarms.clear("replica-sync")
             while not stop.is_set():
-                if self.rebuild_wanted.is_set():
-                    self.rebuild_wanted.clear()
-                    self._rebuild()
+                self._rebuild_where_wanted()
                 self._notified |= any(True for _ in listener.notifies(timeout=POLL_SECONDS, stop_after=1))
                 while self.catch_up() and not stop.is_set():
                     continue
@@ -292,6 +291,11 @@ class ReplicaSync:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             driver_connection(session).execute(_REPORT, (self._position, self._cell_id))
         self._reported = self._position
+
+    def _rebuild_where_wanted(self) -> None:
+        if self.rebuild_wanted.is_set():
+            self.rebuild_wanted.clear()
+            self._rebuild()
 
     def _rebuild(self) -> None:
         self._writer.rebuild()

@@ -9,10 +9,7 @@ import pytest
 
 from nac.db import PlatformScope, session_scope
 from nac.replica.feed import prune_changes
-from nac.replica.files import CURRENT
 from nac.replica.records import AuthorityRecord
-from radius.agent.alarms import Alarms
-from radius.agent.sync import open_replica
 from tests.agent.conftest import Replica
 from tests.agent.rows import (
     BAD,
@@ -473,17 +470,6 @@ def test_position_moves_on_though_nothing_changes(owner, alpha, replica, platfor
     monkeypatch.setattr("radius.agent.sync.ADVANCE_SECONDS", 0.0)
     assert not replica.sync.catch_up()
     assert owner.execute("SELECT replica_position <> %s FROM cells", (before,)).fetchone() == (True,)
-
-
-def test_damaged_replica_is_built_anew_with_an_alarm(owner, alpha, platform, cell_engine, tmp_path):
-    directory = tmp_path / "replica"
-    Replica(platform.cell_id, cell_engine, directory).catch_up().writer.close()
-    path = directory / (directory / CURRENT).read_text() / "data.mdb"
-    path.write_bytes(path.read_bytes()[: 3 * 4096])
-    alarms = Alarms()
-    with open_replica(directory, alarms) as writer:
-        assert [alarm.code for alarm in alarms.standing()] == ["replica-rebuilt"]
-        assert writer.meta("complete") == ""
 
 
 def test_pruning_keeps_what_a_cell_has_not_applied(owner, alpha, replica, worker_engine):

@@ -114,7 +114,7 @@ def test_nas_that_cannot_do_what_its_site_answers_is_added_with_a_note(with_dict
     assert again.exit_code == 1
 
 
-def test_nas_added_listed_and_removed(alpha: Admit) -> None:
+def test_nas_added_listed_changed_and_removed(alpha: Admit) -> None:
     result = alpha.run(
         "nas", "add", "core-1", "-t", "alpha", "--address", "192.0.2.7", "--secret", text="sixteen-octets-x\n" * 2
     )
@@ -132,6 +132,15 @@ def test_nas_added_listed_and_removed(alpha: Admit) -> None:
             "signs_coa_answers": False,
         }
     ]
+    changed = alpha.json(
+        "nas", "set", "192.0.2.7", "-t", "alpha", "--behind-nat", "--tenant-secret", "--vendor", "Aruba"
+    )
+    assert changed == alpha.json("nas", "list", "-t", "alpha")[0]
+    assert (changed["behind_nat"], changed["own_secret"], changed["vendor"]) == (True, False, "aruba")
+    both = alpha.run(
+        "nas", "set", "192.0.2.7", "-t", "alpha", "--tenant-secret", "--secret", text="s" * 16 + "\n" + "s" * 16
+    )
+    assert both.exit_code == 2
     alpha.json("nas", "remove", "192.0.2.7", "-t", "alpha")
     assert alpha.run("nas", "list", "-t", "alpha").stdout == "none\n"
 

@@ -3,6 +3,7 @@
 import os
 import select
 import socket
+from itertools import count
 from typing import Self
 
 from loadtest import packet
@@ -22,6 +23,8 @@ class Wire:
         self.made = made
         self.secret = Secret(secret) if secret else made.target.secret
         self._sockets = {}
+        # In turn: the answer to a request that was given up must not be taken for another's.
+        self._ids = count(os.urandom(1)[0])
         for acct, port in ((False, made.target.auth_port), (True, made.target.acct_port)):
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             sock.bind((address, 0))
@@ -39,16 +42,19 @@ class Wire:
     def device(self) -> Endpoint:
         return self.made.tenant.endpoints[0]
 
+    def _next_id(self) -> int:
+        return next(self._ids) & 0xFF
+
     def mab_packet(self, mac: str = "", *, secret: Secret | None = None) -> bytes:
         request = mab(self.made.target, mac or self.device.mac, BENCH_NAS.attributes()).first()
         secret = secret or self.secret
-        return packet.access_request(os.urandom(1)[0], os.urandom(16), request.attributes, secret, request.password)
+        return packet.access_request(self._next_id(), os.urandom(16), request.attributes, secret, request.password)
 
     def accounting_packet(self, session_id: str, *, secret: Secret | None = None) -> bytes:
         mac = self.device.mac
         attributes = attribute(packet.USER_NAME, mac) + calling_station(mac) + BENCH_NAS.attributes()
         record = Accounting(self.made.target, START, session_id, attributes)
-        return packet.accounting_request(os.urandom(1)[0], record.attributes, secret or self.secret)
+        return packet.accounting_request(self._next_id(), record.attributes, secret or self.secret)
 
     def send(self, datagram: bytes, *, acct: bool = False) -> None:
         self._sockets[acct].send(datagram)

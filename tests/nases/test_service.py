@@ -101,3 +101,60 @@ def test_name_of_several_is_refused_and_identifier_removes_one(session: Session,
         nases.remove_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="core-1")
     nases.remove_nas(session, actor=ACTOR, tenant_id=tenant.id, reference="id-1")
     assert [nas.identifier for nas in nases.list_nases(session, tenant_id=tenant.id)] == ["id-2"]
+
+
+def _set(session: Session, tenant: Tenant, reference: str, **values: Any) -> Nas:
+    return nases.set_nas(session, actor=ACTOR, tenant_id=tenant.id, reference=reference, seal=seal, **values)
+
+
+def test_nas_is_changed_in_what_is_given_alone(session: Session, tenant: Tenant) -> None:
+    first = _add(session, tenant, identifier="id-1", address="192.0.2.7", vendor="cisco", behind_nat=True)
+    before = nases.describe(first)
+    nas = _set(session, tenant, "192.0.2.7", identifier="", vendor="Aruba", secret="sixteen-octets-x", behind_nat=False)
+    assert nas.id == first.id
+    changed = {"identifier": None, "vendor": "aruba", "own_secret": True, "behind_nat": False}
+    assert nases.describe(nas) == before | changed
+    assert nas.secret_sealed == seal(b"sixteen-octets-x", f"nas:{nas.id}")
+    entry = audit.list_entries(session)[0]
+    assert (entry.action, entry.before) == ("nas.set", {key: before[key] for key in changed})
+    assert entry.after == changed | {"secret": "another"}
+    assert "sixteen-octets-x" not in str(entry.after)
+    assert not nases.describe(_set(session, tenant, "core-1", secret="", address="2001:db8::7"))["own_secret"]
+
+
+def test_change_of_nothing_is_no_entry(session: Session, tenant: Tenant) -> None:
+    _add(session, tenant, identifier="id-1")
+    _set(session, tenant, "id-1", identifier="id-1", name="core-1")
+    assert audit.list_entries(session)[0].action == "nas.add"
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"identifier": "", "address": ""}, "identifier"),
+        ({"address": "", "secret": "sixteen-octets-x"}, "secret"),
+        ({"address": "", "require_message_authenticator": False}, "require_message_authenticator"),
+        ({"address": "224.0.0.1"}, "address"),
+        ({"secret": "short"}, "secret"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_bad_change_is_refused_and_changes_nothing(
+    session: Session, tenant: Tenant, values: dict[str, Any], place: str
+) -> None:
+    nas = _add(session, tenant, identifier="id-1", address="192.0.2.7")
+    session.commit()
+    before = nases.describe(nas)
+    with pytest.raises(InvalidInput) as caught:
+        _set(session, tenant, "id-1", **values)
+    assert caught.value.place == place
+    session.rollback()
+    assert nases.describe(session.get_one(Nas, nas.id)) == before
+
+
+@pytest.mark.parametrize("values", [{"identifier": "id-2"}, {"address": "192.0.2.8"}])
+def test_identifier_or_address_of_another_is_refused(session: Session, tenant: Tenant, values: dict[str, str]) -> None:
+    _add(session, tenant, identifier="id-1", address="192.0.2.7")
+    _add(session, tenant, name="core-2", identifier="id-2", address="192.0.2.8")
+    with pytest.raises(AlreadyExists, match="'core-2'"):
+        _set(session, tenant, "id-1", **values)

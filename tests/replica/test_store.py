@@ -230,6 +230,38 @@ def test_overwritten_pages_are_found_by_the_check(directory):
         check_replica(directory)
 
 
+_BROKEN_UNDER_ITS_WRITER = """
+import sys
+from pathlib import Path
+from nac.replica.files import ReplicaDamaged
+from nac.replica.store import ReplicaWriter
+from tests.replica.test_store import data_file, fill
+
+directory = Path(sys.argv[1])
+with ReplicaWriter(directory) as writer:
+    fill(writer, 5_000)
+    with data_file(directory).open("r+b") as file:
+        size = file.seek(0, 2)
+        file.seek(2 * 4096)
+        file.write(bytes(size - 2 * 4096))
+    for look in (writer.slots, lambda: writer.meta("complete"), lambda: fill(writer), lambda: fill(writer)):
+        try:
+            look()
+        except ReplicaDamaged as error:
+            print("damaged")
+    writer.rebuild()
+    fill(writer)
+    print(writer.slots()[3].slug)
+"""
+
+
+def test_writer_says_of_a_file_that_breaks_under_it_that_it_is_damaged_and_can_rebuild_it(directory):
+    """In a process of its own, for LMDB may end it; a batch that could not begin leaves no lock behind."""
+    script = [sys.executable, "-c", _BROKEN_UNDER_ITS_WRITER, str(directory)]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout.split(), done.stderr) == (["damaged"] * 4 + ["alpha"], "")
+
+
 def test_replica_of_another_format_is_not_read(directory, monkeypatch):
     with ReplicaWriter(directory) as writer:
         fill(writer)

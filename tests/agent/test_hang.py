@@ -1,0 +1,70 @@
+"""A real radiusd that is stopped in its tracks, and a real process whose one thread keeps the interpreter to itself."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from radius.agent import process
+from radius.agent.alarms import Alarms
+from radius.agent.hang import RADIUSD_SECONDS, HangWatch
+from radius.agent.probe import serves
+from tests.replica.reading import ROOT
+
+
+def _answers(radiusd):
+    status = radiusd.generation.facts.status
+    return serves("127.0.0.1", status.port, status.secret, seconds=1)
+
+
+def test_radiusd_that_answers_nobody_is_ended_and_started_again(radiusd, clock):
+    alarms = Alarms()
+    watch = HangWatch(radiusd, alarms, journal_size=lambda: 0, clock=clock)
+    hung = radiusd.running
+    watch.look(answers=_answers(radiusd))
+    os.kill(hung.pid, signal.SIGSTOP)
+    watch.look(answers=_answers(radiusd))
+    clock.now = RADIUSD_SECONDS - 1
+    watch.look(answers=False)
+    radiusd.tick()
+    assert (radiusd.running, alarms.standing()) == (hung, [])
+    clock.now = RADIUSD_SECONDS
+    watch.look(answers=False)
+    assert not process.alive(hung)
+    radiusd.tick()
+    assert _answers(radiusd)
+    assert [alarm.code for alarm in alarms.standing()] == ["radiusd-hung"]
+    assert radiusd.restarts == 1
+
+
+def test_radiusd_that_writes_or_answers_now_and_then_stays(radiusd, clock):
+    size = [0]
+    watch = HangWatch(radiusd, Alarms(), journal_size=lambda: size[0], clock=clock)
+    busy = radiusd.running
+    for second in range(4 * int(RADIUSD_SECONDS)):
+        clock.now = float(second)
+        size[0] += second % 15 == 0
+        watch.look(answers=False)
+    for second in range(4 * int(RADIUSD_SECONDS)):
+        clock.now += 1.0
+        watch.look(answers=second % 15 == 0)
+    assert process.alive(busy)
+
+
+_ONE_THREAD_TAKES_ALL = """
+import ctypes, threading
+from radius.agent import hang
+
+hang.PULSE_SECONDS, hang.AGENT_SECONDS = 0.1, 1.0
+threading.Thread(target=hang.keep_pulse, args=(threading.Event(),), daemon=True).start()
+threading.Event().wait(0.5)
+# A call that does not let go of the interpreter's lock.
+ctypes.PyDLL(None).sleep(50)
+"""
+
+
+def test_agent_whose_threads_do_not_get_their_turn_says_where_it_hangs_and_ends():
+    script = [sys.executable, "-c", _ONE_THREAD_TAKES_ALL]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False, timeout=40)
+    assert done.returncode == 1
+    assert 'File "<string>", line 9 in <module>' in done.stderr
