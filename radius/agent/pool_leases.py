@@ -75,6 +75,9 @@ WITH locked AS MATERIALIZED (
 UPDATE pool_addresses a SET until = %(now)s FROM locked l
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 """
+# The moment behind the second of the last claim that was told of (`OpenPool` counts in seconds): a clock that was
+# set back keeps no address from being given.
+_TOLD = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
 # A session holds an address that it tells of, whoever's it is; a device's session that tells of none holds what the
 # device was given.
 _REAP = """
@@ -119,14 +122,14 @@ UPDATE pool_addresses a SET
     until = %(now)s + interval '1 second'
         * CASE WHEN l.held THEN %(look)s WHEN next.state = 'quarantined' THEN l.quarantine_seconds ELSE 0 END,
     grant_number = CASE WHEN next.state IN ('stock', 'free')
-        THEN greatest(a.grant_number + 1, %(grant)s) ELSE a.grant_number END
+        THEN greatest(a.grant_number + 1, %(grant)s, :told) ELSE a.grant_number END
 FROM looked l CROSS JOIN LATERAL (
     SELECT CASE WHEN l.held THEN 'leased' WHEN l.state = 'leased' THEN 'quarantined'
         WHEN l.leaving OR l.reserved_for IS NOT NULL THEN 'free' ELSE 'stock' END AS state
 ) next
 WHERE a.pool_id = l.pool_id AND a.number = l.number
 RETURNING a.state
-"""
+""".replace(":told", _TOLD)
 # What must not be given any more although a device may have taken it a moment ago, so that it is not even for the one
 # that had it last: of `pools`, whose claims were lost; what leaves its pool or is reserved; of cells that the tenant
 # has left.
@@ -163,9 +166,9 @@ WITH chosen AS MATERIALIZED (
     ORDER BY a.until NULLS FIRST, a.number LIMIT %(wanted)s FOR UPDATE OF a SKIP LOCKED
 )
 UPDATE pool_addresses a SET
-    state = 'stock', cell_id = %(cell)s, grant_number = greatest(a.grant_number + 1, %(grant)s)
+    state = 'stock', cell_id = %(cell)s, grant_number = greatest(a.grant_number + 1, %(grant)s, :told)
 FROM chosen c WHERE a.pool_id = c.pool_id AND a.number = c.number
-"""
+""".replace(":told", _TOLD)
 _HAS_STOCK = "SELECT EXISTS (SELECT FROM pool_addresses WHERE pool_id = %s AND state = 'stock')"
 _CLEAR_AWAY = "SELECT clear_away_pools()"
 

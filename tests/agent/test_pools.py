@@ -298,6 +298,17 @@ def test_released_address_goes_through_its_quarantine_unless_a_session_holds_it(
     assert world.asks(BEN) not in (other, None)
 
 
+def test_clock_that_is_set_back_keeps_no_address_from_being_given(world, as_tenant):
+    """The quarantine goes by another clock, an hour behind, and is over at once."""
+    later(world, 3600)
+    given = [world.asks(mac) for mac in (ANNA, BEN, CLEO, DORA)]
+    world.ship()
+    world.step()
+    as_tenant(release, actor="test", address=given[0])
+    world.settle()
+    assert world.asks(EVE) == given[0]
+
+
 def test_addresses_of_a_cell_that_the_tenant_has_left_are_taken_over(world):
     address = world.asks(ANNA)
     world.starts(ANNA, address)
