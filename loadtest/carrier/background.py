@@ -31,9 +31,11 @@ from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
 from loadtest.workloads import Device, Pap, mab
 
 # Unless others of the worker's are named.
-DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs")
+DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs", "retention.enforce", "redecisions.advance")
 SERVING_TENANTS, DEVICES = 4, 2_000
 LOG_ROWS_PER_TENANT = 20_000
+# So many sessions of each tenant can be decided anew; of the others no decision is known.
+DECIDED_PER_TENANT = 500
 _TENANTS = """
 INSERT INTO tenants (id, msp_id, slug, name) SELECT id, (SELECT min(id::text)::uuid FROM msps), 'data-' || n, 'Data'
 FROM unnest(%s::uuid[]) WITH ORDINALITY AS t (id, n)
@@ -43,6 +45,24 @@ INSERT INTO accounting_log (at, tenant_id, cell_id, status_type, identity, termi
 SELECT now() - n * interval '1 second', %(tenant)s, %(cell)s, 'Start', 'user' || n, '',
     lpad(to_hex(n), 12, '0')::macaddr
 FROM generate_series(1, %(rows)s) n
+"""
+_DECISIONS = """
+WITH decided AS (
+    UPDATE sessions s SET class = '0x41' || lpad(to_hex((date_part('epoch', s.started_at) * 1e6)::bigint), 16, '0')
+    FROM (SELECT id FROM sessions WHERE tenant_id = %(tenant)s LIMIT %(count)s) some
+    WHERE s.id = some.id RETURNING s.tenant_id, s.started_at AS at, s.mac, split_part(s.nas_key, '|', 1) AS nas
+)
+INSERT INTO auth_log (
+    tenant_id, at, cell_id, nas_identifier, nas_address, nas_port, mac, identity, method, permitted, reason, detail,
+    rule_id, rule_name, policy_version, vlan, reply, certificate_serial, tls_version, resumed, request,
+    module_microseconds, suppressed, verdict
+)
+SELECT tenant_id, at, %(cell)s, nas, '192.0.2.1', '', mac, '', 'mab', true, 'rule-permitted', '', 'r', 'r', 1, '',
+    '[]', '', '', false, json_build_object(
+        'method', ARRAY['mab'], 'mac', ARRAY[replace(mac::text, ':', '')], 'identity', ARRAY[''],
+        'nas.identifier', ARRAY[nas], 'nas.address', ARRAY['192.0.2.1']
+    ), 20, 0, 'permit'
+FROM decided
 """
 
 
@@ -107,7 +127,9 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
         connection.execute(_TENANTS, (ids,))
         preload(connection, ids, live)
         for tenant in ids:
-            connection.execute(_LOGS, {"tenant": tenant, "cell": installation.cell_id, "rows": LOG_ROWS_PER_TENANT})
+            known = {"tenant": tenant, "cell": installation.cell_id}
+            connection.execute(_LOGS, known | {"rows": LOG_ROWS_PER_TENANT})
+            connection.execute(_DECISIONS, known | {"count": DECIDED_PER_TENANT})
     tell(f"{tenants} tenants, {live:,} live sessions (at most {max(shares(tenants, live)):,} of one)")
 
 

@@ -5,9 +5,10 @@ from typing import Literal, get_args
 import msgspec
 
 from nac.journal.records import AccountingRecord
+from radius.agent.live import LiveBatch
 from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import SightingBatch
-from radius.agent.streams import AccountingStream, AccountingWork
+from radius.agent.streams import AccountingStream, AccountingWork, accounting_event
 from radius.agent.usage import Usage
 
 # all: as Admit does. chosen: those that no column holds. none: the columns alone. no log: sessions and usage alone.
@@ -44,7 +45,8 @@ class DetailStream(AccountingStream):
 
 class DetailWork(AccountingWork):
     def __init__(self, tenants: frozenset[str], seen: SightingBatch, keeping: Keeping, detail: Detail) -> None:
-        super().__init__(tenants, seen, frozenset(), keeping)
+        nobody_listens = LiveBatch(accounting_event, "accounting_log_id_seq", frozenset())
+        super().__init__(tenants, seen, frozenset(), keeping, nobody_listens)
         self._detail = detail
 
     def log(self, record: AccountingRecord, used: Usage) -> None:

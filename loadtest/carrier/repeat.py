@@ -4,6 +4,7 @@ Takes the environment of the worker, prints a line when it begins, and at the en
 at least. Any job of `worker.app` can be named; those that would find nothing to do are given some by `PREPARE`.
 """
 
+import os
 import select
 import sys
 from collections.abc import Mapping
@@ -33,12 +34,41 @@ SELECT id FROM tenants
 WHERE slug LIKE 'data-%' AND EXISTS (SELECT FROM accounting_log a WHERE a.tenant_id = tenants.id)
 LIMIT 1 ON CONFLICT DO NOTHING
 """
+# A day that no tenant wants any more, and one that every fifth still wants.
+_OLD_DAYS = """
+INSERT INTO retention_settings (tenant_id, log, days)
+SELECT id, 'accounting', CASE WHEN right(slug, 1) IN ('0', '5') THEN 60 ELSE 30 END FROM tenants
+WHERE slug LIKE 'data-%'
+ON CONFLICT DO NOTHING;
+DO $$ DECLARE begins date := (now() AT TIME ZONE 'UTC')::date - 70; BEGIN
+    EXECUTE format(
+        'CREATE TABLE IF NOT EXISTS accounting_log_%s PARTITION OF accounting_log FOR VALUES FROM (%L) TO (%L)',
+        to_char(begins, 'YYYYMMDD'), begins::text || ' 00:00+00', (begins + 1)::text || ' 00:00+00'
+    );
+END $$;
+INSERT INTO accounting_log (at, tenant_id, cell_id, status_type, identity, terminate_cause)
+SELECT date_trunc('day', now(), 'UTC') - days * interval '1 day' + n * interval '1 second', t.id,
+    (SELECT min(id) FROM cells), 'Start', 'user' || n, ''
+FROM tenants t, generate_series(1, 100) n, unnest('{40,70}'::int[]) days WHERE t.slug LIKE 'data-%'
+"""
+_ALL_SITES = """
+INSERT INTO redecision_marks (tenant_id, noun, key, due_at)
+SELECT id, 'site', '', now() FROM tenants WHERE slug LIKE 'data-%'
+"""
 # By the owner of the tables, before each run of the job.
-PREPARE: Mapping[str, str] = {"logs.ensure_partitions": _DROP_PARTITIONS, "tenants.delete_logs": _PURGE_ONE}
+PREPARE: Mapping[str, str] = {
+    "logs.ensure_partitions": _DROP_PARTITIONS,
+    "redecisions.advance": _ALL_SITES,
+    "retention.enforce": _OLD_DAYS,
+    "tenants.delete_logs": _PURGE_ONE,
+}
+# It deletes rows off-peak: that is now.
+_ENVIRONMENT = {"ADMIT_RETENTION_WINDOW": "00:00-23:59"}
 
 
 def main() -> int:
     [name, pause] = sys.argv[1:]
+    os.environ.update(_ENVIRONMENT)
     settings = load_settings()
     app.loader.import_default_modules()
     if name not in app.tasks:

@@ -91,9 +91,10 @@ def lasting(engine: Engine) -> Engine:
 
 def kill_postgres(database: Database) -> None:
     """`kill -9` of a server process, after which PostgreSQL ends all others and recovers from its log."""
-    with psycopg.connect(database.superuser_url) as connection:
-        os.kill(connection.info.backend_pid, signal.SIGKILL)
-        until(lambda: not _answers(connection), "PostgreSQL notices")
+    with psycopg.connect(database.superuser_url) as one, psycopg.connect(database.superuser_url) as another:
+        os.kill(one.info.backend_pid, signal.SIGKILL)
+        # Of its own the connection tells nothing: that process is gone before anybody has noticed.
+        until(lambda: not _answers(another), "PostgreSQL notices")
     until(lambda: _connects(database), "PostgreSQL is back")
 
 
