@@ -17,7 +17,7 @@ _PYTHON = (sys.executable, "-P", "-m")
 # starts its own PostgreSQL and radiusd.
 _PROCESSES = "3"
 # Whole files at a time, because their tests share a radiusd; in the order in which tests/conftest.py puts them.
-_SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder")
+_SIDE_BY_SIDE = ("-n", _PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "40")
 # Rows of the fault table that want the machine to themselves.
 _ALONE = "tests/faults"
 _CHECKS: dict[str, tuple[str, ...]] = {

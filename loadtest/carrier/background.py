@@ -49,8 +49,8 @@ FROM generate_series(1, %(rows)s) n
 _DECISIONS = """
 WITH decided AS (
     UPDATE sessions s SET class = '0x41' || lpad(to_hex((date_part('epoch', s.started_at) * 1e6)::bigint), 16, '0')
-    FROM (SELECT id FROM sessions WHERE tenant_id = %(tenant)s LIMIT %(count)s) some
-    WHERE s.id = some.id RETURNING s.tenant_id, s.started_at AS at, s.mac, split_part(s.nas_key, '|', 1) AS nas
+    FROM (SELECT id FROM sessions WHERE tenant_id = %(tenant)s LIMIT %(count)s) AS known
+    WHERE s.id = known.id RETURNING s.tenant_id, s.started_at AS at, s.mac, split_part(s.nas_key, '|', 1) AS nas
 )
 INSERT INTO auth_log (
     tenant_id, at, cell_id, nas_identifier, nas_address, nas_port, mac, identity, method, permitted, reason, detail,

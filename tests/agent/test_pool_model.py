@@ -189,6 +189,6 @@ def test_addresses_are_one_devices_at_a_time_and_none_is_lost(
     run_state_machine_as_test(
         lambda: Addresses(world, as_tenant),
         settings=settings(
-            max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=10, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
