@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class Reply:
 # On a busy machine radclient 3.2.7 ends once in a thousand times with status 0 and says neither what it received nor
 # that it received nothing. It is asked again; what the first time left in the journals is taken back.
 _TRIES = 3
+_UNDER_WAY_SECONDS = 0.5
 
 
 def radclient(
@@ -60,6 +62,8 @@ def radclient(
         received = re.search(r"^Received (\S+) Id .*\n((?:\t.*\n)*)", done.stdout, re.MULTILINE)
         if received is not None or done.returncode != 0:
             break
+        # radclient may have ended before radiusd has answered.
+        time.sleep(_UNDER_WAY_SECONDS)
         for journal, mark in zip(journals, marks, strict=True):
             journal.take_back(mark)
     if received is None:
