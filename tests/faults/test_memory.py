@@ -24,6 +24,7 @@ def memory_limit(instance, limit_bytes):
         instance.wait_until_well()
 
 
+@pytest.mark.long
 def test_radiusd_that_holds_too_much_is_exchanged_under_load_and_nothing_is_lost(instance, load, note):
     """The limit is set below what radiusd holds anyhow. A moment's packets may have to be sent again."""
     held = until(lambda: instance.status()["memory"]["anonymous_bytes"], "what radiusd holds is told")
