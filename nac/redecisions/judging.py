@@ -74,6 +74,8 @@ class _Outcome(NamedTuple):
     answer: Answer
     reason: str
     reply: tuple[tuple[str, str, str], ...] = ()
+    # Attributes whose values come from pools.
+    pooled: frozenset[str] = frozenset()
 
 
 class _CannotTell(Exception):
@@ -184,7 +186,8 @@ class Judge:
         if needs_one and not has_passphrase:
             return _Outcome(Answer("deny", decision.rule_id, ""), "no-passphrase")
         hidden = tuple(template.hidden() for template in decision.passphrase)
-        return _Outcome(Answer.of(decision), decision.reason, decision.reply + hidden)
+        pooled = frozenset(attribute for attribute, _ in decision.pools)
+        return _Outcome(Answer.of(decision), decision.reason, decision.reply + hidden, pooled)
 
     def _policy(self, site: Site, policy_id: UUID) -> Policy:
         place = self._places[site.id]
@@ -291,8 +294,11 @@ def _refused_user(facts: dict[str, Values], recorded: Recorded, knowledge: Knowl
 
 
 def _action(recorded: Recorded, after: _Outcome) -> Action:
-    """What the NAS was told counts: another rule that gives the same is nothing to ask for."""
+    """What the NAS was told counts: another rule that gives the same is nothing to ask for. Of an address from a pool
+    it counts that there is one: the log does not say of which pool."""
     if not after.answer.permitted:
         return "disconnect"
-    told = tuple(tuple(pair) for pair in recorded.reply)
-    return "" if (told, recorded.vlan) == (after.reply, after.answer.vlan) else "reauthenticate"
+    told = tuple(tuple(pair) for pair in recorded.reply if pair[0] not in after.pooled)
+    has_addresses = after.pooled <= {pair[0] for pair in recorded.reply}
+    is_same = has_addresses and (told, recorded.vlan) == (after.reply, after.answer.vlan)
+    return "" if is_same else "reauthenticate"

@@ -22,6 +22,7 @@ from nac.clock import epoch_seconds
 from nac.dictionary import Dictionary
 from nac.errors import AdmitError
 from nac.outbound.reach import USUAL, Reach
+from nac.vendors import find_vendor
 from radius import wire
 from radius.agent.alarms import Alarms
 from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of, reach_of
@@ -209,7 +210,9 @@ class CoaSender:
         if row.id in self._flights:
             # Its time ran out while the database did not answer.
             self._forget(self._flights[row.id])
-        self._flights[row.id] = Flight(taken, row.step, now, peer)
+        # Its vendor may have become another since the step was stored, with a shorter recipe.
+        steps = find_vendor(row.vendor).recipe.steps[row.kind]
+        self._flights[row.id] = Flight(taken, row.step if row.step < len(steps) else 0, now, peer)
 
     def _send_due(self) -> None:
         now = time.monotonic()

@@ -72,8 +72,14 @@ WITH stay AS MATERIALIZED (
             ELSE coalesce(s.framed_prefix, f.framed_prefix) END,
         delegated_prefix = CASE WHEN f.is_later THEN coalesce(f.delegated_prefix, s.delegated_prefix)
             ELSE coalesce(s.delegated_prefix, f.delegated_prefix) END,
-        interim_seconds = CASE WHEN f.is_later AND f.event_at > f.known_update
-            THEN least(extract(epoch FROM f.event_at - f.known_update), 2147483647)::int ELSE s.interim_seconds END,
+        -- Reports come in between as well, when something changes: a long pause counts at once, a shorter one in part,
+        -- and those below a minute not at all.
+        interim_seconds = CASE
+            WHEN NOT f.is_later OR f.event_at < f.known_update + interval '1 minute' THEN s.interim_seconds
+            ELSE least(greatest(
+                extract(epoch FROM f.event_at - f.known_update),
+                (3 * s.interim_seconds::bigint + extract(epoch FROM f.event_at - f.known_update)) / 4
+            ), 86400)::int END,
         updated_at = greatest(s.updated_at, f.event_at),
         stopped_at = f.ends_at,
         session_seconds = f.total_seconds, input_octets = f.total_input, output_octets = f.total_output,

@@ -177,6 +177,12 @@ def command_of(packet):
     return next((value[6:] for number, value in attributes_of(packet) if number == VENDOR_SPECIFIC), b"")
 
 
+def test_step_that_the_recipe_of_another_vendor_lacks_is_begun_anew(owner, alpha, nas, sender):
+    request = ask(owner, add_session(owner, alpha, nas.address), step=1)
+    nas.send(answer(nas.request(), DISCONNECT_ACK))
+    assert ends(owner, request, "state", "step") == ("acknowledged", 0)
+
+
 def test_recipe_goes_on_where_the_first_step_is_refused(owner, alpha, cisco, sender):
     request = ask(owner, add_session(owner, alpha, cisco.address, nas_id=cisco.id), "reauthenticate")
     first = cisco.request()

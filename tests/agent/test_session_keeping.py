@@ -52,6 +52,17 @@ class TestSilence:
         later(journal, 3_600 + 3 * 1_800 + PASS_SECONDS)
         assert sessions(owner) == [("s1", AT, AT + 3_600 * SECOND, 3_600, 7, "", ["stale"])]
 
+    def test_report_in_between_shortens_nobodys_time(self, owner, alpha, journal):
+        """As switches send when they learn an address: soon after the Start, and at any time later."""
+        journal.ship(accounting(alpha, "Start"), interim(alpha, 3))
+        for seconds in (3_603, 7_203, 7_210, 7_800):
+            journal.ship(interim(alpha, seconds))
+        (rhythm,) = owner.execute("SELECT interim_seconds FROM sessions").fetchone()
+        assert rhythm * 3 > 2 * 3_600
+        journal.ship(interim(alpha, 10_803))
+        (rhythm,) = owner.execute("SELECT interim_seconds FROM sessions").fetchone()
+        assert 2_400 < rhythm <= 3_600
+
     def test_session_that_reports_each_minute_may_be_silent_for_a_while(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))
         journal.ship(interim(alpha, 60))

@@ -417,3 +417,31 @@ def test_tenants_do_not_see_each_other(net, net_of, office):
     assert bravo.asked == {there: "reauthenticate"}
     assert net.asked == {}
     assert net.runs == []
+
+
+def test_address_from_a_pool_is_no_difference_and_one_that_is_missing_is(net):
+    with_pool = {"rules": [], "fallback": {"verdict": "permit", "vlan": "20", "ip_pool": "guests"}}
+    net.decide_by(with_pool)
+    net.add(PRINTER)
+    net.add(CAMERA)
+    case, outcome = net.answer(PRINTER)
+    assert outcome.pools
+    # As the module completes it.
+    given = outcome._replace(reply=(*outcome.reply, ("Framed-IP-Address", ":=", "10.1.0.5")))
+    net.begin(PRINTER, class_of(net.log(case, given)), PRINTER)
+    without = net.join(CAMERA)
+    net.forget_marks()
+    net.call(service.start)
+    net.settle()
+    assert net.asked == {without: "reauthenticate"}
+
+
+def test_class_of_a_stranger_that_looks_like_ours_is_left_as_it_is(net):
+    net.decide_by(document(by_group("printers", "20")))
+    net.add(PRINTER, "printers")
+    printer = net.join(PRINTER)
+    net.begin(CAMERA, "0x41" + b"1234567Z".hex(), CAMERA)
+    net.forget_marks()
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    assert net.asked == {printer: "reauthenticate"}
