@@ -6,7 +6,7 @@ that names one row of the log of decisions. A NAS may return Classes of others b
 
 MARK = "41"
 # The end of the year 9999: what is later is no moment of ours, nor of anybody's.
-_LATEST = 253_402_300_799_999_999
+LATEST = 253_402_300_799_999_999
 _LENGTH = len("0x") + len(MARK) + 16
 
 
@@ -23,4 +23,4 @@ def decided_at(value: str) -> int | None:
         at = int(value[4:], 16)
     except ValueError:
         return None
-    return at if at <= _LATEST else None
+    return at if at <= LATEST else None

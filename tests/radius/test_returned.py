@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nac.session_class import class_of, decided_at
+from nac.session_class import LATEST, class_of, decided_at
 from tests.radius.nas import radclient
 from tests.radius.supplicant import eap_tls
 from tests.radius.tenants import PASSWORD, PRINTER
@@ -53,14 +53,27 @@ def test_who_does_not_ask_gets_no_such_name(cell):
     assert "Chargeable-User-Identity" not in login(cell.alpha).attributes
 
 
-@pytest.mark.parametrize("at", [0, 1_795_000_000_000_000, (1 << 62) - 1])
+@pytest.mark.parametrize("at", [0, 1_795_000_000_000_000, LATEST])
 def test_class_is_read_as_it_was_given(at):
     assert decided_at(class_of(at)) == at
 
 
 @pytest.mark.parametrize(
     "value",
-    ["", "0x", "0x41", "0x42" + "0" * 16, "0x41" + "0" * 15, "0x41" + "0" * 17, "0x41" + "g" * 16, "0x41" + "f" * 16],
+    [
+        *(
+            "",
+            "0x",
+            "0x41",
+            "0x42" + "0" * 16,
+            "0x41" + "0" * 15,
+            "0x41" + "0" * 17,
+            "0x41" + "g" * 16,
+            "0x41" + "f" * 16,
+        ),
+        # The text A1234567Z, and a moment after the last one.
+        *("0x41" + b"1234567Z".hex(), class_of(LATEST + 1)),
+    ],
 )
 def test_class_of_somebody_else_is_none_of_ours(value):
     assert decided_at(value) is None
