@@ -15,7 +15,7 @@ from nac.errors import AdmitError, DatabaseUnavailable, Unavailable
 from nac.ids import TenantId
 from nac.models import Tenant
 from nac.settings import load_settings
-from nac.tenants import service as tenants
+from worker.turns import all_tenants
 
 _log = logging.getLogger(__name__)
 _ACTOR = "system:worker"
@@ -98,16 +98,7 @@ def _for_each_tenant(work: Callable[[TenantId], None], complaint: str, which: It
 
 
 def _tenants() -> Iterator[TenantId]:
-    after = ""
-    while True:
-        with session_scope(PlatformScope()) as session:
-            page = tenants.list_tenants(session, after_slug=after)
-        for tenant in page:
-            if tenant.status != "deleting":
-                yield TenantId(tenant.id)
-        if not page:
-            return
-        after = page[-1].slug
+    return (TenantId(tenant.id) for tenant in all_tenants() if tenant.status != "deleting")
 
 
 @shared_task(name="certificates.settle", ignore_result=True)

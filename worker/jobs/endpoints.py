@@ -1,6 +1,5 @@
 """Endpoints: what sightings tell of them, and what is forgotten."""
 
-import logging
 import time
 
 from celery import shared_task
@@ -9,11 +8,9 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import work
 from nac.endpoints.discovery import BATCH, expire_discovered
 from nac.endpoints.enrichment import enrich as enrich_tenant
-from nac.errors import Conflict, Unavailable
+from nac.errors import Unavailable
 from nac.ids import TenantId
-from nac.tenants import service as tenants
-
-_log = logging.getLogger(__name__)
+from worker.turns import all_tenants, take_turns
 
 # What is left then is gone on with a second later, so that no job holds a worker for long.
 _SECONDS = 20
@@ -25,23 +22,12 @@ def enrich() -> None:
     deadline = time.monotonic() + _SECONDS
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in work.tenants(session)]
-    # A batch for each in turn: a large tenant does not hold up the others.
-    while waiting and time.monotonic() < deadline:
-        waiting = [tenant_id for tenant_id in waiting if _enrich_batch(tenant_id)]
-
-
-def _enrich_batch(tenant_id: TenantId) -> bool:
-    try:
-        with session_scope(TenantScope(tenant_id)) as session:
-            return enrich_tenant(session, tenant_id=tenant_id) > 0
-    except Conflict:
-        # Somebody changed the same rows; it is all still to be done, a second later.
-        return False
-    except Unavailable:
-        raise
-    except Exception:  # house-rule: whatever is wrong with one tenant's rows, the others' are looked at
-        _log.exception("what is found out about endpoints of tenant %s cannot be worked out", tenant_id)
-        return False
+    take_turns(
+        waiting,
+        lambda session, tenant_id: enrich_tenant(session, tenant_id=tenant_id) > 0,
+        until=deadline,
+        complaint="what is found out about its endpoints cannot be worked out",
+    )
 
 
 @shared_task(
@@ -49,16 +35,9 @@ def _enrich_batch(tenant_id: TenantId) -> bool:
 )
 def expire() -> None:
     """Forget discovered endpoints that were not seen for long."""
-    after = ""
-    while True:
-        with session_scope(PlatformScope()) as session:
-            page = tenants.list_tenants(session, after_slug=after)
-        for tenant in page:
-            while _expire_batch(TenantId(tenant.id)) == BATCH:
-                continue
-        if not page:
-            return
-        after = page[-1].slug
+    for tenant in all_tenants():
+        while _expire_batch(TenantId(tenant.id)) == BATCH:
+            continue
 
 
 def _expire_batch(tenant_id: TenantId) -> int:

@@ -1,6 +1,5 @@
 """Live sessions that are decided anew after a change."""
 
-import logging
 import time
 from random import SystemRandom
 
@@ -8,12 +7,10 @@ from celery import shared_task
 from sqlalchemy import text
 
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import Conflict, Unavailable
+from nac.errors import Unavailable
 from nac.ids import TenantId
 from nac.redecisions import running
-from nac.tenants import service as tenants
-
-_log = logging.getLogger(__name__)
+from worker.turns import all_tenants, take_turns
 
 _COLLECT = text("SELECT collect_redecision_marks()")
 _WAITING = text("SELECT tenants_to_redecide()")
@@ -30,24 +27,13 @@ def advance() -> None:
         session.execute(_COLLECT)
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING)]
-    # A page for each in turn, whoever is first: a large tenant does not hold up the others.
-    waiting = SystemRandom().sample(waiting, len(waiting))
-    while waiting and time.monotonic() < deadline:
-        waiting = [tenant_id for tenant_id in waiting if _advance(tenant_id)]
-
-
-def _advance(tenant_id: TenantId) -> bool:
-    try:
-        with session_scope(TenantScope(tenant_id)) as session:
-            return running.advance(session, tenant_id=tenant_id)
-    except Conflict:
-        # Somebody changed the same rows; it is all still to be done, a second later.
-        return False
-    except Unavailable:
-        raise
-    except Exception:  # house-rule: whatever is wrong with one tenant's rows, the others' are looked at
-        _log.exception("live sessions of tenant %s cannot be decided anew", tenant_id)
-        return False
+    # In no order: whoever is last when the time is over is another one the next time.
+    take_turns(
+        SystemRandom().sample(waiting, len(waiting)),
+        lambda session, tenant_id: running.advance(session, tenant_id=tenant_id),
+        until=deadline,
+        complaint="its live sessions cannot be decided anew",
+    )
 
 
 @shared_task(
@@ -55,13 +41,6 @@ def _advance(tenant_id: TenantId) -> bool:
 )
 def prune() -> None:
     """Delete the re-decisions of long ago."""
-    after = ""
-    while True:
-        with session_scope(PlatformScope()) as session:
-            page = tenants.list_tenants(session, after_slug=after)
-        for tenant in page:
-            with session_scope(TenantScope(TenantId(tenant.id))) as session:
-                running.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)
-        if not page:
-            return
-        after = page[-1].slug
+    for tenant in all_tenants():
+        with session_scope(TenantScope(TenantId(tenant.id))) as session:
+            running.prune(session, tenant_id=TenantId(tenant.id), days=_KEPT_DAYS)
