@@ -89,6 +89,18 @@ def is_web_address(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
 
 
+def is_https_address(text: str) -> bool:
+    """As `is_web_address`, of https alone, with a port that there is and no fragment (RFC 9110 4.2.2)."""
+    if not is_web_address(text):
+        return False
+    parts = urlsplit(text)
+    try:
+        return parts.scheme == "https" and parts.port != 0 and not parts.fragment
+    except ValueError:
+        # A port beyond 65535.
+        return False
+
+
 def require_web_address(text: str, *, place: str) -> str:
     """As `is_web_address`."""
     if not is_web_address(text):

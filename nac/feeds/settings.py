@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 from cryptography import x509
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from nac.feeds.sources import KINDS
 from nac.outbound.reach import is_address
 from nac.outbound.tls import tls_context
-from nac.validation import is_web_address
+from nac.validation import is_https_address
 
 # RFC 5424 6.2.1
 FACILITIES = {
@@ -172,21 +171,10 @@ def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_webhook(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
-    if not _is_https(settings.url):
+    if not is_https_address(settings.url):
         yield "url", f"{settings.url[:200]!r} must be https://host, with a path if it needs one"
     if not 1 <= settings.batch <= 500:
         yield "batch", "must be from 1 to 500"
-
-
-def _is_https(url: str) -> bool:
-    if not is_web_address(url):
-        return False
-    parts = urlsplit(url)
-    try:
-        return parts.scheme == "https" and parts.port != 0 and not parts.fragment
-    except ValueError:
-        # A port beyond 65535.
-        return False
 
 
 def hostname_of(settings: SyslogSettings) -> str:

@@ -3,13 +3,12 @@
 import ssl
 from collections.abc import Iterable
 from ipaddress import ip_network
-from urllib.parse import urlsplit
 
 import msgspec
 
 from nac.certificates.issuing import CLIENT_PROFILES
 from nac.outbound.tls import tls_context
-from nac.validation import is_web_address
+from nac.validation import is_https_address
 
 _SECONDS_LEAST, _SECONDS_MOST = 0.5, 10.0
 _NETWORKS_MOST = 50
@@ -38,7 +37,7 @@ class WebhookRefused(ValueError):
 def check(settings: WebhookSettings) -> WebhookSettings:
     """Raises WebhookRefused with every mistake."""
     mistakes = []
-    if not _is_https(settings.url):
+    if not is_https_address(settings.url):
         mistakes.append(("url", f"{settings.url!r} must be https://host, with a path if it needs one"))
     if settings.profile not in CLIENT_PROFILES:
         mistakes.append(("profile", f"{settings.profile!r} must be one of {', '.join(CLIENT_PROFILES)}"))
@@ -59,14 +58,3 @@ def check(settings: WebhookSettings) -> WebhookSettings:
     if mistakes:
         raise WebhookRefused(mistakes)
     return settings
-
-
-def _is_https(url: str) -> bool:
-    if not is_web_address(url):
-        return False
-    parts = urlsplit(url)
-    try:
-        return parts.scheme == "https" and parts.port != 0 and not parts.fragment
-    except ValueError:
-        # A port beyond 65535.
-        return False
