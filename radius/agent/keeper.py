@@ -193,7 +193,7 @@ class Keeper:
 
     def _suspect_replica(self) -> None:
         """Read the replica from end to end where radiusd has died or our code has failed in it: damage does both."""
-        signs = self._radiusd.restarts + self._log_counts["internal_error"]
+        signs = self._radiusd.restarts + self._radiusd.failed_starts + self._log_counts["internal_error"]
         if signs == self._signs_of_damage or time.monotonic() < self._replica_checked_at + REPLICA_CHECK_SECONDS:
             return
         self._signs_of_damage = signs
@@ -282,6 +282,7 @@ class Keeper:
         counters = Counter({f"radiusd_log_{name}": count for name, count in self._log_counts.items()})
         counters["endpoints_waiting"] = self._waiting.count
         counters["radiusd_restarts"] = self._radiusd.restarts
+        counters["radiusd_failed_starts"] = self._radiusd.failed_starts
         counters["radiusd_renewals"] = self._radiusd.renewals
         for part, counts in self._counted.items():
             counters.update({f"{part}_{name}": count for name, count in counts.items()})

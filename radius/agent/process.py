@@ -111,13 +111,28 @@ def version() -> str:
 
 
 def start_ticks(pid: int) -> int:
-    """Clock ticks after boot at which `pid` began (proc(5) field 22), -1 where there is no such process."""
+    """Clock ticks after boot at which `pid` began (proc(5) field 22), -1 where there is no such process.
+
+    One whose first thread has ended before the others is a zombie too, but holds its sockets still.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return -1
     fields = stat.rpartition(")")[2].split()
-    return -1 if fields[0] == "Z" else int(fields[19])
+    return -1 if fields[0] == "Z" and _has_ended(pid) else int(fields[19])
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether every thread of it has (pidfd_open(2))."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 0)[0])
+    finally:
+        os.close(descriptor)
 
 
 def alive(running: Running) -> bool:

@@ -34,7 +34,9 @@ class Radiusd:
         self.lock = threading.Lock()
         self.running: Running | None = None
         self.generation: Generation | None = None
+        # How often it has ended by itself, and how often another did not start in its place.
         self.restarts = 0
+        self.failed_starts = 0
         self.renewals = 0
         self._backoff_seconds = 0.0
         self._not_before = 0.0
@@ -86,13 +88,14 @@ class Radiusd:
             if self.running is not None and process.alive(self.running):
                 return
             log.error("radiusd has ended; starting it again")
-            self.restarts += 1
+            self.restarts += self.running is not None
+            self.running = None
             self._backoff_seconds = min(_MAX_BACKOFF_SECONDS, self._backoff_seconds * 2 + 0.1)
             self._not_before = time.monotonic() + self._backoff_seconds
             try:
                 self.start(self.generation)
             except Exception:  # house-rule: the keeper must outlive every way in which radiusd fails to start
-                self.running = None
+                self.failed_starts += 1
                 log.exception("radiusd did not start; next try in %.1f s", self._backoff_seconds)
             else:
                 self._backoff_seconds = 0.0

@@ -1,0 +1,30 @@
+"""radiusd as a process, with real processes in its place."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from radius.agent import process
+from tests.waiting import until
+
+_FIRST_THREAD_ENDS_FIRST = """
+import ctypes, signal, threading
+threading.Thread(target=signal.pause).start()
+print("two threads", flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_process_whose_first_thread_alone_has_ended_is_alive():
+    """The kernel ends the threads of a killed process one by one, and its ports are taken until the last has ended."""
+    child = subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS_FIRST], stdout=subprocess.PIPE, text=True)
+    try:
+        running = process.Running(child.pid, process.start_ticks(child.pid), Path("/nowhere"))
+        assert child.stdout.readline() == "two threads\n"
+        until(lambda: ") Z " in Path(f"/proc/{child.pid}/stat").read_text(), "the first thread has ended")
+        assert process.alive(running)
+        child.kill()
+        until(lambda: not process.alive(running), "its end")
+    finally:
+        child.kill()
+        child.communicate()
