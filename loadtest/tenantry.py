@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 RULES = 20
 # Endpoints of each tenant: P1 asks for 10 tenants of 500 to 50,000.
@@ -52,7 +53,7 @@ def known(tenants: Iterable[BenchTenant]) -> list[tuple[str, str]]:
     return [(endpoint.mac, endpoint.vlan) for tenant in tenants for endpoint in tenant.endpoints]
 
 
-def policy_document() -> dict[str, object]:
+def policy_document() -> dict[str, Any]:
     rules: list[dict[str, object]] = [
         {
             "id": group,

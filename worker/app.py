@@ -18,6 +18,7 @@ from worker.names import (
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
 )
+from worker.priority import give_way, serve_last
 
 JOBS = (
     "worker.jobs.authorities",
@@ -152,10 +153,16 @@ def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+@signals.worker_init.connect
+def _give_way(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
+    give_way()
+
+
 @signals.worker_process_init.connect
 def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """Each child has an engine of its own: connections do not survive a fork."""
-    use_engine(make_engine(_settings.database_worker_url, pool_size=2, application_name="admit-worker"))
+    engine = make_engine(_settings.database_worker_url, pool_size=2, application_name="admit-worker")
+    use_engine(serve_last(engine))
 
 
 @signals.worker_ready.connect

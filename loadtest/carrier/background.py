@@ -17,18 +17,22 @@ from statistics import median
 from uuid import UUID, uuid4
 
 import psycopg
+from sqlalchemy import Engine, text
 
 from loadtest.carrier.preload import preload, shares
 from loadtest.carrier.printing import Row
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError
 from loadtest.product import Installation, StoredRows
-from loadtest.product_tenants import BenchTenants
+from loadtest.product_tenants import ACTOR, BenchTenants
 from loadtest.radius_client import RadiusClient
 from loadtest.systems import MAB_WINDOW
 from loadtest.tally import Run
-from loadtest.tenantry import GROUPS, BenchTenant, Endpoint
+from loadtest.tenantry import GROUPS, BenchTenant, Endpoint, policy_document
 from loadtest.workloads import Device, Pap, mab
+from nac.db import TenantScope, session_scope
+from nac.ids import TenantId
+from nac.policies import service as policies
 
 # Unless others of the worker's are named.
 DEFAULT_JOBS = ("logs.ensure_partitions", "tenants.delete_logs", "retention.enforce", "redecisions.advance")
@@ -64,6 +68,18 @@ SELECT tenant_id, at, %(cell)s, nas, '192.0.2.1', '', mac, '', 'mab', true, 'rul
     ), 20, 0, 'permit'
 FROM decided
 """
+# Of a tenant in a cell, where it was checked and published.
+_POLICIES = """
+WITH copied AS (
+    INSERT INTO policies (tenant_id, slug, name, published_version)
+    SELECT %(tenant)s, slug, name, published_version FROM policies WHERE id = %(policy)s RETURNING id
+), version AS (
+    INSERT INTO policy_versions (tenant_id, policy_id, number, document, status, published_at)
+    SELECT %(tenant)s, copied.id, number, document, status, published_at
+    FROM policy_versions, copied WHERE policy_id = %(policy)s
+)
+UPDATE sites SET policy_id = copied.id FROM copied WHERE tenant_id = %(tenant)s
+"""
 
 
 def measure_background(
@@ -86,7 +102,8 @@ def measure_background(
         serving = [made.provision(each) for each in _serving()]
         for each in serving:
             made.wait_live(each)
-        add_data(installation, tenants, live, tell)
+        policy = publish_policy(installation.engine, serving[0].tenant_id)
+        add_data(installation, tenants, live, tell, policy=policy)
         devices = [
             Device(each.target, endpoint.mac, endpoint.vlan) for each in serving for endpoint in each.tenant.endpoints
         ]
@@ -96,7 +113,7 @@ def measure_background(
         _load(mixed, rows, min(seconds, 2.0))
         found = []
         for job in jobs:
-            windows = _Windows(job)
+            windows, judged = _Windows(job), _judged(installation.owner)
             for number in range(1, rounds + 1):
                 windows.without.append(_load(mixed, rows, seconds))
                 with Busy(job, private.environment, pause=pause) as busy:
@@ -104,7 +121,7 @@ def measure_background(
                 windows.runs += busy.runs
                 without, beside = _p99(windows.without[-1]), _p99(windows.beside[-1])
                 tell(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
-            found.append(windows.row())
+            found.append(windows.row() | {"sessions judged": _judged(installation.owner) - judged})
         rows.verify()
         return found
 
@@ -119,8 +136,8 @@ def _serving() -> list[BenchTenant]:
     ]
 
 
-def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None]) -> None:
-    """Tenants that nobody authenticates at: live sessions, and a day's log each."""
+def add_data(installation: Installation, tenants: int, live: int, tell: Callable[[str], None], *, policy: UUID) -> None:
+    """Tenants that nobody authenticates at: live sessions, a day's log and a copy of `policy` each."""
     ids: list[UUID] = [uuid4() for _ in range(tenants)]
     url = installation.owner.url.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as connection:
@@ -130,7 +147,28 @@ def add_data(installation: Installation, tenants: int, live: int, tell: Callable
             known = {"tenant": tenant, "cell": installation.cell_id}
             connection.execute(_LOGS, known | {"rows": LOG_ROWS_PER_TENANT})
             connection.execute(_DECISIONS, known | {"count": DECIDED_PER_TENANT})
+            connection.execute(_POLICIES, known | {"policy": policy})
     tell(f"{tenants} tenants, {live:,} live sessions (at most {max(shares(tenants, live)):,} of one)")
+
+
+def _judged(owner: Engine) -> int:
+    """Sessions that re-decision has compared with what was decided."""
+    with owner.connect() as connection:
+        return connection.execute(
+            text("SELECT coalesce(sum(unchanged + disconnects + reauthentications), 0)::int FROM redecisions")
+        ).scalar_one()
+
+
+def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
+    """For `_POLICIES`: the rules of those that serve, and one that decides as `_DECISIONS` did."""
+    document = policy_document()
+    when = {"attribute": "method", "operator": "equals", "value": "mab"}
+    document["rules"].append({"id": "r", "name": "r", "when": when, "then": {"verdict": "permit"}})
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        policy = policies.create_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="data")
+        policies.save_draft(session, actor=ACTOR, tenant_id=tenant_id, slug="data", document=document)
+        policies.publish_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="data")
+        return policy.id
 
 
 def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float) -> Run:

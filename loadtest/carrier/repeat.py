@@ -14,6 +14,7 @@ import psycopg
 from nac.db import make_engine, use_engine
 from nac.settings import load_settings
 from worker.app import app
+from worker.priority import give_way, serve_last
 
 # Those of the days after tomorrow.
 _DROP_PARTITIONS = """
@@ -75,7 +76,9 @@ def main() -> int:
         known = ", ".join(sorted(each for each in app.tasks if not each.startswith("celery.")))
         print(f"the worker has no job {name!r}: choose from {known}", file=sys.stderr)
         return 1
-    use_engine(make_engine(settings.database_worker_url, pool_size=2, application_name="admit-bench-job"))
+    engine = make_engine(settings.database_worker_url, pool_size=2, application_name="admit-bench-job")
+    give_way()
+    use_engine(serve_last(engine))
     print("begins", flush=True)
     runs = 0
     while not runs or not select.select([sys.stdin], [], [], float(pause))[0]:

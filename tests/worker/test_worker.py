@@ -25,6 +25,7 @@ from tests.postgres import Database
 from tests.redis_server import RedisServer
 from worker.jobs.certificates import renew, warn
 from worker.names import HEARTBEAT_KEY
+from worker.priority import NICENESS
 
 pytestmark = pytest.mark.early
 
@@ -129,6 +130,18 @@ def drop_partitions(database: Database) -> None:
             connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(name)))
 
 
+def backends(database: Database) -> list[int]:
+    """Process ids of what PostgreSQL runs for the worker, which has used its connections."""
+    with psycopg.connect(database.superuser_url) as connection:
+        rows = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'admit-worker'").fetchall()
+    assert rows
+    return [pid for (pid,) in rows]
+
+
+def nicenesses(processes: list[int]) -> list[int]:
+    return [os.getpriority(os.PRIO_PROCESS, process) for process in processes]
+
+
 def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
     database: Database, redis_server: RedisServer, tmp_path: Path
 ):
@@ -137,7 +150,7 @@ def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
     insert_change(database, days_ago=0)
     insert_log_of_purged_tenant(database)
     started = epoch_seconds()
-    with worker(database, redis_server, tmp_path):
+    with worker(database, redis_server, tmp_path) as process:
         # Both at once at its start, long before beat's first turn is due for the partitions.
         wait_for(lambda: last_heartbeat(redis_server) >= started, tmp_path)
         # Yesterday to a week ahead, of two tables.
@@ -145,6 +158,7 @@ def test_started_worker_beats_makes_partitions_and_deletes_what_is_over(
         # Of the change feed the old part goes, the new one stays.
         wait_for(lambda: changes(database) == 1, tmp_path)
         wait_for(lambda: auth_log_rows(database) == 0, tmp_path)
+        wait_for(lambda: set(nicenesses([process.pid, *backends(database)])) == {NICENESS}, tmp_path)
         first = last_heartbeat(redis_server)
         wait_for(lambda: last_heartbeat(redis_server) > first, tmp_path, seconds=12)
 
