@@ -115,21 +115,12 @@ def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: 
             place="replay_days",
             remedy=f"Give 1 to {MAX_REPLAY_DAYS}, or 0 for none.",
         )
-    tenant = _require_locked(session, tenant_id)
-    before, tenant.replay_days = tenant.replay_days, days
-    session.flush()
-    _audit(session, actor, tenant, "set", before={"replay_days": before}, after={"replay_days": days})
-    return tenant
+    return _set(session, actor, tenant_id, replay_days=days)
 
 
 def set_renewal(session: Session, *, actor: str, tenant_id: TenantId, keeps_key: bool) -> Tenant:
     """Whether a certificate may be renewed with the key that it holds."""
-    tenant = _require_locked(session, tenant_id)
-    before, tenant.renewal_keeps_key = tenant.renewal_keeps_key, keeps_key
-    session.flush()
-    after = {"renewal_keeps_key": keeps_key}
-    _audit(session, actor, tenant, "set", before={"renewal_keeps_key": before}, after=after)
-    return tenant
+    return _set(session, actor, tenant_id, renewal_keeps_key=keeps_key)
 
 
 def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer) -> Tenant:
@@ -138,26 +129,13 @@ def set_offer(session: Session, *, actor: str, tenant_id: TenantId, offer: Offer
     The cell enforces it as soon as it is live. In the handshake itself radiusd settles on a TLS version that is offered
     only once it was exchanged, in a quiet moment; until then others are refused after it.
     """
-    tenant = _require_locked(session, tenant_id)
-    before = {"methods": list(tenant.methods), "tls_versions": list(tenant.tls_versions)}
-    if offer.methods is not None:
-        tenant.methods = list(offer.methods)
-    if offer.tls_versions is not None:
-        tenant.tls_versions = list(offer.tls_versions)
-    after = {"methods": list(tenant.methods), "tls_versions": list(tenant.tls_versions)}
-    if after != before:
-        session.flush()
-        _audit(session, actor, tenant, "set", before=before, after=after)
-    return tenant
+    given = {"methods": offer.methods, "tls_versions": offer.tls_versions}
+    return _set(session, actor, tenant_id, **{name: list(value) for name, value in given.items() if value is not None})
 
 
 def set_status_failure(session: Session, *, actor: str, tenant_id: TenantId, to: StatusFailure) -> Tenant:
     """What becomes of certificates of external authorities while no fresh status of them is known."""
-    tenant = _require_locked(session, tenant_id)
-    before, tenant.status_failure = tenant.status_failure, to
-    session.flush()
-    _audit(session, actor, tenant, "set", before={"status_failure": before}, after={"status_failure": to})
-    return tenant
+    return _set(session, actor, tenant_id, status_failure=to)
 
 
 def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, seconds: int) -> Tenant:
@@ -169,12 +147,7 @@ def set_nat_session(session: Session, *, actor: str, tenant_id: TenantId, second
             place="nat_session_seconds",
             remedy=f"Give {least} to {most}, or 0 for none.",
         )
-    tenant = _require_locked(session, tenant_id)
-    before, tenant.nat_session_seconds = tenant.nat_session_seconds, seconds
-    session.flush()
-    after = {"nat_session_seconds": seconds}
-    _audit(session, actor, tenant, "set", before={"nat_session_seconds": before}, after=after)
-    return tenant
+    return _set(session, actor, tenant_id, nat_session_seconds=seconds)
 
 
 def set_silence(
@@ -189,14 +162,18 @@ def set_silence(
     ]
     if mistakes:
         raise mistakes[0] if len(mistakes) == 1 else SeveralMistakes(mistakes)
+    return _set(session, actor, tenant_id, **{name: value for name, (value, _) in given.items() if value is not None})
+
+
+def _set(session: Session, actor: str, tenant_id: TenantId, **columns: object) -> Tenant:
+    """What is as it was already is not worth an entry in the audit."""
     tenant = _require_locked(session, tenant_id)
-    before = {name: getattr(tenant, name) for name in given}
-    for name, (value, _) in given.items():
-        if value is not None:
+    before = {name: getattr(tenant, name) for name in columns}
+    if columns != before:
+        for name, value in columns.items():
             setattr(tenant, name, value)
-    session.flush()
-    after = {name: getattr(tenant, name) for name in given}
-    _audit(session, actor, tenant, "set", before=before, after=after)
+        session.flush()
+        _audit(session, actor, tenant, "set", before=before, after=columns)
     return tenant
 
 
