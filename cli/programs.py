@@ -36,7 +36,7 @@ def write_redis_configuration(layout: Layout) -> None:
 
 def programs(layout: Layout, settings: Settings) -> list[Program]:
     python = (sys.executable, "-P", "-m")
-    celery = ("celery", "--app=worker.app", "--quiet", "worker", "--beat", "--concurrency=2", "--loglevel=INFO")
+    celery = ("celery", "--app=worker.app", "--quiet", "worker", "--beat", "--concurrency=3", "--loglevel=INFO")
     schedule = f"--schedule={layout.var / 'supervisor' / 'beat-schedule'}"
     return [
         # supervisord runs as the service account already, or as root and switches for PostgreSQL.

@@ -12,13 +12,13 @@ from nac.models import Feed
 from nac.outbound.reach import Reach
 from nac.secrets import Sealer
 
-_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: remove it and add it with the right ones."
+_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: `feed set --network` changes them."
 
 
 def make_sender(feed: Feed, *, reach: Reach, sealer: Sealer, now: datetime) -> Sender:
     """Inside a running event loop, since connections belong to one."""
     settings = stored(feed.kind, feed.settings)
-    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY)
+    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(feed.tenant_id))
     secrets = [sealer.open(sealed, context_of(feed.tenant_id, feed.id)).decode() for sealed in _valid(feed, now)]
     if isinstance(settings, SyslogSettings):
         return SyslogSender(settings, reach=within, client_key="".join(secrets))

@@ -16,7 +16,7 @@ from nac.errors import Mistakes
 from nac.events.feed import tested
 from nac.events.texts import Tenant
 from nac.feeds import repository
-from nac.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, TooManyFeeds
+from nac.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, ReplayUnderWay, TooManyFeeds
 from nac.feeds.repository import Backlog
 from nac.feeds.senders import context_of, make_sender
 from nac.feeds.sending import SendFailed
@@ -163,6 +163,10 @@ def replay(
         raise InvalidFeed("It would be no time at all.", place="from", remedy="Give a time that has passed.")
     if until - since > timedelta(days=REPLAY_DAYS_MOST):
         raise InvalidFeed(f"It would be more than {REPLAY_DAYS_MOST} days.", place="from", remedy="Give a later time.")
+    if repository.backlog(session, feed).replays:
+        raise ReplayUnderWay(
+            "A replay is under way.", place=slug, remedy="Wait until `feed show` has none (`replays`)."
+        )
     session.execute(insert(FeedMark), list(_ranges(feed, since, until)))
     _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
     return feed
