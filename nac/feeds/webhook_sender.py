@@ -42,6 +42,7 @@ class WebhookSender:
     async def send(self, events: Sequence[Event]) -> None:
         body, message_id = self.body(events), self.message_id(events)
         headers = {
+            **self._settings.headers,
             "Content-Type": "application/json",
             "User-Agent": "Admit",
             **signed_headers(self._secrets, message_id=message_id, at=epoch_seconds(), body=body),

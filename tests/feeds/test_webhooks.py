@@ -243,6 +243,40 @@ def test_answer_without_an_end_is_not_read_and_counts_by_its_status(
     assert (acme.feed().delivered, acme.state()) == (1, "ok")
 
 
+def test_headers_go_with_each_request_and_are_in_no_failure(
+    acme: Tenancy, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("DEBUG")
+    secret = add(acme, receiver, headers={"Authorization": "Splunk of-the-receiver", "X-Team": "net work"})
+    acme.log("a")
+    receiver.answers = [status(500), receiver.reset]
+    acme.deliver()
+    assert "of-the-receiver" not in acme.feed().failure
+    acme.deliver()
+    assert "of-the-receiver" not in acme.feed().failure
+    acme.deliver()
+    headers, body = receiver.requests[-1]
+    assert (headers["Authorization"], headers["X-Team"]) == ("Splunk of-the-receiver", "net work")
+    assert verify(secret, headers, body)
+    assert "Splunk" not in caplog.text
+
+
+def test_what_waits_is_sent_where_the_feed_is_set_to(acme: Tenancy, receiver: WebhookReceiver, tmp_path):
+    """Signed by the same secret; outcomes that are not wanted any more are passed over."""
+    (tmp_path / "other").mkdir()
+    with WebhookReceiver(tmp_path / "other").listening() as elsewhere:
+        secret = add(acme, elsewhere)
+        elsewhere.usual = status(500)
+        acme.log("in")
+        acme.log("out", permitted=False)
+        acme.deliver()
+        url = f"https://localhost:{receiver.port}/"
+        acme.do(service.change, changes={"url": url, "outcomes": ("failure",)}, sealer=SEALER, now=utc_now())
+        acme.deliver()
+    assert receiver.names == ["out"]
+    assert verify(secret, *receiver.requests[0])
+
+
 def test_redirects_are_not_followed(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     acme.log("a")
     receiver.answers = [status(307, Location=f"https://localhost:{receiver.port}/elsewhere")]
