@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 # For the turn's own statements and those of the feeds, each with a connection besides that which holds the locks.
 _THREADS = 3
+# Twice what a feed is given at a stretch: it was its receiver that took the rest.
+_SLOW_SECONDS = 10.0
 # No feed is waited for longer when a turn ends: the longest timeout of a webhook, and what is before and after.
 _LAST_SECONDS = 25.0
 
@@ -77,14 +79,15 @@ class Places(NamedTuple):
         return len(tenants) < self.all and tenants.count(tenant_id) < self.of_one_tenant
 
 
-# Feeds that fail have places of their own: however many there are, they take none of the others'.
+# Feeds that fail or are slow have places of their own: however many there are, they take none of the others'.
 _PLACES = Places(16, 4)
 _PLACES_OF_FAILING = Places(8, 2)
 
 
 async def serve(session: Session, deliver: Deliver, *, seconds: float) -> None:
-    """Deliver what is due, and what becomes due meanwhile, until nothing is. After `seconds` none is begun that fails,
-    and the others only while one of before is still waited for.
+    """Deliver what is due, and what becomes due meanwhile, until nothing is.
+
+    After `seconds` none is begun that fails or is slow, and the others only while one of before is still waited for.
 
     `session`, in PlatformScope, holds the locks.
     """
@@ -100,8 +103,10 @@ class _Serving:
         # Due when it was looked last, and without a place since then.
         self._waiting: list[Due] = []
         self._looks_at = 0.0
-        # Until when, by time.monotonic().
+        # By time.monotonic(): since when they run, and until when they rest.
+        self._began: dict[UUID, float] = {}
         self._rests: dict[UUID, float] = {}
+        self._slow: set[UUID] = set()
 
     async def run(self, deadline: float) -> None:
         while True:
@@ -119,12 +124,13 @@ class _Serving:
             self._waiting = await asyncio.to_thread(due, self._session)
             self._looks_at = time.monotonic() + _LOOK_SECONDS
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
+        for each in (each._replace(failing=each.failing or each.id in self._slow) for each in waiting):
             if self._is_busy(each) or (each.failing and not also_failing):
                 continue
             if not self._has_place(each):
                 self._waiting.append(each)
             elif await asyncio.to_thread(self._take, each):
+                self._began[each.id] = time.monotonic()
                 self._running[asyncio.create_task(self._deliver(each.tenant_id, each.id))] = each
 
     def _is_busy(self, feed: Due) -> bool:
@@ -140,6 +146,8 @@ class _Serving:
         return bool(self._session.scalar(_TAKE_FEED, {"feed": str(feed.id)}))
 
     def _end(self, task: asyncio.Task[bool], feed: Due) -> None:
+        is_slow = time.monotonic() - self._began.pop(feed.id) > _SLOW_SECONDS
+        (self._slow.add if is_slow else self._slow.discard)(feed.id)
         exc = task.exception()
         if exc is not None:
             _log.error("feed %s of tenant %s cannot be delivered", feed.id, feed.tenant_id, exc_info=exc)

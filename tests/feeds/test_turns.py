@@ -130,6 +130,40 @@ def test_tenant_with_many_slow_receivers_leaves_places_to_others(acme: Tenancy, 
     assert max(places) == 4
 
 
+def test_receiver_that_is_slow_leaves_its_place_to_others(
+    acme: Tenancy, other: Tenancy, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where it takes all in the end."""
+    for name, value in (("_SLOW_SECONDS", 0.05), ("_PLACES", turns.Places(1, 1))):
+        monkeypatch.setattr(turns, name, value)
+    acme.add("slow", to(1))
+    other.add(settings=to(1))
+    acme.log("a")
+    other.log("b")
+    with psycopg.connect(acme.owner_url) as connection:
+        connection.execute("UPDATE feeds SET attempted_at = now() WHERE id = %s", [other.feed().id])
+    slow, reached = acme.feed("slow").id, asyncio.Event()
+    stretches: list[UUID] = []
+
+    async def deliver(tenant_id: TenantId, feed_id: UUID) -> bool:
+        stretches.append(feed_id)
+        if feed_id != slow:
+            reached.set()
+        elif len(stretches) > 1:
+            await reached.wait()
+        else:
+            await asyncio.sleep(0.1)
+        return not reached.is_set()
+
+    async def run() -> None:
+        async with asyncio.timeout(20):
+            await turns.serve(session, deliver, seconds=30)
+
+    with session_scope(PlatformScope(), engine=acme.worker) as session:
+        asyncio.run(run())
+    assert stretches[:3] == [slow, slow, other.feed().id]
+
+
 def test_names_that_no_server_answers_for_hold_up_nobody(
     acme: Tenancy, other: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ):
