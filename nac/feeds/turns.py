@@ -32,6 +32,7 @@ _TAKE_TURN = text("SELECT pg_try_advisory_xact_lock(hashtext('feeds'), hashtext(
 _TAKE_FEED = text("SELECT pg_try_advisory_xact_lock(hashtextextended('feed:' || :feed, 0))")
 _DUE = text("SELECT id, tenant_id, failing FROM feeds_due()")
 _RESTART = text("SELECT restart_restored_feeds()")
+_ADVANCE = text("SELECT advance_idle_feeds()")
 _FOLD = text("SELECT tenant_id, slug, folded FROM fold_feed_marks(:most)")
 _PRUNE = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 # How long a feed may be behind.
@@ -155,13 +156,21 @@ class _Serving:
             self._rests[feed.id] = time.monotonic() + _REST_SECONDS
 
 
+def fold(session: Session) -> None:
+    """Bound what is kept for feeds that are far behind, and move on those for which nothing waits.
+
+    Feeds wait for the transaction's end: it is for nothing else.
+    """
+    # Of a restored database positions say that nothing waits.
+    restart_restored(session)
+    session.execute(_ADVANCE)
+    for tenant_id, slug, folded in session.execute(_FOLD, {"most": _MARKS_MOST}):
+        _log.warning("feed %s of tenant %s is far behind: %d marks tell what waits for it", slug, tenant_id, folded)
+
+
 def prune(session: Session) -> None:
     """Forget what all feeds have delivered, and what is too old; what was not delivered of that is counted and told."""
     restart_restored(session)
-    for tenant_id, slug, folded in session.execute(_FOLD, {"most": _MARKS_MOST}):
-        _log.warning(
-            "feed %s of tenant %s is far behind; what waits for it is told by %d marks", slug, tenant_id, folded
-        )
     for tenant_id, slug, dropped in session.execute(_PRUNE, {"days": KEEP_DAYS}).all():
         enter_tenant(session, tenant_id)
         after = {"number": dropped, "because": f"They were not delivered within {KEEP_DAYS} days."}

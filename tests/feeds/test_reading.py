@@ -153,8 +153,9 @@ def marks(tenancy: Tenancy) -> int:
 
 
 def prune(tenancy: Tenancy) -> None:
-    with session_scope(PlatformScope(), engine=tenancy.worker) as session:
-        turns.prune(session)
+    for step in (turns.fold, turns.prune):
+        with session_scope(PlatformScope(), engine=tenancy.worker) as session:
+            step(session)
 
 
 def test_marks_go_when_every_feed_has_sent_them(decisions: Tenancy):

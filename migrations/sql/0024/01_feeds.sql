@@ -69,12 +69,16 @@ BEGIN
 END
 $$;
 
--- Marks that nobody needs go; those older than `keep` go in any case, and what was not delivered of them is counted. A feed
--- for which nothing waits is where everything is delivered that is visible now.
+-- A feed for which nothing waits is where everything is delivered that is visible now.
+CREATE FUNCTION advance_idle_feeds() RETURNS void
+    LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    UPDATE feeds f SET done = pg_current_snapshot()::text WHERE f.until IS NULL AND NOT feed_waits(f)
+$$;
+
+-- Marks that nobody needs go; those older than `keep` go in any case, and what was not delivered of them is counted.
 CREATE OR REPLACE FUNCTION prune_feed_marks(keep interval) RETURNS TABLE (tenant_id uuid, slug text, dropped bigint)
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    UPDATE feeds f SET done = pg_current_snapshot()::text WHERE f.until IS NULL AND NOT feed_waits(f);
     DELETE FROM feed_marks m WHERE NOT EXISTS (
         SELECT FROM feeds f WHERE f.tenant_id = m.tenant_id AND feed_wants(f, m) AND NOT feed_has(f, m)
     );
@@ -91,5 +95,5 @@ BEGIN
     UPDATE feeds f SET lost = f.lost + x.events FROM missed x WHERE f.id = x.id RETURNING f.tenant_id, f.slug, x.events;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION feed_waits(feeds), fold_feed_marks(int) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION feed_waits(feeds), fold_feed_marks(int) TO admit_worker;
+REVOKE EXECUTE ON FUNCTION feed_waits(feeds), fold_feed_marks(int), advance_idle_feeds() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION feed_waits(feeds), fold_feed_marks(int), advance_idle_feeds() TO admit_worker;
