@@ -363,3 +363,14 @@ def test_database_that_was_restored_from_a_dump_skips_nothing(decisions: Tenancy
     assert set(read(decisions)) == {"sent", "waiting", "new"}
     prune(decisions)
     assert read(decisions) == []
+
+
+def test_feed_for_which_nothing_waited_in_a_restored_database_skips_nothing(decisions: Tenancy):
+    decisions.log("sent")
+    assert read(decisions) == ["sent"]
+    prune(decisions)
+    with psycopg.connect(decisions.owner_url) as connection:
+        connection.execute("UPDATE feeds SET done = '900000000:900000000:'")
+    decisions.log("new")
+    prune(decisions)
+    assert read(decisions) == ["new"]
