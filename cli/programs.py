@@ -34,9 +34,16 @@ def write_redis_configuration(layout: Layout) -> None:
     write_private(layout.var / "redis" / "redis.conf", content, owner=layout.account)
 
 
+# Feeds may hold one for minutes, and so may another long job: there is one for the rest.
+WORKER_PROCESSES = 3
+
+
 def programs(layout: Layout, settings: Settings) -> list[Program]:
     python = (sys.executable, "-P", "-m")
-    celery = ("celery", "--app=worker.app", "--quiet", "worker", "--beat", "--concurrency=2", "--loglevel=INFO")
+    celery = (
+        *("celery", "--app=worker.app", "--quiet", "worker", "--beat", f"--concurrency={WORKER_PROCESSES}"),
+        "--loglevel=INFO",
+    )
     schedule = f"--schedule={layout.var / 'supervisor' / 'beat-schedule'}"
     return [
         # supervisord runs as the service account already, or as root and switches for PostgreSQL.

@@ -5,6 +5,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from cli.output import Row
+from nac.feeds import sealed
 from nac.feeds import service as feeds
 from nac.feeds.settings import SyslogSettings, stored
 from nac.models import Feed
@@ -28,7 +29,7 @@ def feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
 
 
 def whole_feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
-    settings = {name: "(PEM)" if value and name in _PEM else value for name, value in feed.settings.items()}
+    settings = {name: "(PEM)" if value and name in _PEM else value for name, value in sealed.shown(feed).items()}
     return {
         **feed_row(session, feed, now=now),
         "replays": feeds.backlog(session, feed).replays,
@@ -44,5 +45,5 @@ def whole_feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
 
 
 def _destination(feed: Feed) -> str:
-    settings = stored(feed.kind, feed.settings)
+    settings = stored(feed.kind, sealed.shown(feed))
     return f"{settings.host}:{settings.port}" if isinstance(settings, SyslogSettings) else settings.url

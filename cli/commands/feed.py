@@ -1,60 +1,28 @@
 """`./admit feed`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 import click
 
+from cli.commands import _feed_options as options
 from cli.commands._feed_rows import feed_row, whole_feed_row
 from cli.domain import Domain
-from cli.fail import text_read
 from cli.moments import Lifetime, Since
 from cli.output import json_option, show_list, show_one, tenant_option
 from nac.clock import utc_now
 from nac.feeds import service as feeds
-from nac.feeds.settings import FACILITIES, OUTCOMES, SEVERITIES, Settings, SyslogSettings, WebhookSettings
-from nac.feeds.sources import KINDS
+from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings, stored
+from nac.feeds.sources import unheard
 from nac.models import Feed
 
-F = TypeVar("F", bound=Callable[..., object])
 name_argument = click.argument("name")
-_PEM = click.File(encoding="utf-8")
 
 
 @click.group()
 def command() -> None:
     """Where a tenant's events are sent: syslog servers and webhooks (docs/feeds.md)."""
-
-
-def _common(function: F) -> F:
-    """Options of both kinds."""
-    for option in (
-        json_option,
-        click.option(
-            "--timeout", "timeout_seconds", default=5.0, show_default=True, help="Seconds of a step, 1 to 10."
-        ),
-        click.option("--network", "networks", multiple=True, help="Where alone its host may be, as CIDR."),
-        click.option("--ca-file", type=_PEM, help="PEM of the authority of its server certificate."),
-        click.option("--outcome", "outcomes", multiple=True, type=click.Choice(OUTCOMES), help="Only these events."),
-        click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these; all otherwise."),
-        tenant_option,
-    ):
-        function = option(function)
-    return function
-
-
-def _shared(
-    kinds: tuple[str, ...], outcomes: tuple[str, ...], ca_file: TextIO | None, **others: object
-) -> dict[str, Any]:
-    return {"kinds": kinds or KINDS, "outcomes": outcomes, "ca_certificate": _pem(ca_file), **others}
-
-
-def _pem(file: TextIO | None) -> str:
-    if file is None:
-        return ""
-    with text_read(file.name):
-        return file.read()
 
 
 def _add(tenant: str, name: str, settings: Settings, *, client_key: str = "", as_json: bool) -> None:
@@ -71,77 +39,96 @@ def _add(tenant: str, name: str, settings: Settings, *, client_key: str = "", as
         )
         session.refresh(added.feed)
         row = whole_feed_row(session, added.feed, now=utc_now())
+    _tell_unheard(added.feed)
     show_one({**row, **({"secret": added.secret} if added.secret else {})}, as_json=as_json)
+
+
+def _tell_unheard(feed: Feed) -> None:
+    settings = stored(feed.kind, feed.settings)
+    if kinds := unheard(settings.kinds, settings.outcomes):
+        click.echo(f"Note: {', '.join(kinds)} have no such outcome, so that nothing of them is sent.", err=True)
 
 
 @command.command("add-syslog")
 @name_argument
 @click.argument("host")
-@click.option("--port", default=6514, show_default=True, help="TCP, with TLS.")
-@click.option("--facility", default="authpriv", show_default=True, type=click.Choice(list(FACILITIES)))
-@click.option("--app-name", default="admit", show_default=True, help="APP-NAME of messages.")
-@click.option("--hostname", default="", help="HOSTNAME of messages; this machine's otherwise.")
-@click.option("--enterprise", default=32473, show_default=True, help="Private enterprise number in the SD-ID.")
-@click.option("--severity", "severities", multiple=True, metavar="KIND[.OUTCOME]=NAME", help="May be repeated.")
-@click.option("--bom", is_flag=True, help="Messages are UTF-8 with a byte order mark, not ASCII.")
-@click.option("--client-cert", type=_PEM, help="PEM of the certificate that is shown to the server, with its chain.")
-@click.option("--client-key", type=_PEM, help="PEM of its key.")
-@_common
+@options.of_syslog
+@click.option(
+    "--client-cert", type=options.PEM, help="PEM of the certificate that is shown to the server, with its chain."
+)
+@click.option("--client-key", type=options.PEM, help="PEM of its key.")
+@options.shared
+@tenant_option
+@json_option
 def add_syslog(
     tenant: str,
     name: str,
-    severities: tuple[str, ...],
+    host: str,
     client_cert: TextIO | None,
     client_key: TextIO | None,
     as_json: bool,
-    host: str,
-    port: int,
-    facility: str,
-    app_name: str,
-    hostname: str,
-    enterprise: int,
-    bom: bool,
-    **shared: Any,  # noqa: ANN401 -- options of both kinds
+    **given: Any,  # noqa: ANN401 -- settings
 ) -> None:
     """Send events to the syslog server at HOST by TLS (RFC 5424, RFC 5425), under the name NAME."""
-    settings = SyslogSettings(
-        host=host,
-        port=port,
-        facility=facility,
-        app_name=app_name,
-        hostname=hostname,
-        enterprise=enterprise,
-        severities=dict(_pairs(severities)),
-        bom=bom,
-        client_certificate=_pem(client_cert),
-        **_shared(**shared),
-    )
-    _add(tenant, name, settings, client_key=_pem(client_key), as_json=as_json)
-
-
-def _pairs(severities: Iterable[str]) -> Iterable[tuple[str, str]]:
-    for text in severities:
-        what, equals, severity = text.partition("=")
-        if not equals:
-            raise click.UsageError(f"--severity {text}: write KIND=NAME, NAME one of {', '.join(SEVERITIES)}.")
-        yield what, severity
+    settings = SyslogSettings(host=host, client_certificate=options.pem(client_cert), **options.given(given))
+    _add(tenant, name, settings, client_key=options.pem(client_key), as_json=as_json)
 
 
 @command.command("add-webhook")
 @name_argument
 @click.argument("url")
-@click.option("--batch", default=100, show_default=True, help="Events of one request at the most, 1 to 500.")
-@_common
+@options.of_webhook
+@options.shared
+@tenant_option
+@json_option
 def add_webhook(
     tenant: str,
     name: str,
     url: str,
-    batch: int,
     as_json: bool,
-    **shared: Any,  # noqa: ANN401 -- options of both kinds
+    **given: Any,  # noqa: ANN401 -- settings
 ) -> None:
-    """Post events to URL (https), under the name NAME. Its secret, which signs, is shown this once."""
-    _add(tenant, name, WebhookSettings(url=url, batch=batch, **_shared(**shared)), as_json=as_json)
+    """Post events to URL (https; "-": first line of standard input), under the name NAME.
+
+    Its secret, which signs, is shown this once.
+    """
+    _add(tenant, name, WebhookSettings(**options.given(given | {"url": url})), as_json=as_json)
+
+
+@command.command("set")
+@name_argument
+@click.option("--url", help='Of a webhook; "-": first line of standard input.')
+@options.of_webhook
+@click.option("--host", help="Of syslog.")
+@options.of_syslog
+@options.shared
+@click.option("--reset", multiple=True, metavar="SETTING", help="As usual again, such as outcomes; may be repeated.")
+@tenant_option
+@json_option
+def set_(
+    tenant: str,
+    name: str,
+    reset: tuple[str, ...],
+    as_json: bool,
+    **given: Any,  # noqa: ANN401 -- settings
+) -> None:
+    """Change settings of NAME; the others stay. What waits is sent by the new ones, at once."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        feed = feeds.change(
+            session,
+            actor=domain.actor,
+            tenant_id=tenant_id,
+            slug=name,
+            changes=options.given(given),
+            reset=reset,
+            sealer=domain.sealer,
+            now=utc_now(),
+        )
+        session.refresh(feed)
+        row = whole_feed_row(session, feed, now=utc_now())
+    _tell_unheard(feed)
+    show_one(row, as_json=as_json)
 
 
 @command.command("list")
@@ -224,8 +211,8 @@ def replay(name: str, tenant: str, since: datetime, until: datetime | None, as_j
 @name_argument
 @tenant_option
 @click.option("--keep", type=Lifetime(), default="1d", show_default=True, help="So long the former one signs, too.")
-@click.option("--client-cert", type=_PEM, help="Of syslog: PEM of the new certificate, with its chain.")
-@click.option("--client-key", type=_PEM, help="PEM of its key.")
+@click.option("--client-cert", type=options.PEM, help="Of syslog: PEM of the new certificate, with its chain.")
+@click.option("--client-key", type=options.PEM, help="PEM of its key.")
 @json_option
 def rotate_secret(
     name: str, tenant: str, keep: timedelta, client_cert: TextIO | None, client_key: TextIO | None, as_json: bool
@@ -242,8 +229,8 @@ def rotate_secret(
                 actor=domain.actor,
                 tenant_id=tenant_id,
                 slug=name,
-                certificate=_pem(client_cert),
-                key=_pem(client_key),
+                certificate=options.pem(client_cert),
+                key=options.pem(client_key),
                 sealer=domain.sealer,
             )
         else:

@@ -1,7 +1,12 @@
 """One feed's turn: batches, until nothing is left or its time is over.
 
 No transaction is open while something is sent. What was sent is stored afterwards, so that a death between the two
-sends it again; it is never stored before.
+sends it again; it is never stored before. PostgreSQL is asked in threads: whoever waits for a receiver waits for no
+other feed's statement.
+
+An event that a receiver never takes stops its feed for good unless it is found and given up. After SEARCH_AFTER
+attempts in a row that were refused a batch is halved until one event is refused alone; it counts as lost once the
+receiver has taken others around it. A receiver that refuses everything has taken none, and nothing is given up.
 """
 
 import asyncio
@@ -11,6 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum, auto
 from uuid import UUID
 
 from sqlalchemy import Engine
@@ -35,6 +41,10 @@ from nac.outbound.reach import Reach
 from nac.secrets import Sealer, SecretsError
 
 _log = logging.getLogger(__name__)
+SEARCH_AFTER = 8
+# Refused one by one, in a row; of so many the receiver wants none rather than each.
+_REFUSED_MOST = 100
+_OUR_ERROR = "It cannot be delivered because of an error of Admit's; the worker's log has it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +60,9 @@ class Ways:
 
 async def deliver(tenant_id: TenantId, feed_id: UUID, ways: Ways, *, seconds: float) -> bool:
     """Whether there is more to send at once. As admit_worker; the caller sees to it that nobody else delivers it."""
-    with session_scope(TenantScope(tenant_id), engine=ways.engine) as session:
-        feed = session.get(Feed, feed_id)
-        if feed is None or feed.status != "active":
-            return False
-        tenant = Tenant(str(tenant_id), session.get_one(TenantRow, tenant_id).slug)
+    if (found := await asyncio.to_thread(_active, tenant_id, feed_id, ways)) is None:
+        return False
+    feed, tenant = found
     try:
         return await _run(feed, tenant, ways, seconds)
     except SendFailed as exc:
@@ -63,10 +71,22 @@ async def deliver(tenant_id: TenantId, feed_id: UUID, ways: Ways, *, seconds: fl
         raise
     except Exception:  # house-rule: what goes wrong with one feed is shown as its failure, and tried again later
         _log.exception("feed %s of tenant %s cannot be delivered", feed.slug, tenant_id)
-        failure = SendFailed("It cannot be delivered because of an error of Admit's; the worker's log has it.")
-    with session_scope(TenantScope(tenant_id), engine=ways.engine) as session:
-        progress.store_failed(session, feed, failure, now=ways.clock())
+        failure = SendFailed(_OUR_ERROR)
+    await asyncio.to_thread(_store_failed, feed, failure, ways)
     return False
+
+
+def _active(tenant_id: TenantId, feed_id: UUID, ways: Ways) -> tuple[Feed, Tenant] | None:
+    with session_scope(TenantScope(tenant_id), engine=ways.engine) as session:
+        feed = session.get(Feed, feed_id)
+        if feed is None or feed.status != "active":
+            return None
+        return feed, Tenant(str(tenant_id), session.get_one(TenantRow, tenant_id).slug)
+
+
+def _store_failed(feed: Feed, failure: SendFailed, ways: Ways) -> None:
+    with session_scope(TenantScope(feed.tenant_id), engine=ways.engine) as session:
+        progress.store_failed(session, feed, failure, now=ways.clock())
 
 
 async def _run(feed: Feed, tenant: Tenant, ways: Ways, seconds: float) -> bool:
@@ -84,6 +104,17 @@ def _sender(feed: Feed, ways: Ways) -> Sender:
         raise SendFailed(f"Its secret cannot be opened: {exc}") from exc
 
 
+class _Fate(Enum):
+    """Of a batch."""
+
+    TAKEN = auto()
+    # Half as many are to be tried.
+    FEWER = auto()
+    # One event, which stands in the way of what follows.
+    REFUSED = auto()
+    NOTHING_WANTED = auto()
+
+
 class _Turn:
     def __init__(self, feed: Feed, tenant: Tenant, sender: Sender, ways: Ways) -> None:
         self._feed = feed
@@ -92,7 +123,10 @@ class _Turn:
         self._ways = ways
         self._outcomes = stored(feed.kind, feed.settings).outcomes
         # Events of a batch; fewer from when the receiver could not take as many.
-        self._most = sender.most_events
+        self._most = self._usual = sender.most_events
+        self._searches = feed.attempts >= SEARCH_AFTER
+        self._has_taken = False
+        self._last_refusal: SendFailed | None = None
         self._goes_on = True
 
     async def run(self, seconds: float) -> bool:
@@ -103,37 +137,62 @@ class _Turn:
         held: Step | None = None
         is_last = False
         while self._goes_on and time.monotonic() < deadline:
-            batch, events, lost = self._read(position)
+            batch, events, lost = await asyncio.to_thread(self._read, position)
             if is_last := batch.last:
                 break
-            if events and not await self._sent(events):
+            fate = await self._send(events)
+            if fate is _Fate.FEWER:
                 continue
             position = batch.position
-            step = Step(position, len(events), batch.gone + lost)
-            if events and held is not None:
-                self._store(held)
+            if fate is _Fate.REFUSED:
+                step = Step(position, lost=batch.gone + lost, refused=(events[0].event.id,))
+            else:
+                step = Step(position, len(events), batch.gone + lost)
+            if fate is _Fate.TAKEN and held is not None and not self._sender.is_confirmed:
+                await self._store(held)
                 held = None
             held = held.then(step) if held else step
-            if self._sender.is_confirmed:
-                self._store(held)
+            if len(held.refused) > _REFUSED_MOST:
+                break
+            if self._sender.is_confirmed and (fate is _Fate.TAKEN or not held.refused):
+                await self._store(held)
                 held = None
-            # Others have their turn even where nothing was waited for.
-            await asyncio.sleep(0)
         await self._sender.close()
         if held is not None:
-            self._store(held)
+            self._require_proof(held)
+            await self._store(held)
         return self._goes_on and not is_last
 
-    async def _sent(self, events: Sequence[Event]) -> bool:
-        """False where half as many are to be tried."""
+    def _require_proof(self, held: Step) -> None:
+        """Nothing was taken behind what was refused: that of a single event says enough if others were, before."""
+        if held.refused and self._last_refusal and (len(held.refused) > 1 or not self._has_taken):
+            raise self._last_refusal
+
+    async def _send(self, events: Sequence[Event]) -> _Fate:
+        if not events:
+            return _Fate.NOTHING_WANTED
         try:
             await self._sender.send(events)
-        except SendFailed as failure:
-            if not failure.is_too_much or len(events) == 1:
-                raise
+        except SendFailed as exc:
+            failure = exc
+        except Exception:  # house-rule: what is wrong with one event is found, as where a receiver refuses it
+            _log.exception("feed %s of tenant %s: a batch cannot be sent", self._feed.slug, self._tenant.id)
+            failure = SendFailed(_OUR_ERROR, is_refused=True)
+        else:
+            self._has_taken = True
+            if self._last_refusal is not None:
+                self._most = self._usual
+            return _Fate.TAKEN
+        is_searched = self._searches and failure.is_refused
+        if len(events) > 1 and (failure.is_too_much or is_searched):
             self._most = len(events) // 2
-            return False
-        return True
+            if failure.is_too_much:
+                self._usual = self._most
+            return _Fate.FEWER
+        if not is_searched:
+            raise failure
+        self._last_refusal = failure
+        return _Fate.REFUSED
 
     def _read(self, position: Position) -> tuple[Batch, list[Event], int]:
         with self._session() as session:
@@ -150,9 +209,14 @@ class _Turn:
             _log.exception("feed %s of tenant %s: a row of %s makes no event", self._feed.slug, self._tenant.id, source)
             return None
 
-    def _store(self, step: Step) -> None:
+    async def _store(self, step: Step) -> None:
+        self._goes_on = await asyncio.to_thread(self._stored, step)
+
+    def _stored(self, step: Step) -> bool:
         with self._session() as session:
-            self._goes_on = progress.store_delivered(session, self._feed, step, now=self._ways.clock())
+            return progress.store_delivered(
+                session, self._feed, step, refusal=self._last_refusal, now=self._ways.clock()
+            )
 
     def _session(self) -> AbstractContextManager[Session]:
         return session_scope(TenantScope(self._feed.tenant_id), engine=self._ways.engine)

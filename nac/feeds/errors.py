@@ -19,3 +19,7 @@ class TooManyFeeds(Conflict):
 
 class FeedUnreachable(Unavailable):
     """What was sent to the feed's destination did not arrive."""
+
+
+class ReplayUnderWay(Conflict):
+    """The feed is sent something again already."""

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.feeds.reading import Position
 from nac.feeds.sending import SendFailed
+from nac.ids import TenantId
 from nac.models import Feed
 
 _log = logging.getLogger(__name__)
@@ -22,16 +23,18 @@ _DOUBLINGS_MOST = 10
 # A receiver that is started again is no reason to call anybody.
 TELL_AFTER = timedelta(minutes=15)
 _FAILURE_CHARACTERS = 500
+# Of events that are given up; the number says how many there are.
+_IDS_MOST = 20
 _random = SystemRandom()
 
 _DELIVERED = text("""
 UPDATE feeds SET done = :done, until = :until, mark = :mark, mark_at = :mark_at, mark_row = :mark_row,
-    lost = lost + :lost, attempted_at = :now
+    mark_rows = :mark_rows, lost = lost + :lost, attempted_at = :now
 WHERE id = :feed RETURNING status
 """)
 _ARRIVED = text("""
-UPDATE feeds SET delivered = delivered + :events, delivered_at = :now, attempts = 0, failing_since = NULL, failure = '',
-    told_failing_at = NULL
+UPDATE feeds SET delivered = delivered + :events, delivered_at = :now, failing_since = NULL, failure = '',
+    told_failing_at = NULL, attempts = :attempts
 WHERE id = :feed
 """)
 _FAILED = text("""
@@ -50,13 +53,25 @@ class Step:
     position: Position
     events: int = 0
     lost: int = 0
+    # Ids of the events that the receiver does not take, while it takes others.
+    refused: tuple[str, ...] = ()
 
     def then(self, following: "Step") -> "Step":
-        return replace(following, events=self.events + following.events, lost=self.lost + following.lost)
+        return replace(
+            following,
+            events=self.events + following.events,
+            lost=self.lost + following.lost,
+            refused=self.refused + following.refused,
+        )
 
 
-def store_delivered(session: Session, feed: Feed, step: Step, *, now: datetime) -> bool:
-    """Whether the feed is to be gone on with: nobody has paused or removed it meanwhile."""
+def store_delivered(
+    session: Session, feed: Feed, step: Step, *, now: datetime, refusal: SendFailed | None = None
+) -> bool:
+    """Whether the feed is to be gone on with: nobody has paused or removed it meanwhile.
+
+    `refusal` is what the receiver said in this turn to an event that it does not take.
+    """
     position = step.position
     status = session.scalar(
         _DELIVERED,
@@ -67,16 +82,24 @@ def store_delivered(session: Session, feed: Feed, step: Step, *, now: datetime) 
             "mark": position.mark,
             "mark_at": position.mark_at,
             "mark_row": position.mark_row,
-            "lost": step.lost,
+            "mark_rows": position.mark_rows,
+            "lost": step.lost + len(step.refused),
             "now": now,
         },
     )
+    if status is not None and step.refused:
+        because = str(refusal)[:_FAILURE_CHARACTERS]
+        told = {"number": len(step.refused), "ids": step.refused[:_IDS_MOST], "because": because}
+        _tell(session, feed, "give-up", told)
     # What a feed does not want says nothing of its receiver.
     if status is not None and step.events:
-        session.execute(_ARRIVED, {"feed": feed.id, "events": step.events, "now": now})
+        # Where one was refused others may be: they are to be found without as many attempts.
+        attempts = feed.attempts if refusal else 0
+        session.execute(_ARRIVED, {"feed": feed.id, "events": step.events, "now": now, "attempts": attempts})
         if feed.told_failing_at is not None and feed.failing_since is not None:
             _tell(session, feed, "recovered", {"failing_since": feed.failing_since.isoformat()})
-        feed.attempts, feed.failing_since, feed.told_failing_at = 0, None, None
+        feed.failing_since, feed.told_failing_at = None, None
+        feed.attempts = attempts
     return bool(status == "active")
 
 
@@ -110,6 +133,10 @@ def _pause_seconds(attempts: int) -> float:
 
 
 def _tell(session: Session, feed: Feed, verb: str, after: dict[str, object]) -> None:
+    tell(session, feed.tenant_id, feed.slug, verb, after)
+
+
+def tell(session: Session, tenant_id: TenantId, slug: str, verb: str, after: dict[str, object]) -> None:
     """In the audit log, which other feeds of the tenant carry, and in the worker's own."""
-    audit.append(session, actor=ACTOR, action=f"feed.{verb}", target=feed.slug, tenant_id=feed.tenant_id, after=after)
-    _log.warning("feed %s of tenant %s: %s %s", feed.slug, feed.tenant_id, verb, after)
+    audit.append(session, actor=ACTOR, action=f"feed.{verb}", target=slug, tenant_id=tenant_id, after=after)
+    _log.warning("feed %s of tenant %s: %s %s", slug, tenant_id, verb, after)

@@ -8,6 +8,7 @@ delivered, `until` becomes `done`. A transaction that commits late is visible in
 is in the next one.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,10 +23,14 @@ from nac.models import Feed
 
 _MARKS_AT_ONCE = 200
 
+# Whether there is anything is found without what other feeds wait for.
 _OPEN = text("""
-SELECT pg_current_snapshot()::text, min(m.id) FROM feed_marks m JOIN feeds f ON f.id = :feed
-WHERE m.tenant_id = :tenant AND m.xact >= pg_snapshot_xmin(CAST(:done AS pg_snapshot))
-    AND NOT pg_visible_in_snapshot(m.xact, CAST(:done AS pg_snapshot)) AND feed_wants(f, m)
+SELECT pg_current_snapshot()::text, CASE WHEN feed_waits(f) THEN (
+    SELECT min(m.id) FROM feed_marks m
+    WHERE m.tenant_id = :tenant AND m.xact >= pg_snapshot_xmin(CAST(:done AS pg_snapshot))
+        AND NOT pg_visible_in_snapshot(m.xact, CAST(:done AS pg_snapshot)) AND feed_wants(f, m)
+) END
+FROM feeds f WHERE f.id = :feed
 """)
 _MARKS = text("""
 SELECT m.id, m.source, m.first_at, m.last_at, m.first_row, m.last_row, m.events
@@ -48,10 +53,12 @@ class Position:
     # Of the last row that was delivered of the mark; None where nothing of it is left.
     mark_at: datetime | None
     mark_row: int
+    # How many rows of that mark there were up to it.
+    mark_rows: int = 0
 
     @classmethod
     def of(cls, feed: Feed) -> "Position":
-        return cls(feed.done, feed.until, feed.mark, feed.mark_at, feed.mark_row)
+        return cls(feed.done, feed.until, feed.mark, feed.mark_at, feed.mark_row, feed.mark_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ def read(session: Session, feed: Feed, position: Position, *, most: int) -> Batc
     """
     key = {"tenant": feed.tenant_id, "feed": feed.id}
     if position.until is None:
-        until, first = session.execute(_OPEN, key | {"done": position.done}).one()
+        until, first = session.execute(_OPEN, key | {"done": position.done}).one_or_none() or ("", None)
         if first is None:
             return Batch((), position, 0, last=True)
         position = Position(position.done, until, first - 1, None, 0)
@@ -124,13 +131,19 @@ def _rows(session: Session, tenant_id: TenantId, position: Position, marks: Sequ
     ]
     found = sorted(found, key=lambda each: each.order)[:most]
     rows = [(each.source, each.row) for each in found]
+    there = Counter(each.mark for each in found)
+    there[position.mark] += position.mark_rows
     if len(found) == most:
         last = found[-1]
-        return Batch(rows, replace(position, mark=last.mark, mark_at=last.at, mark_row=last.number), 0, last=False)
-    named = sum(mark.events or 0 for mark in marks)
-    # Of a mark that is read in parts it is not known here.
-    gone = max(0, named - len(found)) if position.mark_at is None else 0
-    return Batch(rows, replace(position, mark=marks[-1].id, mark_at=None, mark_row=0), gone, last=False)
+        begun = replace(position, mark=last.mark, mark_at=last.at, mark_row=last.number, mark_rows=there[last.mark])
+        return Batch(rows, begun, _gone([mark for mark in marks if mark.id < last.mark], there), last=False)
+    ended = replace(position, mark=marks[-1].id, mark_at=None, mark_row=0, mark_rows=0)
+    return Batch(rows, ended, _gone(marks, there), last=False)
+
+
+def _gone(ended: Sequence[Row[Any]], there: Counter[int]) -> int:
+    """Rows that these marks named and that were not there when they were read."""
+    return sum(max(0, (mark.events or 0) - there[mark.id]) for mark in ended)
 
 
 def _begun(position: Position) -> Begun | None:

@@ -9,7 +9,7 @@ from nac.ids import TenantId
 from nac.models import Feed
 
 _BACKLOG = text("""
-SELECT coalesce(sum(m.events), 0)::bigint, min(m.at), coalesce(bool_or(m.feed_id IS NOT NULL), false)
+SELECT coalesce(sum(m.events), 0)::bigint, min(m.at), coalesce(bool_or(m.events IS NULL), false)
 FROM feed_marks m JOIN feeds f ON f.id = :feed
 WHERE m.tenant_id = :tenant AND feed_wants(f, m) AND NOT feed_has(f, m)
 """)

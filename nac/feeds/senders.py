@@ -1,24 +1,23 @@
 """The way to a feed's destination, made of its row."""
 
 from datetime import datetime
-from uuid import UUID
 
+from nac.feeds.sealed import context_of, opened
 from nac.feeds.sending import Sender
-from nac.feeds.settings import SyslogSettings, stored
+from nac.feeds.settings import SyslogSettings
 from nac.feeds.syslog_sender import SyslogSender
 from nac.feeds.webhook_sender import WebhookSender
-from nac.ids import TenantId
 from nac.models import Feed
 from nac.outbound.reach import Reach
 from nac.secrets import Sealer
 
-_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: remove it and add it with the right ones."
+_NETWORKS_REMEDY = "The feed is set for networks that do not hold it: `feed set --network` changes them."
 
 
 def make_sender(feed: Feed, *, reach: Reach, sealer: Sealer, now: datetime) -> Sender:
     """Inside a running event loop, since connections belong to one."""
-    settings = stored(feed.kind, feed.settings)
-    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY)
+    settings = opened(feed, sealer)
+    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(feed.tenant_id))
     secrets = [sealer.open(sealed, context_of(feed.tenant_id, feed.id)).decode() for sealed in _valid(feed, now)]
     if isinstance(settings, SyslogSettings):
         return SyslogSender(settings, reach=within, client_key="".join(secrets))
@@ -29,8 +28,3 @@ def _valid(feed: Feed, now: datetime) -> list[bytes]:
     """Sealed, the present one first."""
     is_former_valid = feed.former_secret_until is not None and feed.former_secret_until > now
     return [sealed for sealed in (feed.secret_sealed, is_former_valid and feed.former_secret_sealed) if sealed]
-
-
-def context_of(tenant_id: TenantId, feed_id: UUID) -> str:
-    """Of its secrets."""
-    return f"feed:{tenant_id}:{feed_id}"

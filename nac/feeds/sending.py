@@ -11,7 +11,13 @@ class SendFailed(Exception):
     """The batch has not arrived for sure; the message is for an administrator, without secrets."""
 
     def __init__(
-        self, why: str, *, retry_after_seconds: int | None = None, is_gone: bool = False, is_too_much: bool = False
+        self,
+        why: str,
+        *,
+        retry_after_seconds: int | None = None,
+        is_gone: bool = False,
+        is_too_much: bool = False,
+        is_refused: bool = False,
     ) -> None:
         super().__init__(why)
         # What the receiver asks for.
@@ -20,6 +26,8 @@ class SendFailed(Exception):
         self.is_gone = is_gone
         # It would perhaps take fewer events.
         self.is_too_much = is_too_much
+        # Perhaps on account of one of its events.
+        self.is_refused = is_refused
 
 
 class Sender(Protocol):

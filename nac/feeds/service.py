@@ -1,10 +1,10 @@
-"""Where a tenant's events are sent: added, shown, tried, paused, gone on with, sent again, removed."""
+"""Where a tenant's events are sent: added, shown, changed, tried, paused, gone on with, sent again, removed."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
@@ -15,10 +15,11 @@ from nac.audit.service import Recorder
 from nac.errors import Mistakes
 from nac.events.feed import tested
 from nac.events.texts import Tenant
-from nac.feeds import repository
-from nac.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, TooManyFeeds
+from nac.feeds import repository, sealed
+from nac.feeds.errors import FeedExists, FeedNotFound, FeedUnreachable, InvalidFeed, ReplayUnderWay, TooManyFeeds
 from nac.feeds.repository import Backlog
-from nac.feeds.senders import context_of, make_sender
+from nac.feeds.sealed import context_of
+from nac.feeds.senders import make_sender
 from nac.feeds.sending import SendFailed
 from nac.feeds.settings import Settings, SyslogSettings, WebhookSettings, mistakes_of, stored
 from nac.feeds.signature import new_secret
@@ -33,6 +34,7 @@ FEEDS_MOST = 20
 REPLAY_DAYS_MOST = 400
 _BEHIND_AFTER = timedelta(minutes=1)
 _ROWS_MOST = 2**63 - 1
+_HEADERS_REMEDY = "Give those of the new one, or reset them."
 _record: Recorder[Feed] = Recorder("feed", lambda feed: feed.slug)
 
 State = Literal["ok", "behind", "failing", "paused"]
@@ -66,16 +68,16 @@ def add(
     if repository.count(session, tenant_id) >= FEEDS_MOST:
         raise TooManyFeeds(f"The tenant has {FEEDS_MOST} feeds.", remedy="Remove one that is not needed.")
     secret = new_secret() if isinstance(settings, WebhookSettings) else None
-    feed_id, sealed = uuid4(), secret or client_key
+    feed_id, kept = uuid4(), secret or client_key
     feed = Feed(
         id=feed_id,
         tenant_id=tenant_id,
         slug=slug,
         kind="webhook" if isinstance(settings, WebhookSettings) else "syslog",
-        settings=msgspec.to_builtins(settings),
-        sources=sources_of(settings.kinds),
-        secret_sealed=sealer.seal(sealed.encode(), context_of(tenant_id, feed_id)) if sealed else None,
+        sources=sources_of(settings.kinds, settings.outcomes),
+        secret_sealed=sealer.seal(kept.encode(), context_of(tenant_id, feed_id)) if kept else None,
     )
+    sealed.put(feed, settings, sealer)
     session.add(feed)
     session.flush()
     _record(session, actor, feed, "add", after=_told(feed))
@@ -89,8 +91,65 @@ def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
 
 
 def _told(feed: Feed) -> dict[str, object]:
-    """For the audit log: the address of a webhook may hold a secret of the receiver's."""
-    return {"kind": feed.kind, **{name: value for name, value in feed.settings.items() if name != "url"}}
+    """For the audit log."""
+    return {"kind": feed.kind, **sealed.shown(feed)}
+
+
+def change(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    slug: str,
+    changes: Mapping[str, Any],
+    reset: Sequence[str] = (),
+    sealer: Sealer,
+    now: datetime,
+) -> Feed:
+    """Other settings by their names, and those of `reset` as usual; what waits is sent by them, at once.
+
+    Raises InvalidFeed or SeveralMistakes. Headers do not follow an address to another server: they are given anew.
+    """
+    feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
+    before = sealed.opened(feed, sealer)
+    settings, mistakes = _changed(before, changes, reset), Mistakes()
+    key = sealer.open(feed.secret_sealed, context_of(tenant_id, feed.id)).decode() if feed.secret_sealed else ""
+    _noted(mistakes, settings, "" if feed.kind == "webhook" else key)
+    if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
+        moves = sealed.short_url(settings.url).split("/")[:3] != sealed.short_url(before.url).split("/")[:3]
+        if moves and settings.headers and "headers" not in changes:
+            with mistakes.noted():
+                raise InvalidFeed("The headers are for the former server.", place="headers", remedy=_HEADERS_REMEDY)
+    mistakes.refuse()
+    told = _told(feed)
+    sealed.put(feed, settings, sealer)
+    feed.sources = sources_of(settings.kinds, settings.outcomes)
+    feed.attempts, feed.next_attempt_at = 0, now
+    session.flush()
+    names = {name for name, value in _told(feed).items() if told.get(name) != value} | changes.keys() | set(reset)
+    after = {name: value for name, value in _told(feed).items() if name in names}
+    _record(session, actor, feed, "set", before={name: told.get(name) for name in after}, after=after)
+    return feed
+
+
+def _changed(before: Settings, changes: Mapping[str, Any], reset: Sequence[str]) -> Settings:
+    fields = {field.name: field for field in msgspec.structs.fields(before)}
+    mistakes = Mistakes()
+    for name in (*changes, *reset):
+        with mistakes.noted():
+            if name not in fields or (name in reset and fields[name].required) or name == "client_certificate":
+                raise InvalidFeed(
+                    f"{name} is no setting of this feed that can be {'reset' if name in reset else 'set'}.",
+                    place=name,
+                    remedy="See `feed show`; certificate and key are set by `feed rotate-secret`.",
+                )
+    mistakes.refuse()
+    usual = {name: _usual(fields[name]) for name in reset}
+    return msgspec.structs.replace(before, **usual | dict(changes))
+
+
+def _usual(field: msgspec.structs.FieldInfo) -> Any:  # noqa: ANN401 -- of the setting's type
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
 
 
 def list_feeds(session: Session, *, tenant_id: TenantId) -> Sequence[Feed]:
@@ -163,6 +222,10 @@ def replay(
         raise InvalidFeed("It would be no time at all.", place="from", remedy="Give a time that has passed.")
     if until - since > timedelta(days=REPLAY_DAYS_MOST):
         raise InvalidFeed(f"It would be more than {REPLAY_DAYS_MOST} days.", place="from", remedy="Give a later time.")
+    if repository.backlog(session, feed).replays:
+        raise ReplayUnderWay(
+            "A replay is under way.", place=slug, remedy="Wait until `feed show` has none (`replays`)."
+        )
     session.execute(insert(FeedMark), list(_ranges(feed, since, until)))
     _record(session, actor, feed, "replay", after={"from": since.isoformat(), "until": until.isoformat()})
     return feed
@@ -213,7 +276,7 @@ def change_client_certificate(
     mistakes = Mistakes()
     _noted(mistakes, settings, key)
     mistakes.refuse()
-    feed.settings = msgspec.to_builtins(settings)
+    sealed.put(feed, settings, sealer)
     feed.secret_sealed = sealer.seal(key.encode(), context_of(tenant_id, feed.id))
     session.flush()
     _record(session, actor, feed, "rotate-secret")

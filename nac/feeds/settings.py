@@ -11,7 +11,7 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from nac.feeds.sources import KINDS
+from nac.feeds.sources import KINDS, unheard
 from nac.outbound.reach import is_address
 from nac.outbound.tls import tls_context
 from nac.validation import is_https_address
@@ -47,6 +47,16 @@ _NETWORKS_MOST = 50
 # RFC 5424 6.2.5 and 6.2.4
 _APP_NAME = re.compile(r"[!-~]{1,48}")
 _HOSTNAME = re.compile(r"[!-~]{1,255}")
+# RFC 9110 5.6.2 and 5.5
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_HEADER_VALUE = re.compile(r"[!-~]([ -~]{0,4094}[!-~])?")
+_HEADERS_MOST = 10
+# What a request of ours says itself, and what is of the connection.
+_OUR_HEADERS = {
+    *("host", "content-type", "content-length", "content-encoding", "user-agent", "accept", "accept-encoding"),
+    *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"),
+    *("webhook-id", "webhook-timestamp", "webhook-signature"),
+}
 _DNS_NAME = re.compile(
     r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?", re.I
 )
@@ -88,6 +98,8 @@ class WebhookSettings(FeedSettings, frozen=True, kw_only=True, forbid_unknown_fi
     url: str
     # Events of one request at the most.
     batch: int = 100
+    # Sent with each request, such as Authorization.
+    headers: dict[str, str] = {}
 
 
 Settings = SyslogSettings | WebhookSettings
@@ -109,6 +121,9 @@ def _of_both(settings: FeedSettings) -> Iterator[tuple[str, str]]:
     if not settings.kinds:
         yield "kinds", f"at least one of {', '.join(KINDS)}"
     yield from _unknown("outcomes", settings.outcomes, OUTCOMES)
+    known = [kind for kind in settings.kinds if kind in KINDS]
+    if known and set(settings.outcomes) <= set(OUTCOMES) and unheard(known, settings.outcomes) == known:
+        yield "outcomes", f"nothing would be sent: no event of {', '.join(known)} has such an outcome"
     if not _SECONDS_LEAST <= settings.timeout_seconds <= _SECONDS_MOST:
         yield "timeout_seconds", f"must be from {_SECONDS_LEAST:g} to {_SECONDS_MOST:g}"
     if len(settings.networks) > _NETWORKS_MOST:
@@ -171,10 +186,22 @@ def _of_pair(certificate: str, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_webhook(settings: WebhookSettings) -> Iterator[tuple[str, str]]:
+    # It is not quoted: it may hold a key.
     if not is_https_address(settings.url):
-        yield "url", f"{settings.url[:200]!r} must be https://host, with a path if it needs one"
+        yield "url", "must be https://host, with a path if it needs one"
     if not 1 <= settings.batch <= 500:
         yield "batch", "must be from 1 to 500"
+    if len(settings.headers) > _HEADERS_MOST:
+        yield "headers", f"at most {_HEADERS_MOST}"
+    if len({name.lower() for name in settings.headers}) < len(settings.headers):
+        yield "headers", "each name once"
+    for name, value in settings.headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            yield "headers", "a name is up to 64 letters, digits and hyphens (RFC 9110 5.6.2)"
+        elif name.lower() in _OUR_HEADERS:
+            yield "headers", f"{name} is set by Admit itself"
+        elif not _HEADER_VALUE.fullmatch(value):
+            yield "headers", f"{name} must be up to 4096 printable ASCII characters, without blanks around them"
 
 
 def hostname_of(settings: SyslogSettings) -> str:

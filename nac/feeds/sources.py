@@ -32,6 +32,8 @@ class Source:
     # By which the rows of a mark are found.
     at: InstrumentedAttribute[datetime]
     event: Callable[[Any, Tenant], Event]
+    # `event.outcome` of its events; without any where they have none.
+    outcomes: tuple[str, ...] = ()
     # Columns that no event is made of: to read them is not for nothing.
     unused: tuple[str, ...] = ()
 
@@ -84,19 +86,34 @@ SOURCES = {
         AuthLog,
         AuthLog.at,
         lambda row, tenant: authentication.from_log(row, tenant=tenant),
+        outcomes=("success", "failure"),
         unused=("reply",),
     ),
     "accounting_log": Source(
         "accounting", AccountingLog, AccountingLog.at, lambda row, tenant: accounting.from_log(row, tenant=tenant)
     ),
     "coa_requests": Source(
-        "coa", CoaRequest, CoaRequest.created_at, lambda row, tenant: coa.from_request(row, tenant=tenant)
+        "coa",
+        CoaRequest,
+        CoaRequest.created_at,
+        lambda row, tenant: coa.from_request(row, tenant=tenant),
+        outcomes=("success", "failure"),
     ),
     "audit_log": Source("audit", AuditEntry, AuditEntry.at, lambda row, tenant: audit.from_log(row, tenant=tenant)),
 }
 KINDS = tuple(source.kind for source in SOURCES.values())
 
 
-def sources_of(kinds: Sequence[str]) -> list[str]:
-    """The tables that hold the events of these kinds."""
-    return [name for name, source in SOURCES.items() if source.kind in kinds]
+def sources_of(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
+    """The tables that hold events of these kinds and, where any is named, one of these outcomes."""
+    return [
+        name
+        for name, source in SOURCES.items()
+        if source.kind in kinds and (not outcomes or set(outcomes) & set(source.outcomes))
+    ]
+
+
+def unheard(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
+    """Those of the kinds of which nothing is sent, since none of their events has one of the outcomes."""
+    heard = {SOURCES[name].kind for name in sources_of(kinds, outcomes)}
+    return [kind for kind in kinds if kind not in heard]

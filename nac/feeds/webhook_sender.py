@@ -21,6 +21,8 @@ _ANSWER_BYTES_MOST = 16 * 1024
 _RETRY_AFTER_MOST_SECONDS = 3600
 _TYPE = "admit.events"
 _MARGIN_SECONDS = 0.5
+# What says nothing of the events: who asks, where, how often, what stands before the receiver (RFC 9110 15.5, 15.6).
+_OF_NO_EVENT = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
 
 
 class WebhookSender:
@@ -40,6 +42,7 @@ class WebhookSender:
     async def send(self, events: Sequence[Event]) -> None:
         body, message_id = self.body(events), self.message_id(events)
         headers = {
+            **self._settings.headers,
             "Content-Type": "application/json",
             "User-Agent": "Admit",
             **signed_headers(self._secrets, message_id=message_id, at=epoch_seconds(), body=body),
@@ -82,6 +85,7 @@ def _judge(answer: Answer) -> None:
         f"It answers with status {status}.",
         retry_after_seconds=_retry_after(answer.headers),
         is_too_much=status == 413,
+        is_refused=status not in _OF_NO_EVENT,
     )
 
 

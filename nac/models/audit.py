@@ -14,6 +14,7 @@ class AuditEntry(Base):
     __tablename__ = "audit_log"
     __table_args__ = (
         Index("ix_audit_log_tenant_id_id", "tenant_id", "id"),
+        Index("ix_audit_log_tenant_id_at_id", "tenant_id", "at", "id"),
         Index("ix_audit_log_msp_id_id", "msp_id", "id"),
     )
 

@@ -19,6 +19,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     __tablename__ = "coa_requests"
     __table_args__ = (
         Index("ix_coa_requests_tenant_id_id", "tenant_id", "id"),
+        Index("ix_coa_requests_tenant_id_created_at_id", "tenant_id", "created_at", "id"),
         Index("ix_coa_requests_waiting", "tenant_id", "id", postgresql_where=text("state IN ('queued', 'sending')")),
         Index("ix_coa_requests_expires_at", "expires_at", postgresql_where=text("state IN ('queued', 'sending')")),
         Index("ix_coa_requests_sending", "due_at", postgresql_where=text("state = 'sending'")),

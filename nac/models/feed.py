@@ -26,16 +26,19 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     sources: Mapped[list[str]] = mapped_column(ARRAY(Text()))
     # The secret of a webhook, or the private key of a syslog client's certificate.
     secret_sealed: Mapped[bytes | None]
+    # What only the receiver is to know: nac.feeds.settings.Private.
+    private_sealed: Mapped[bytes | None]
     former_secret_sealed: Mapped[bytes | None]
     former_secret_until: Mapped[datetime | None]
     status: Mapped[str] = mapped_column(server_default="active")
     paused_because: Mapped[str] = mapped_column(server_default="")
-    # nac.feeds.reading has what these five mean.
+    # nac.feeds.reading has what these six mean.
     done: Mapped[str] = mapped_column(server_default=text("pg_current_snapshot()::text"))
     until: Mapped[str | None]
     mark: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     mark_at: Mapped[datetime | None]
     mark_row: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    mark_rows: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     # In a row that failed.
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     attempted_at: Mapped[datetime | None]
@@ -55,7 +58,7 @@ class FeedMark(Base):
     __tablename__ = "feed_marks"
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "feed_id"], ["feeds.tenant_id", "feeds.id"], ondelete="CASCADE"),
-        Index("ix_feed_marks_tenant_id_xact", "tenant_id", "xact"),
+        Index("ix_feed_marks_tenant_id_source_xact", "tenant_id", "source", "xact"),
         Index("ix_feed_marks_tenant_id_id", "tenant_id", "id"),
     )
 
@@ -70,5 +73,5 @@ class FeedMark(Base):
     last_at: Mapped[datetime]
     first_row: Mapped[int] = mapped_column(BigInteger())
     last_row: Mapped[int] = mapped_column(BigInteger())
-    # None for a replay.
+    # None where that is not known: of a replay.
     events: Mapped[int | None]

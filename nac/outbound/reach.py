@@ -2,12 +2,13 @@
 publishes a CRL); the connection comes from inside the platform's own network, so not every address will do.
 """
 
-import asyncio
 import ipaddress
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from nac.outbound.names import NAMES
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -54,6 +55,8 @@ class Reach:
     # A tenant's, and what it can do about them; not part of the text.
     only: tuple[Network, ...] = ()
     only_remedy: str = ""
+    # Who names the hosts, so that one that names many which nobody answers for holds up no other.
+    owner: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Reach":
@@ -67,9 +70,9 @@ class Reach:
     def __str__(self) -> str:
         return " ".join((*map(str, self.allowed), *(f"!{network}" for network in self.refused)))
 
-    def within(self, networks: Iterable[str], *, remedy: str) -> "Reach":
-        """The same, in these networks alone; with none, the same. Raises ValueError where one is none."""
-        return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy)
+    def within(self, networks: Iterable[str], *, remedy: str, owner: str = "") -> "Reach":
+        """The same, in these networks alone; with none, in all. Raises ValueError where one is none."""
+        return replace(self, only=tuple(map(ipaddress.ip_network, networks)), only_remedy=remedy, owner=owner)
 
     def why_not(self, text: str) -> str:
         """ "" for an address that may be connected to. Raises ValueError where it is none."""
@@ -97,7 +100,7 @@ class Reach:
 
         Raises AddressRefused where all of its addresses are refused, OSError where it has none.
         """
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await NAMES.look_up(host, port, owner=self.owner)
         whys = [self.why_not(str(address[0])) for *_, address in found]
         places = [Place(family, address) for (family, *_, address), why in zip(found, whys, strict=True) if not why]
         if not places:

@@ -26,7 +26,7 @@ def get(session: Session, *, tenant_id: TenantId, sealer: Sealer, reach: Reach) 
     if row is None:
         return None
     settings = settings_of(row)
-    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY)
+    within = reach.within(settings.networks, remedy=_NETWORKS_REMEDY, owner=str(tenant_id))
     return Webhook(settings, within, sealer.open(row.secret_sealed, _context(tenant_id)))
 
 

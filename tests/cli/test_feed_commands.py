@@ -18,7 +18,7 @@ def test_webhook_is_added_shown_and_removed(alpha: Admit) -> None:
     shown = alpha.json("feed", "show", "siem", *T)
     # Once.
     assert shown == {name: value for name, value in made.items() if name != "secret"}
-    assert (shown["kind"], shown["destination"], shown["state"]) == ("webhook", URL, "ok")
+    assert (shown["kind"], shown["destination"], shown["state"]) == ("webhook", "https://siem.corp.example/...", "ok")
     assert shown["settings"]["kinds"] == ["audit", "coa"]
     assert shown["settings"]["batch"] == 50
     [listed] = alpha.json("feed", "list", *T)
@@ -74,6 +74,7 @@ def test_syslog_is_added_with_all_that_it_takes(alpha: Admit, tmp_path: Path) ->
         (("add-syslog", "siem", "a b", "--port", "0", "--app-name", "a b"), ["3 mistakes", "host", "app_name"]),
         (("add-syslog", "siem", "siem.example", "--severity", "audit"), ["KIND=NAME"]),
         (("add-syslog", "siem", "siem.example", "--kind", "decisions"), ["authentication"]),
+        (("add-webhook", "siem", URL, "--kind", "audit", "--outcome", "failure"), ["nothing would be sent"]),
         (("rotate-secret", "siem", "--client-cert", "/dev/null"), ["go together"]),
         (("replay", "siem", "--from", "soon"), ["neither an age"]),
     ],
@@ -85,11 +86,66 @@ def test_mistakes_are_told(alpha: Admit, arguments: tuple[str, ...], told: list[
     assert alpha.json("feed", "list", *T) == []
 
 
+@pytest.mark.parametrize("text", ["Authorization\n", "A: x\nA: y\n", "Host: x\n", "A:\n"])
+def test_headers_that_are_none_are_refused(alpha: Admit, tmp_path: Path, text: str) -> None:
+    (tmp_path / "headers").write_text(text)
+    result = alpha.run("feed", "add-webhook", "siem", URL, *T, "--header-file", str(tmp_path / "headers"))
+    assert result.exit_code == 2
+    assert alpha.json("feed", "list", *T) == []
+
+
 def test_mistake_of_several_is_an_object_for_programs(alpha: Admit) -> None:
     result = alpha.run("feed", "add-webhook", "siem", "ftp:x", "--batch", "0", *T, "--json")
     told = json.loads(result.stdout)
     assert told["error"] == "several-mistakes"
     assert {mistake["place"] for mistake in told["mistakes"]} == {"url", "batch"}
+
+
+def test_webhook_is_set_anew(alpha: Admit, tmp_path: Path) -> None:
+    (tmp_path / "headers").write_text("Authorization: Bearer s3cret\n\nX-Team:  network \n")
+    made = alpha.json("feed", "add-webhook", "siem", URL, *T, "--header-file", str(tmp_path / "headers"))
+    assert made["settings"]["headers"] == {"Authorization": "(sealed)", "X-Team": "(sealed)"}
+    refused = alpha.run("feed", "set", "siem", *T, "--url", "https://elsewhere.example/key")
+    assert refused.exit_code == 2
+    assert "former server" in refused.output
+    result = alpha.run(
+        *("feed", "set", "siem", *T, "--url", "https://elsewhere.example/key", "--reset", "headers"),
+        *("--kind", "coa", "--kind", "audit", "--outcome", "failure", "--timeout", "2", "--json"),
+    )
+    assert "audit have no such outcome" in result.stderr
+    shown = json.loads(result.stdout)
+    assert shown["destination"] == "https://elsewhere.example/..."
+    assert shown["settings"] == {
+        **made["settings"],
+        "url": "https://elsewhere.example/...",
+        "headers": {},
+        "kinds": ["coa", "audit"],
+        "outcomes": ["failure"],
+        "timeout_seconds": 2.0,
+    }
+    again = alpha.json("feed", "set", "siem", *T, "--reset", "kinds", "--reset", "outcomes", "--batch", "7")
+    assert (again["settings"]["kinds"], again["settings"]["batch"]) == (made["settings"]["kinds"], 7)
+    assert "s3cret" not in str([made, shown, again])
+
+
+def test_syslog_is_set_anew(alpha: Admit) -> None:
+    alpha.json("feed", "add-syslog", "siem", "siem.corp.example", *T, "--bom")
+    shown = alpha.json("feed", "set", "siem", *T, "--host", "other.example", "--port", "16514", "--no-bom")
+    assert shown["destination"] == "other.example:16514"
+    assert shown["settings"]["bom"] is False
+    assert "secret" not in shown
+    result = alpha.run("feed", "set", "siem", *T, "--batch", "5", "--url", "https://siem.example/")
+    assert result.exit_code == 2
+    assert "2 mistakes" in result.output
+
+
+def test_address_or_headers_come_from_standard_input(alpha: Admit) -> None:
+    result = alpha.run("feed", "add-webhook", "siem", "-", *T, "--json", text="https://siem.example/s3cret\n")
+    assert json.loads(result.stdout)["destination"] == "https://siem.example/..."
+    result = alpha.run("feed", "set", "siem", *T, "--header-file", "-", "--json", text="Authorization: x\n")
+    assert json.loads(result.stdout)["settings"]["headers"] == {"Authorization": "(sealed)"}
+    result = alpha.run("feed", "set", "siem", *T, "--url", "-", "--header-file", "-", text="https://siem.example/\n")
+    assert result.exit_code == 2
 
 
 def test_feed_is_paused_resumed_replayed_and_given_a_new_secret(alpha: Admit) -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from cli import procfs, startup, supervisor
 from cli.layout import Layout
+from cli.programs import programs
 from cli.supervisor import Program, Supervisor
+from nac.settings import load_settings
 
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -95,3 +97,11 @@ def test_stop_ends_what_a_killed_supervisor_left_behind(layout: Layout):
     assert procfs.is_running(orphan)
     assert startup.stop(layout) == 1
     assert not procfs.is_running(orphan)
+
+
+def test_worker_has_a_process_left_beside_feeds_and_another_long_job(layout: Layout):
+    [worker] = [
+        each for each in programs(layout, load_settings({"ADMIT_VAR_DIR": str(layout.var)})) if each.name == "worker"
+    ]
+    [processes] = [word.partition("=")[2] for word in worker.command if word.startswith("--concurrency=")]
+    assert int(processes) >= 3

@@ -5,11 +5,13 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.feeds import reading, service, turns
+from nac.feeds.errors import ReplayUnderWay
 from nac.feeds.progress import Step, store_delivered
 from nac.feeds.reading import Position
 from tests.factories.tenancy import ACTOR
@@ -151,8 +153,9 @@ def marks(tenancy: Tenancy) -> int:
 
 
 def prune(tenancy: Tenancy) -> None:
-    with session_scope(PlatformScope(), engine=tenancy.worker) as session:
-        turns.prune(session)
+    for step in (turns.fold, turns.prune):
+        with session_scope(PlatformScope(), engine=tenancy.worker) as session:
+            step(session)
 
 
 def test_marks_go_when_every_feed_has_sent_them(decisions: Tenancy):
@@ -181,7 +184,10 @@ def test_what_was_not_sent_for_a_week_is_given_up_and_counted(decisions: Tenancy
     decisions.log("d")
     prune(decisions)
     assert (decisions.feed().lost, decisions.feed("done").lost) == (3, 0)
-    assert "3 events were not delivered within 7 days" in caplog.text
+    assert "They were not delivered within 7 days" in caplog.text
+    with psycopg.connect(decisions.owner_url) as connection:
+        told = connection.execute("SELECT target, after->'number' FROM audit_log WHERE action = 'feed.give-up'")
+        assert told.fetchall() == [("siem", 3)]
     assert read(decisions) == ["d"]
 
 
@@ -191,6 +197,111 @@ def test_rows_that_are_gone_before_they_are_sent_are_counted(decisions: Tenancy)
         connection.execute("DELETE FROM auth_log WHERE identity <> 'b'")
     assert read(decisions) == ["b"]
     assert decisions.feed().lost == 2
+
+
+@pytest.mark.parametrize("most", [1, 3, 5, 100])
+def test_rows_that_are_gone_are_counted_however_marks_are_read(decisions: Tenancy, most: int):
+    for number in range(4):
+        decisions.log(*(f"{number}{letter}" for letter in "abcd"))
+    assert read(decisions, most=3, batches=3) == ["0a", "0b", "0c", "0d", "1a", "1b", "1c"]
+    with psycopg.connect(decisions.owner_url) as connection:
+        # Of a mark that is begun, of one that was not, of the last one; and of one that was sent.
+        connection.execute("DELETE FROM auth_log WHERE identity IN ('0a', '1a', '1d', '2b', '2c', '3c', '3d')")
+    assert read(decisions, most=most) == ["2a", "2d", "3a", "3b"]
+    assert decisions.feed().lost == 5
+
+
+def marks_looked_at(tenancy: Tenancy, slug: str) -> int:
+    """To find out that nothing is due, and that there is nothing to read."""
+    counted = text("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'feed_marks'")
+    with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
+        feed = service.require(session, tenant_id=tenancy.id, slug=slug)
+        before = session.scalar(counted)
+        assert feed.id not in {each.id for each in turns.due(session)}
+        assert reading.read(session, feed, Position.of(feed), most=10).last
+        return session.scalar(counted) - before
+
+
+def test_feed_that_wants_nothing_reads_none_of_what_others_wait_for(decisions: Tenancy):
+    """However far behind another one of the same tenant is."""
+    decisions.add("changes", with_kinds("coa"))
+    with psycopg.connect(decisions.owner_url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO feed_marks (tenant_id, source, first_at, last_at, first_row, last_row, events)"
+            " SELECT %s, 'auth_log', now(), now(), n, n, 1 FROM generate_series(1, 5000) n",
+            [decisions.id],
+        )
+        connection.execute("ANALYZE feed_marks")
+    # One look of the other feed's, for what is due.
+    assert marks_looked_at(decisions, "changes") <= 2
+
+
+def test_feed_for_which_nothing_waits_is_where_everything_is_delivered(decisions: Tenancy):
+    decisions.add("changes", with_kinds("coa"))
+    decisions.log("a")
+    before = decisions.feed().done, decisions.feed("changes").done
+    prune(decisions)
+    assert decisions.feed().done == before[0]
+    assert decisions.feed("changes").done != before[1]
+    with psycopg.connect(decisions.owner_url) as slow:
+        decisions.log_in(slow, "slow")
+        assert read(decisions) == ["a"]
+        prune(decisions)
+    assert read(decisions) == ["slow"]
+
+
+def fold(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch, *, most: int) -> None:
+    monkeypatch.setattr(turns, "_MARKS_MOST", most)
+    prune(tenancy)
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_what_waits_for_long_is_kept_by_the_hour_and_comes_all_the_same(
+    decisions: Tenancy, monkeypatch: pytest.MonkeyPatch, most: int
+):
+    decisions.add("done", with_kinds("authentication"))
+    hour = utc_now().replace(minute=0, second=0, microsecond=0)
+    names = [str(number) for number in range(60)]
+    for number, name in enumerate(names):
+        decisions.log(name, at=hour - timedelta(minutes=120 - 2 * number))
+    assert read(decisions, slug="done", most=most) == names
+    sent = read(decisions, most=7, batches=2)
+    fold(decisions, monkeypatch, most=50)
+    assert marks(decisions) >= 46
+    fold(decisions, monkeypatch, most=20)
+    assert marks(decisions) == 2
+    assert read(decisions, slug="done") == []
+    decisions.log("later")
+    found = read(decisions, most=most)
+    # In about their order; of the mark that was begun some come again.
+    assert found[-1] == "later"
+    assert {*names[len(sent) :], "later"} <= set(found)
+    assert (decisions.feed().lost, read(decisions)) == (0, [])
+    assert read(decisions, slug="done") == ["later"]
+
+
+def test_what_is_sent_while_marks_are_folded_is_not_skipped(decisions: Tenancy, monkeypatch: pytest.MonkeyPatch):
+    """A worker stores a position of before, and its window and marks are there no more."""
+    for number in range(30):
+        decisions.log(str(number))
+    with session_scope(TenantScope(decisions.id), engine=decisions.worker) as session:
+        feed = decisions.feed()
+        batch = reading.read(session, feed, Position.of(feed), most=5)
+        with psycopg.connect(decisions.owner_url) as late:
+            decisions.log_in(late, "late")
+            fold(decisions, monkeypatch, most=10)
+        store_delivered(session, feed, Step(batch.position, 5), now=utc_now())
+    assert {*map(str, range(5, 30)), "late"} <= set(read(decisions, most=4))
+
+
+def test_replay_that_is_under_way_is_the_only_one(decisions: Tenancy):
+    now = utc_now()
+    given = {"since": now - timedelta(days=2), "until": now, "now": now}
+    decisions.do(service.replay, **given)
+    with pytest.raises(ReplayUnderWay):
+        decisions.do(service.replay, **given)
+    read(decisions)
+    decisions.do(service.replay, **given)
 
 
 def test_replay_sends_the_same_again_behind_what_waits(decisions: Tenancy):
@@ -252,3 +363,14 @@ def test_database_that_was_restored_from_a_dump_skips_nothing(decisions: Tenancy
     assert set(read(decisions)) == {"sent", "waiting", "new"}
     prune(decisions)
     assert read(decisions) == []
+
+
+def test_feed_for_which_nothing_waited_in_a_restored_database_skips_nothing(decisions: Tenancy):
+    decisions.log("sent")
+    assert read(decisions) == ["sent"]
+    prune(decisions)
+    with psycopg.connect(decisions.owner_url) as connection:
+        connection.execute("UPDATE feeds SET done = '900000000:900000000:'")
+    decisions.log("new")
+    prune(decisions)
+    assert read(decisions) == ["new"]

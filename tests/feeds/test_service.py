@@ -4,15 +4,22 @@ from datetime import timedelta
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from nac.clock import utc_now
 from nac.errors import InvalidInput, SeveralMistakes
-from nac.feeds import service
+from nac.feeds import sealed, service
 from nac.feeds.errors import FeedExists, FeedNotFound, InvalidFeed, TooManyFeeds
 from nac.feeds.settings import SyslogSettings, WebhookSettings, mistakes_of
+from nac.secrets import SecretsError
 from tests.factories.certificates import SEALER
 from tests.feeds.certificates import self_signed
 from tests.feeds.conftest import NOWHERE, Tenancy
+
+
+def webhook(**given) -> WebhookSettings:
+    return WebhookSettings(url="https://siem.example/", **given)
+
 
 GOOD = SyslogSettings(host="siem.example")
 MINE = self_signed("nac.example")
@@ -43,6 +50,20 @@ MINE = self_signed("nac.example")
         (WebhookSettings(url="https://user@siem.example/"), "url"),
         (WebhookSettings(url="https://siem.example:99999/"), "url"),
         (WebhookSettings(url="https://siem.example/#x"), "url"),
+        (webhook(headers={"Authorization": ""}), "headers"),
+        (webhook(headers={"Authorization": "a\r\nX: b"}), "headers"),
+        (webhook(headers={"Authorization": " a"}), "headers"),
+        (webhook(headers={"Authorization": "ä"}), "headers"),
+        (webhook(headers={"Authorization": "a" * 4097}), "headers"),
+        (webhook(headers={"X Y": "a"}), "headers"),
+        (webhook(headers={"": "a"}), "headers"),
+        (webhook(headers={"Host": "a"}), "headers"),
+        (webhook(headers={"content-Length": "1"}), "headers"),
+        (webhook(headers={"Webhook-Signature": "v1,x"}), "headers"),
+        (webhook(headers={"A": "x", "a": "y"}), "headers"),
+        (webhook(headers={f"X-{number}": "a" for number in range(11)}), "headers"),
+        (SyslogSettings(host="siem.example", outcomes=("unknown",)), "outcomes"),
+        (SyslogSettings(host="siem.example", kinds=("audit", "accounting"), outcomes=("failure",)), "outcomes"),
         (WebhookSettings(url="https://siem.example/", batch=0), "batch"),
         (WebhookSettings(url="https://siem.example/", batch=501), "batch"),
     ],
@@ -60,6 +81,8 @@ def test_setting_that_cannot_be_is_named(settings, place):
         ),
         SyslogSettings(host="siem.example.", hostname="n" * 255, enterprise=2**32 - 1, timeout_seconds=1),
         WebhookSettings(url="https://siem.example:8443/services?x=y", batch=500, timeout_seconds=10),
+        webhook(headers={"Authorization": "Bearer " + "a" * 4089, **{f"X-{number}": "a" for number in range(9)}}),
+        SyslogSettings(host="siem.example", kinds=("audit", "coa"), outcomes=("failure", "unknown")),
     ],
 )
 def test_settings_at_their_bounds_are_taken(settings):
@@ -129,6 +152,136 @@ def test_every_change_is_in_the_audit_log_without_secret_or_address(acme: Tenanc
     assert secret is not None
     assert secret not in str(rows)
     assert "of-the-receiver" not in str(rows)
+
+
+SECRETS = WebhookSettings(
+    url="https://siem.example:8443/of-the-receiver?key=1", headers={"Authorization": "Splunk of-the-receiver"}
+)
+
+
+def test_address_and_headers_are_sealed_and_shown_in_short(acme: Tenancy):
+    acme.add(settings=SECRETS)
+    feed = acme.feed()
+    assert sealed.shown(feed)["url"] == "https://siem.example:8443/..."
+    assert sealed.shown(feed)["headers"] == {"Authorization": "(sealed)"}
+    assert sealed.opened(feed, SEALER) == SECRETS
+    with psycopg.connect(acme.owner_url) as connection:
+        stored = connection.execute("SELECT feeds::text FROM feeds").fetchall()
+        told = connection.execute("SELECT after::text FROM audit_log WHERE action LIKE 'feed.%'").fetchall()
+    assert "of-the-receiver" not in str(stored)
+    assert "of-the-receiver" not in str(told)
+    assert b"of-the-receiver" not in feed.private_sealed
+
+
+def test_what_is_sealed_belongs_to_its_row_and_place(acme: Tenancy):
+    acme.add("first", SECRETS)
+    acme.add("second", SECRETS)
+    feed = acme.feed("second")
+    feed.private_sealed = acme.feed("first").private_sealed
+    with pytest.raises(SecretsError):
+        sealed.opened(feed, SEALER)
+    feed.private_sealed = feed.secret_sealed
+    with pytest.raises(SecretsError):
+        sealed.opened(feed, SEALER)
+
+
+def test_address_of_before_it_was_sealed_goes_on_and_is_shown_in_short(acme: Tenancy):
+    acme.add(settings=SECRETS)
+    with psycopg.connect(acme.owner_url) as connection:
+        document = Jsonb({"url": SECRETS.url, "batch": 100, "kinds": ["audit"]})
+        connection.execute("UPDATE feeds SET private_sealed = NULL, settings = %s", [document])
+    feed = acme.feed()
+    assert sealed.opened(feed, SEALER).url == SECRETS.url
+    assert sealed.shown(feed)["url"] == "https://siem.example:8443/..."
+    acme.do(service.change, changes={"batch": 50}, sealer=SEALER, now=utc_now())
+    assert sealed.opened(acme.feed(), SEALER).url == SECRETS.url
+    assert "of-the-receiver" not in str(acme.feed().settings)
+
+
+@pytest.mark.parametrize(
+    ("url", "short"),
+    [
+        ("https://siem.example", "https://siem.example/"),
+        ("https://siem.example/", "https://siem.example/"),
+        ("https://siem.example/?k", "https://siem.example/..."),
+        ("https://[2001:db8::1]:8443/k", "https://[2001:db8::1]:8443/..."),
+    ],
+)
+def test_short_address_names_the_server_alone(url: str, short: str):
+    assert sealed.short_url(url) == sealed.short_url(short) == short
+
+
+def test_settings_are_changed_one_by_one(acme: Tenancy):
+    acme.add(settings=SECRETS)
+    acme.do(
+        service.change,
+        changes={"url": "https://siem.example:8443/other", "kinds": ("audit", "coa"), "outcomes": ("failure",)},
+        reset=["timeout_seconds"],
+        sealer=SEALER,
+        now=utc_now(),
+    )
+    feed = acme.feed()
+    assert sealed.opened(feed, SEALER) == WebhookSettings(
+        url="https://siem.example:8443/other", headers=SECRETS.headers, kinds=("audit", "coa"), outcomes=("failure",)
+    )
+    # Nothing of the audit log could pass.
+    assert feed.sources == ["coa_requests"]
+    with psycopg.connect(acme.owner_url) as connection:
+        [(before, after)] = connection.execute(
+            "SELECT before, after FROM audit_log WHERE action = 'feed.set'"
+        ).fetchall()
+    assert (before["outcomes"], after["outcomes"]) == ([], ["failure"])
+    assert set(after) == {"url", "kinds", "outcomes", "timeout_seconds"}
+    acme.do(service.change, changes={}, reset=["outcomes", "headers", "kinds"], sealer=SEALER, now=utc_now())
+    assert sealed.opened(acme.feed(), SEALER) == WebhookSettings(url="https://siem.example:8443/other")
+
+
+def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
+    acme.add()
+    later = utc_now() + timedelta(hours=1)
+    with psycopg.connect(acme.owner_url) as connection:
+        connection.execute("UPDATE feeds SET attempts = 9, next_attempt_at = %s, failing_since = now()", [later])
+    now = utc_now()
+    acme.do(service.change, changes={"host": "192.0.2.2"}, sealer=SEALER, now=now)
+    assert (acme.feed().attempts, acme.feed().next_attempt_at) == (0, now)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reset", "places"),
+    [
+        ({"batch": 0}, [], {"batch"}),
+        ({"url": "http://siem.example/", "batch": 0, "headers": {"Host": "x"}}, [], {"url", "batch", "headers"}),
+        ({"host": "siem.example", "port": 1}, [], {"host", "port"}),
+        ({}, ["url"], {"url"}),
+        ({}, ["client_certificate"], {"client_certificate"}),
+        # What was told to one server is not told to another.
+        ({"url": "https://elsewhere.example:8443/"}, [], {"headers"}),
+        ({"url": "https://siem.example/"}, [], {"headers"}),
+    ],
+)
+def test_change_that_cannot_be_changes_nothing(acme: Tenancy, changes, reset, places):
+    acme.add(settings=SECRETS)
+    with pytest.raises((InvalidInput, SeveralMistakes)) as told:
+        acme.do(service.change, changes=changes, reset=reset, sealer=SEALER, now=utc_now())
+    assert {mistake.place for mistake in getattr(told.value, "mistakes", [told.value])} == places
+    assert "of-the-receiver" not in str(told.value)
+    assert sealed.opened(acme.feed(), SEALER) == SECRETS
+
+
+@pytest.mark.parametrize("headers", [{"reset": ["headers"]}, {}])
+def test_headers_of_another_server_are_given_anew(acme: Tenancy, headers):
+    acme.add(settings=SECRETS)
+    new = {} if headers else {"headers": {"X-Key": "new"}}
+    given = {"changes": {"url": "https://elsewhere.example/", **new}, "sealer": SEALER, "now": utc_now(), **headers}
+    acme.do(service.change, **given)
+    assert sealed.opened(acme.feed(), SEALER).headers == new.get("headers", {})
+
+
+def test_client_certificate_stays_when_other_settings_change(acme: Tenancy):
+    mine = SyslogSettings(host="siem.example", client_certificate=MINE.certificate)
+    acme.add(settings=mine, client_key=MINE.key)
+    acme.do(service.change, changes={"port": 16514}, sealer=SEALER, now=utc_now())
+    assert sealed.opened(acme.feed(), SEALER).client_certificate == MINE.certificate
 
 
 def test_what_waits_goes_with_its_feed(acme: Tenancy):

@@ -1,13 +1,16 @@
 """Webhooks: what arrives, what is tried again, and what is never called."""
 
+import json
 from datetime import timedelta
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nac.clock import utc_now
 from nac.feeds import service, webhook_sender
+from nac.feeds.delivering import SEARCH_AFTER
 from nac.outbound.reach import USUAL
 from nac.secrets import RawKey, Sealer
 from tests.factories.certificates import SEALER
@@ -76,6 +79,94 @@ def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, rece
     acme.deliver()
     assert receiver.names == [str(number) for number in range(100)]
     assert (acme.feed().delivered, acme.state()) == (100, "ok")
+
+
+def unwilling(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
+    """It refuses each batch that has one of these in it."""
+
+    def answer(handler) -> bool:
+        events = json.loads(receiver.requests[-1][1])["data"]["events"]
+        refused = any(event["user"]["name"] in names for event in events)
+        return status(code if refused else 204)(handler)
+
+    receiver.usual = answer
+
+
+def deliver_until_searched(tenancy: Tenancy) -> None:
+    for _ in range(SEARCH_AFTER):
+        tenancy.deliver()
+
+
+@pytest.mark.parametrize("code", [400, 413, 500])
+def test_events_that_are_always_refused_are_given_up_once_others_are_taken(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
+):
+    names = [str(number) for number in range(250)]
+    acme.log(*names)
+    refused = ["0", "17", "18", "19", "130", "249"]
+    unwilling(receiver, *refused, code=code)
+    deliver_until_searched(acme)
+    # A receiver that is only out of order for a while loses nothing.
+    assert (acme.feed().lost, acme.feed().attempts, acme.state()) == (0, SEARCH_AFTER, "failing")
+    acme.deliver()
+    assert receiver.names == [name for name in names if name not in refused]
+    assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (244, 6, "ok")
+    told = given_up(acme)
+    assert sum(after["number"] for after in told) == 6
+    assert [id_.rpartition("-")[2] for after in told for id_ in after["ids"]] == [
+        str(int(receiver.taken[0]["event"]["id"].rpartition("-")[2]) - 1 + int(name)) for name in refused
+    ]
+    assert str(code) in told[0]["because"]
+    # The next one that is refused is found at once; when there is none, the next failure is a first one.
+    acme.log("17", "more")
+    acme.deliver()
+    assert receiver.names[-1] == "more"
+    acme.log("again")
+    acme.deliver()
+    assert acme.feed().attempts == 0
+
+
+def given_up(tenancy: Tenancy) -> list[dict]:
+    with psycopg.connect(tenancy.owner_url) as connection:
+        found = connection.execute("SELECT after FROM audit_log WHERE action = 'feed.give-up' ORDER BY id")
+        return [after for (after,) in found]
+
+
+def test_receiver_that_refuses_everything_loses_nothing(acme: Tenancy, receiver: WebhookReceiver, secret: str):
+    names = [str(number) for number in range(8)]
+    acme.log(*names)
+    receiver.usual = status(400)
+    for _ in range(SEARCH_AFTER + 2):
+        acme.deliver()
+    assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (0, 0, "failing")
+    receiver.usual = status(204)
+    acme.deliver()
+    assert receiver.names == names
+
+
+def test_single_event_that_is_refused_waits_for_others_to_be_taken(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str
+):
+    unwilling(receiver, "bad")
+    acme.log("bad")
+    deliver_until_searched(acme)
+    acme.deliver()
+    assert (acme.feed().lost, acme.state()) == (0, "failing")
+    acme.log("good")
+    acme.deliver()
+    assert receiver.names == ["good"]
+    assert (acme.feed().lost, acme.state()) == (1, "ok")
+
+
+@pytest.mark.parametrize("code", [401, 429, 503])
+def test_status_that_is_not_of_the_events_gives_up_none(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str, code: int
+):
+    acme.log("a", "b")
+    unwilling(receiver, "a", code=code)
+    for _ in range(SEARCH_AFTER + 1):
+        acme.deliver()
+    assert (acme.feed().lost, receiver.names) == (0, [])
 
 
 def test_pauses_become_longer_up_to_a_bound(acme: Tenancy, receiver: WebhookReceiver, secret: str):
@@ -150,6 +241,40 @@ def test_answer_without_an_end_is_not_read_and_counts_by_its_status(
     receiver.answers = [receiver.endless]
     acme.deliver()
     assert (acme.feed().delivered, acme.state()) == (1, "ok")
+
+
+def test_headers_go_with_each_request_and_are_in_no_failure(
+    acme: Tenancy, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("DEBUG")
+    secret = add(acme, receiver, headers={"Authorization": "Splunk of-the-receiver", "X-Team": "net work"})
+    acme.log("a")
+    receiver.answers = [status(500), receiver.reset]
+    acme.deliver()
+    assert "of-the-receiver" not in acme.feed().failure
+    acme.deliver()
+    assert "of-the-receiver" not in acme.feed().failure
+    acme.deliver()
+    headers, body = receiver.requests[-1]
+    assert (headers["Authorization"], headers["X-Team"]) == ("Splunk of-the-receiver", "net work")
+    assert verify(secret, headers, body)
+    assert "Splunk" not in caplog.text
+
+
+def test_what_waits_is_sent_where_the_feed_is_set_to(acme: Tenancy, receiver: WebhookReceiver, tmp_path):
+    """Signed by the same secret; outcomes that are not wanted any more are passed over."""
+    (tmp_path / "other").mkdir()
+    with WebhookReceiver(tmp_path / "other").listening() as elsewhere:
+        secret = add(acme, elsewhere)
+        elsewhere.usual = status(500)
+        acme.log("in")
+        acme.log("out", permitted=False)
+        acme.deliver()
+        url = f"https://localhost:{receiver.port}/"
+        acme.do(service.change, changes={"url": url, "outcomes": ("failure",)}, sealer=SEALER, now=utc_now())
+        acme.deliver()
+    assert receiver.names == ["out"]
+    assert verify(secret, *receiver.requests[0])
 
 
 def test_redirects_are_not_followed(acme: Tenancy, receiver: WebhookReceiver, secret: str):

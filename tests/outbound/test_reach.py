@@ -87,11 +87,13 @@ def lookups(monkeypatch, *answers):
     """Names are looked up as one answer after the other says; returns the names."""
     asked, left = [], list(answers)
 
-    async def getaddrinfo(loop, host, port, **given):
+    def getaddrinfo(host, port, **given):
+        if given.get("flags"):
+            raise socket.gaierror
         asked.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in left.pop(0)]
 
-    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     return asked
 
 

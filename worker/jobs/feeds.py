@@ -34,6 +34,7 @@ def deliver_all() -> None:
 
 @shared_task(name="feeds.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
 def prune() -> None:
-    """Forget what nobody has to be sent any more."""
-    with session_scope(PlatformScope()) as session:
-        turns.prune(session)
+    """Forget what nobody has to be sent any more, and bound what waits."""
+    for step in (turns.fold, turns.prune):
+        with session_scope(PlatformScope()) as session:
+            step(session)

@@ -1,0 +1,113 @@
+"""Names that no DNS server answers for hold up no others, and are no more threads than is bearable."""
+
+import asyncio
+import socket
+import threading
+from collections import Counter
+
+import pytest
+
+from nac.outbound.names import Names
+
+DEAD = "dead.example"
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """How often each name was looked up; those below DEAD are not answered while the test runs."""
+    asked: Counter[str] = Counter()
+    is_over = threading.Event()
+
+    def getaddrinfo(host, port, **given):
+        if given.get("flags"):
+            raise socket.gaierror(socket.EAI_NONAME, "no number")
+        asked[host] += 1
+        if host.endswith(DEAD):
+            is_over.wait(20)
+            raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield asked
+    is_over.set()
+    for thread in threading.enumerate():
+        if thread.name == "lookup":
+            thread.join(5)
+
+
+async def given_up(names: Names, count: int, **given: str) -> None:
+    """So many are looked up, and whoever asks waits no longer."""
+    tasks = [asyncio.create_task(names.look_up(f"{number}.{DEAD}", 443, **given)) for number in range(count)]
+    await asyncio.sleep(0.1)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+def test_dead_names_of_one_owner_hold_up_nobody_else(asked: Counter[str]):
+    names = Names(most=16, most_of_one=3)
+
+    async def run():
+        await given_up(names, 40, owner="acme")
+        async with asyncio.timeout(10):
+            return await names.look_up("hook.example", 443, owner="other")
+
+    [(*_, address)] = asyncio.run(run())
+    assert address == ("192.0.2.7", 443)
+    assert sum(asked.values()) == 4
+
+
+def test_all_lookups_together_are_bounded(asked: Counter[str]):
+    names = Names(most=5, most_of_one=3)
+
+    async def run():
+        await given_up(names, 40)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await names.look_up("hook.example", 443)
+
+    asyncio.run(run())
+    assert sum(asked.values()) == 5
+
+
+def test_name_is_asked_for_once_at_a_time(asked: Counter[str]):
+    names = Names(most=16, most_of_one=3)
+    for _ in range(10):
+        asyncio.run(given_up(names, 1, owner="acme"))
+    assert asked == {f"0.{DEAD}": 1}
+
+
+def test_lookup_that_one_gives_up_goes_on_for_the_other(monkeypatch):
+    goes_on = threading.Event()
+
+    def getaddrinfo(host, port, **given):
+        if given.get("flags"):
+            raise socket.gaierror
+        goes_on.wait(20)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+    async def run():
+        names = Names()
+        first, second = (asyncio.create_task(names.look_up("hook.example", 443)) for _ in range(2))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        await asyncio.wait([first])
+        goes_on.set()
+        return await second
+
+    [(*_, address)] = asyncio.run(run())
+    assert address == ("192.0.2.7", 443)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_address_needs_no_lookup(host: str):
+    [(*_, address)] = asyncio.run(Names(most=0).look_up(host, 443))
+    assert address[:2] == (host, 443)
+
+
+@pytest.mark.parametrize("host", ["no.such.name.invalid", "a" * 70, "a..b"])
+def test_name_that_is_none_is_an_os_error(host: str):
+    with pytest.raises(OSError, match=r"not known|failure|label|resolution|encoding"):
+        asyncio.run(Names().look_up(host, 443))
