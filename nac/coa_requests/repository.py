@@ -18,18 +18,9 @@ def list_page(
     return session.scalars(query).all()
 
 
-def list_of_session(session: Session, tenant_id: TenantId, rows: Sequence[int], kind: str) -> Sequence[CoaRequest]:
-    """What is queued of this kind about these sessions."""
-    return session.scalars(
-        select(CoaRequest)
-        .where(
-            CoaRequest.tenant_id == tenant_id,
-            CoaRequest.session_row.in_(rows),
-            CoaRequest.kind == kind,
-            CoaRequest.state == "queued",
-        )
-        .order_by(CoaRequest.id)
-    ).all()
+def list_by_ids(session: Session, tenant_id: TenantId, ids: Sequence[int]) -> Sequence[CoaRequest]:
+    query = select(CoaRequest).where(CoaRequest.tenant_id == tenant_id, CoaRequest.id.in_(ids)).order_by(CoaRequest.id)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def lock(session: Session, tenant_id: TenantId, request_id: int) -> CoaRequest | None:

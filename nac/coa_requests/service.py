@@ -22,7 +22,6 @@ from nac.sessions import service as sessions
 
 # Of one call. Who wants more narrows it down, and asks again.
 MOST_SESSIONS = 1_000
-REQUESTED = "requested"
 
 
 class CoaRequestNotFound(NotFound):
@@ -57,16 +56,16 @@ def ask(
         raise InvalidInput("A change has attributes, and nothing else has.", place="attributes")
     _require_sendable(session, tenant_id, attributes)
     rows = _rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
-    queueing.queue_for_sessions(
+    ids = queueing.queue_for_sessions(
         session,
         tenant_id=tenant_id,
         rows=rows,
         kind=kind,
-        reason=REQUESTED,
+        reason=queueing.REQUESTED,
         asked_by=actor,
         attributes=attributes,
     )
-    asked = repository.list_of_session(session, tenant_id, rows, kind)
+    asked = repository.list_by_ids(session, tenant_id, ids)
     after = {"kind": kind, "requests": [request.id for request in asked]}
     given = {"session": row, "mac": mac, "user": user, "nas": nas}
     target = ", ".join(f"{name} {value}" for name, value in given.items() if value)
