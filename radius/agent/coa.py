@@ -8,7 +8,6 @@ import logging
 import math
 import random
 import select
-import socket
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -30,6 +29,7 @@ from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of,
 from radius.agent.coa_packet import Ignored, read_answer
 from radius.agent.coa_places import MOST_AT_ONCE, MOST_IN_FLIGHT, Places
 from radius.agent.coa_queue import CoaQueue, Ending, Taken
+from radius.agent.coa_sockets import Sockets, open_sockets
 from radius.agent.driver import sentence
 
 # Answers read before anything else is done again.
@@ -39,7 +39,9 @@ POLL_SECONDS = 1.0
 # After a request was announced: the cell may have to learn first what it follows from.
 EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
 RETRY_SECONDS = 1.0
-_ALARM = "coa"
+# How often it is looked whose NASes do not answer.
+LOOK_SECONDS = 10.0
+_ALARM, _UNANSWERED = "coa", "coa-unanswered"
 _log = logging.getLogger(__name__)
 _Key = tuple[str, int, int]
 
@@ -64,7 +66,7 @@ class CoaSender:
         self._dictionary = dictionary
         self._alarms = alarms
         self._pacing = pacing or Pacing()
-        self._sockets: dict[socket.AddressFamily, socket.socket] = {}
+        self._sockets: Sockets = {}
         self._flights: dict[int, Flight] = {}
         # Those whose packet was made, by where its answer comes from.
         self._awaited: dict[_Key, Flight] = {}
@@ -75,13 +77,13 @@ class CoaSender:
         # When a NAS may be sent the next packet.
         self._free_at: dict[str, float] = {}
         self._next_identifier = random.randrange(256)  # noqa: S311  # so that a restart begins elsewhere
-        self._take_at = 0.0
+        self._take_at = self._look_at = 0.0
         self._eager_until = 0.0
 
     def run(self, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                with self._open_sockets():
+                with open_sockets(self._listen_address) as self._sockets:
                     self._follow_on(stop)
             except OSError as exc:
                 self._tell_and_wait(exc, stop)
@@ -103,25 +105,6 @@ class CoaSender:
         self._alarms.tell(_ALARM, f"No requests about sessions (CoA, Disconnect) are sent: {sentence(exc)}")
         stop.wait(RETRY_SECONDS)
 
-    @contextmanager
-    def _open_sockets(self) -> Iterator[None]:
-        """On the address that NASes know this cell by; one of each family where it listens on all."""
-        address = self._listen_address
-        every = address in ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
-        try:
-            for family in (socket.AF_INET, socket.AF_INET6):
-                if every or (family == socket.AF_INET6) == (":" in address):
-                    self._sockets[family] = bound = socket.socket(family, socket.SOCK_DGRAM)
-                    if family == socket.AF_INET6:
-                        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                    bound.setblocking(False)
-                    bound.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0) if every else (address, 0))  # noqa: S104
-            yield
-        finally:
-            for bound in self._sockets.values():
-                bound.close()
-            self._sockets.clear()
-
     def _follow(self, stop: threading.Event) -> None:
         url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         with psycopg.connect(url, autocommit=True, application_name="admit-coa-listen", connect_timeout=5) as listener:
@@ -133,6 +116,7 @@ class CoaSender:
                 self._write_ends()
                 self._take()
                 self._send_due()
+                self._look_at_unanswered()
                 self._alarms.clear(_ALARM)
 
     def _wait(self, listener: psycopg.Connection) -> None:
@@ -192,7 +176,22 @@ class CoaSender:
                 with suppress(Exception):
                     self._queue.end([each])
         self._ended.clear()
-        self._take_at = 0.0
+        self._take_at = self._look_at = 0.0
+
+    def _look_at_unanswered(self) -> None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        if count := self._queue.unanswered():
+            self._alarms.tell(
+                _UNANSWERED,
+                f"{count} NAS{'es do' if count > 1 else ' does'} not answer that devices are blocked or certificates "
+                "revoked: these may still be on the network. It is tried again for a day. See ./admit coa list "
+                "--state queued",
+            )
+        else:
+            self._alarms.clear(_UNANSWERED)
 
     @contextmanager
     def _alone(self, taken: Taken, step: int) -> Iterator[None]:
@@ -256,7 +255,7 @@ class CoaSender:
                 self._send(flight)
             elif flight.sent:
                 # Withdrawn, or another agent's by now.
-                flight.withdraw(now)
+                flight.withdraw(now, self._pacing)
             else:
                 self._forget(flight)
 

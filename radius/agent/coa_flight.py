@@ -76,8 +76,8 @@ class Flight:
             raise CannotSend(f"The request cannot be written: {exc}") from exc
         self.identifier = identifier
 
-    def withdraw(self, now: float) -> None:
-        self.is_withdrawn, self.due = True, now + self.timeout
+    def withdraw(self, now: float, pacing: Pacing) -> None:
+        self.is_withdrawn, self.due = True, now + pacing.longest_seconds
 
     def is_exhausted(self, pacing: Pacing) -> bool:
         return self.is_withdrawn or self.sent >= pacing.packets

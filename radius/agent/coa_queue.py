@@ -120,6 +120,10 @@ WHERE c.id = %(id)s AND c.takings = %(takings)s AND c.state = 'sending' AND c.ex
     )
 RETURNING c.id
 """
+_UNANSWERED = """
+SELECT count(DISTINCT (c.tenant_id, c.nas_key)) FROM coa_requests c JOIN slots s ON s.tenant_id = c.tenant_id
+WHERE s.cell_id = scope_cell_id() AND c.state IN ('queued', 'sending') AND c.retries > 0
+"""
 _RETRYING = {
     "first": FIRST_RETRY_SECONDS,
     "longest": LONGEST_RETRY_SECONDS,
@@ -221,6 +225,12 @@ class CoaQueue:
         }
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             return {row[0] for row in driver_connection(session).execute(_RECORD, given)}
+
+    def unanswered(self) -> int:
+        """How many NASes did not answer what follows from a block or a revocation, and are asked again later."""
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            [(count,)] = driver_connection(session).execute(_UNANSWERED).fetchall()
+        return int(count)
 
     def end(self, endings: Sequence[Ending]) -> None:
         """What nobody answered is put off instead, where it follows from a block or a revocation."""

@@ -254,7 +254,8 @@ def test_what_a_run_found_is_told_when_its_items_are_gone(net, office):
 def test_many_changes_are_taken_in_the_order_of_their_time(net, office):
     net.owner.execute(
         "INSERT INTO redecision_marks (tenant_id, noun, key, xact, due_at) "
-        "SELECT %s, 'endpoint', lpad(n::text, 12, '0'), pg_current_xact_id(), now() - (10 - n) * interval '1 s' FROM generate_series(1, 5) n",
+        "SELECT %s, 'endpoint', lpad(n::text, 12, '0'), pg_current_xact_id(), now() - (10 - n) * interval '1 s' "
+        "FROM generate_series(1, 5) n",
         (net.id,),
     )
     net.follow()
