@@ -1,6 +1,7 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -8,11 +9,22 @@ from nac.models import CoaRequest
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, states: Sequence[str], before_id: int | None, limit: int
+    session: Session,
+    tenant_id: TenantId,
+    *,
+    states: Sequence[str],
+    equal: Mapping[str, Any],
+    user: str,
+    before_id: int | None,
+    limit: int,
 ) -> Sequence[CoaRequest]:
+    """`equal`: values by column."""
     query = select(CoaRequest).where(CoaRequest.tenant_id == tenant_id).order_by(CoaRequest.id.desc()).limit(limit)
+    query = query.filter_by(**equal)
     if states:
         query = query.where(CoaRequest.state.in_(states))
+    if user:
+        query = query.where(func.lower(CoaRequest.identity) == user.lower())
     if before_id is not None:
         query = query.where(CoaRequest.id < before_id)
     return session.scalars(query).all()
