@@ -26,6 +26,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             "id",
             postgresql_where=text("state IN ('queued', 'sending')"),
         ),
+        Index("ix_coa_requests_session_row", "session_row", postgresql_where=text("state IN ('queued', 'sending')")),
         Index("ix_coa_requests_expires_at", "expires_at", postgresql_where=text("state IN ('queued', 'sending')")),
         Index("ix_coa_requests_sending", "due_at", postgresql_where=text("state = 'sending'")),
         Index(

@@ -60,13 +60,14 @@ WITH chosen AS (
                 AND c.expires_at >= now() AND c.takings < %(takings)s + c.retries
                 AND c.tenant_id::text || c.nas_key <> ALL (%(busy)s)
                 AND (c.after_xact IS NULL OR pg_visible_in_snapshot(c.after_xact, cells.replica_position::pg_snapshot))
-                AND NOT EXISTS (
-                    SELECT FROM coa_requests o
-                    WHERE o.tenant_id = c.tenant_id AND o.session_row = c.session_row AND c.state = 'queued' AND (
+                -- No anti-join: that is worked out for all that wait, for the sake of a few.
+                AND coalesce((
+                    SELECT false FROM coa_requests o
+                    WHERE o.session_row = c.session_row AND c.state = 'queued' AND (
                         o.state = 'sending'
                         OR (o.state = 'queued' AND c.kind = 'change' AND o.kind = 'change' AND o.id < c.id)
-                    )
-                )
+                    ) LIMIT 1
+                ), true)
             ORDER BY c.priority, c.id LIMIT %(each)s FOR UPDATE SKIP LOCKED
         ) waiting
         WHERE s.cell_id = %(cell)s AND s.tenant_id IS NOT NULL AND s.tenant_id <> ALL (%(full)s::uuid[])

@@ -180,8 +180,8 @@ def test_block_that_nobody_answers_is_tried_again_until_it_expires(owner, alpha,
         assert ends(owner, asked) == "unanswered"
         until(lambda: outcome(owner, block, "retries", "state") == (1, "queued"), "it is put off")
         assert outcome(owner, block, "detail").startswith("No answer from")
-        [alarm] = [each for each in sender._alarms.standing() if each.code == "coa-unanswered"]
-        assert "1 NAS" in alarm.detail
+        [alarm] = until(sender._alarms.standing, "the alarm stands")
+        assert (alarm.code, alarm.detail.startswith("1 NAS does not answer")) == ("coa-unanswered", True)
         (seconds,) = owner.execute(
             "SELECT extract(epoch FROM due_at - now())::int FROM coa_requests WHERE id = %s", (block,)
         ).fetchone()

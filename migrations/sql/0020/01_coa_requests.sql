@@ -12,3 +12,5 @@ CREATE UNIQUE INDEX uq_coa_requests_queued ON coa_requests (tenant_id, session_r
     WHERE state = 'queued' AND kind <> 'change';
 DROP INDEX ix_coa_requests_waiting;
 CREATE INDEX ix_coa_requests_waiting ON coa_requests (tenant_id, priority, id) WHERE state IN ('queued', 'sending');
+-- Of one session one at a time: looked up for each that may be taken, however many wait and nobody has analysed yet.
+CREATE INDEX ix_coa_requests_session_row ON coa_requests (session_row) WHERE state IN ('queued', 'sending');
