@@ -14,6 +14,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 tenant_option = click.option(
     "--tenant", "-t", "tenant", required=True, metavar="SLUG", help="The tenant it belongs to."
 )
+# Of a row of the database: no more fits.
+ROW_ID = click.IntRange(1, 2**63 - 1)
 
 
 def pages(fetch: Callable[[K], Sequence[T]], key: Callable[[T], K], *, first: K) -> Iterator[Sequence[T]]:

@@ -42,11 +42,16 @@ def coa_row(request: CoaRequest) -> Row:
         "nas": request.nas_key.partition("|")[0] or request.nas_address or "",
         "nas_address": request.nas_address or "",
         "reason": request.reason,
+        # Of a change.
+        "attributes": list(request.attributes),
+        "redecision": request.redecision_id,
         "asked_by": request.asked_by,
         "asked": request.created_at.isoformat(),
         "sent": request.sent_at and request.sent_at.isoformat(),
         "ended": request.ended_at and request.ended_at.isoformat(),
         "packets": request.attempts,
+        # How often nobody answered and it was put off.
+        "retries": request.retries,
         # Of the vendor's recipe, from 1.
         "step": request.step + 1,
         "answer_code": request.answer_code,

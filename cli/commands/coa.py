@@ -2,17 +2,27 @@
 
 from collections.abc import Sequence
 from itertools import chain, islice
+from typing import TypedDict, Unpack
 
 import click
 
 from cli.commands._coa_rows import coa_row, short_coa_row
 from cli.domain import Domain
-from cli.output import json_option, pages, show_list, show_one, tenant_option
+from cli.output import ROW_ID, json_option, pages, show_list, show_one, tenant_option
 from nac.coa_requests import service as coa_requests
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES
 
 _PAGE = 500
+
+
+class _Wanted(TypedDict):
+    states: tuple[str, ...]
+    row: int | None
+    mac: str
+    user: str
+    reason: str
+    redecision: int | None
 
 
 @click.group()
@@ -23,14 +33,19 @@ def command() -> None:
 @command.command("list")
 @tenant_option
 @click.option("--state", "states", type=click.Choice(COA_STATES), multiple=True, help="Only these; several times.")
+@click.option("--session", "row", metavar="ID", type=ROW_ID, help="About this session, by its id of session list.")
+@click.option("--mac", default="", help="About this device, in any notation.")
+@click.option("--user", metavar="NAME", default="", help="About this user.")
+@click.option("--reason", default="", help="Such as requested, redecided or endpoint-blocked.")
+@click.option("--redecision", metavar="ID", type=ROW_ID, help="That follow from this one of redecide list.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")
 @json_option
-def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool) -> None:
+def list_command(tenant: str, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
     """List requests, the newest first."""
 
     def fetch(before: int | None) -> Sequence[CoaRequest]:
         return coa_requests.list_requests(
-            session, tenant_id=tenant_id, states=states, before_id=before, limit=min(limit, _PAGE)
+            session, tenant_id=tenant_id, before_id=before, limit=min(limit, _PAGE), **wanted
         )
 
     with Domain().tenant(tenant) as (session, tenant_id):
@@ -41,7 +56,7 @@ def list_command(tenant: str, states: tuple[str, ...], limit: int, as_json: bool
 
 @command.command()
 @tenant_option
-@click.argument("request_id", metavar="ID", type=int)
+@click.argument("request_id", metavar="ID", type=ROW_ID)
 @json_option
 def withdraw(tenant: str, request_id: int, as_json: bool) -> None:
     """Send no more of the request ID of coa list."""

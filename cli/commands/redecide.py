@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from cli.commands.policy.group import read_document, slug_option
 from cli.domain import Domain
 from cli.mistakes import mistakes_listed
-from cli.output import json_option, pages, printable, show_json, show_list, show_one, tenant_option
+from cli.output import ROW_ID, json_option, pages, printable, show_json, show_list, show_one, tenant_option
 from nac.ids import TenantId
 from nac.models import Redecision
 from nac.models.redecision import MODES
@@ -103,7 +103,7 @@ def list_command(tenant: str, limit: int, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.argument("number", metavar="ID", type=int)
+@click.argument("number", metavar="ID", type=ROW_ID)
 @json_option
 def show(tenant: str, number: int, as_json: bool) -> None:
     """Show what the re-decision ID of list found, and how far it was sent."""
@@ -115,7 +115,7 @@ def show(tenant: str, number: int, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.argument("number", metavar="ID", type=int)
+@click.argument("number", metavar="ID", type=ROW_ID)
 @json_option
 def approve(tenant: str, number: int, as_json: bool) -> None:
     """Send what the re-decision ID has found, which waits for it: for a preview, or because it disconnects many."""
@@ -128,7 +128,7 @@ def approve(tenant: str, number: int, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.argument("number", metavar="ID", type=int)
+@click.argument("number", metavar="ID", type=ROW_ID)
 @json_option
 def stop(tenant: str, number: int, as_json: bool) -> None:
     """Send no more of the re-decision ID, and withdraw what is queued; what NASes have done stays done."""

@@ -10,7 +10,7 @@ import click
 from cli.commands._coa_rows import coa_row, read_changes, short_coa_row
 from cli.domain import Domain
 from cli.moments import Since
-from cli.output import Row, json_option, pages, show_list, show_one, tenant_option
+from cli.output import ROW_ID, Row, json_option, pages, show_list, show_one, tenant_option
 from nac.coa_requests import service as coa_requests
 from nac.mac import display_mac
 from nac.models.coa_request import CoaKind
@@ -64,7 +64,7 @@ def list_command(tenant: str, ended: bool, limit: int, as_json: bool, **wanted: 
 
 @command.command("show")
 @tenant_option
-@click.argument("session_id", metavar="ID", type=int)
+@click.argument("session_id", metavar="ID", type=ROW_ID)
 @json_option
 def show_command(tenant: str, session_id: int, as_json: bool) -> None:
     """Show a session, by its id of session list --json, with the decision that began it."""
@@ -81,7 +81,7 @@ def show_command(tenant: str, session_id: int, as_json: bool) -> None:
 
 @command.command()
 @tenant_option
-@click.option("--session", "session_id", metavar="ID", type=int, help="This one, by its id of session list.")
+@click.option("--session", "session_id", metavar="ID", type=ROW_ID, help="This one, by its id of session list.")
 @click.option("--mac", default="", help="Those of this device, in any notation.")
 @click.option("--user", metavar="NAME", default="", help="Those of this user.")
 @click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
@@ -110,7 +110,7 @@ def disconnect(
 
 @command.command()
 @tenant_option
-@click.option("--session", "session_id", metavar="ID", type=int, help="This one, by its id of session list.")
+@click.option("--session", "session_id", metavar="ID", type=ROW_ID, help="This one, by its id of session list.")
 @click.option("--mac", default="", help="Those of this device, in any notation.")
 @click.option("--user", metavar="NAME", default="", help="Those of this user.")
 @click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")

@@ -6,6 +6,7 @@ import string
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from uuid import uuid4
 
 from sqlalchemy import Engine, column, func, select, update
@@ -44,13 +45,28 @@ def register_cell(session: Session, *, name: str, host: str) -> CellId:
 
 
 def report_cell(
-    session: Session, *, cell_id: CellId, host: str, counters: Mapping[str, int], alarms: Sequence[Mapping[str, str]]
+    session: Session,
+    *,
+    cell_id: CellId,
+    host: str,
+    counters: Mapping[str, int],
+    alarms: Sequence[Mapping[str, str]],
+    shipped_until: datetime | None = None,
 ) -> None:
-    """The agent on `host` serves the cell. As admit_cell; raises CellTaken where another has taken it over."""
+    """The agent on `host` serves the cell; what was journalled before `shipped_until` is in the database; None
+    does not know.
+
+    As admit_cell; raises CellTaken where another has taken it over.
+    """
     reported = session.execute(
         update(Cell)
         .where(Cell.id == cell_id, Cell.host == host)
-        .values(agent_seen_at=utc_now(), counters=dict(counters), alarms=[dict(alarm) for alarm in alarms])
+        .values(
+            agent_seen_at=utc_now(),
+            counters=dict(counters),
+            alarms=[dict(alarm) for alarm in alarms],
+            shipped_until=func.coalesce(shipped_until, Cell.shipped_until),
+        )
         .returning(Cell.id)
     )
     if reported.first() is None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import CursorResult, TextClause, bindparam, func, select, text, update
+from sqlalchemy import ColumnElement, CursorResult, TextClause, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
@@ -18,17 +18,29 @@ from nac.models.coa_request import CoaKind, CoaState
 # asked about once at a time.
 MOST_WAITING = 20_000
 WAITING: tuple[CoaState, ...] = ("queued", "sending")
+# Reasons, beside those of certificates.
+BLOCKED, REQUESTED, REDECIDED = "endpoint-blocked", "requested", "redecided"
 
 # What follows from a revocation or a block waits for a day: a controller with 20,000 sessions takes half an hour.
 _INSERT = """
 INSERT INTO coa_requests (
-    tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip, kind, reason,
-    asked_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
+    tenant_id, session_row, session_id, nas_id, nas_address, nas_key, nas_port, mac, identity, framed_ip,
+    priority, kind, reason, asked_by, after_xact, expires_at, attributes, certificate_serial, redecision_id
 )
 SELECT s.tenant_id, s.id, s.session_id, s.nas_id, s.nas_address, s.nas_key, s.nas_port, s.mac, s.identity, s.framed_ip,
-    {asked}
-ON CONFLICT (tenant_id, session_row, kind) WHERE state = 'queued' DO NOTHING
+    -- NASes in turn: who has many sessions at one does not hold up the others.
+    :priority + row_number() OVER (PARTITION BY s.nas_key ORDER BY s.id) - 1, {asked}
+ORDER BY s.id
+-- Each reason has a request of its own: it is taken back, or comes to nothing, without the others. Asked again for the
+-- same reason, it is the later one's.
+ON CONFLICT (tenant_id, session_row, kind, reason) WHERE state = 'queued' AND kind <> 'change' DO UPDATE SET
+    asked_by = excluded.asked_by, after_xact = coalesce(excluded.after_xact, coa_requests.after_xact),
+    expires_at = excluded.expires_at, due_at = least(coa_requests.due_at, now()),
+    certificate_serial = excluded.certificate_serial, redecision_id = excluded.redecision_id
+RETURNING id
 """
+# What follows from re-decisions comes behind all else.
+REDECIDED_PRIORITY = 1_000_000
 
 
 # The certificate that admitted a device is the one it showed when it was last let in. No session is older than the
@@ -73,7 +85,7 @@ _OF_SESSIONS = text(
         "{asked}",
         """
     :kind, :reason, :asked_by, CAST(:after AS xid8), now() + interval '15 minutes', :attributes, '', :redecision
-    FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL ORDER BY s.id
+    FROM sessions s WHERE s.tenant_id = :tenant AND s.id = ANY (:rows) AND s.stopped_at IS NULL
     """,
     )
 ).bindparams(
@@ -103,13 +115,13 @@ def queue_disconnects(
     again. Sent once the cell knows what this transaction changes.
     """
     told = {"tenant": tenant_id, "serials": [serial.hex() for serial in serials]}
-    return _insert(session, _OF_CERTIFICATES, told | {"reason": reason, "asked_by": asked_by})
+    return len(_insert(session, _OF_CERTIFICATES, told | {"reason": reason, "asked_by": asked_by}))
 
 
-def queue_for_devices(session: Session, *, tenant_id: TenantId, macs: Sequence[str], reason: str, asked_by: str) -> int:
-    """As `queue_disconnects`, of the live sessions of these devices (12 hex digits)."""
-    told = {"tenant": tenant_id, "macs": list(macs), "reason": reason, "asked_by": asked_by}
-    return _insert(session, _OF_DEVICES, told)
+def queue_blocks(session: Session, *, tenant_id: TenantId, macs: Sequence[str], asked_by: str) -> int:
+    """As `queue_disconnects`, of the live sessions of these devices (12 hex digits), which are blocked."""
+    told = {"tenant": tenant_id, "macs": list(macs), "reason": BLOCKED, "asked_by": asked_by}
+    return len(_insert(session, _OF_DEVICES, told))
 
 
 def queue_for_sessions(
@@ -123,8 +135,10 @@ def queue_for_sessions(
     attributes: Sequence[Mapping[str, Any]] = (),
     redecision: int | None = None,
     after: str | None = None,
-) -> int:
-    """Ask this about those of the sessions `rows` that are live, at once; returns of how many it was not asked already.
+) -> Sequence[int]:
+    """Ask this about those of the sessions `rows` that are live, at once; returns the ids of the requests.
+
+    One that waits already is that of `reason` anew; changes are asked for one after the other.
 
     `redecision` is what it follows from, where it follows from one (nac.redecisions); `after` a transaction that the
     cell must know first.
@@ -140,13 +154,12 @@ def queue_for_sessions(
         )
     told = {"tenant": tenant_id, "rows": list(rows), "kind": kind, "reason": reason, "asked_by": asked_by}
     told |= {"attributes": [dict(each) for each in attributes], "redecision": redecision, "after": after}
+    told["priority"] = 0 if redecision is None else REDECIDED_PRIORITY
     return _insert(session, _OF_SESSIONS, told)
 
 
-def _insert(session: Session, statement: TextClause, told: Mapping[str, Any]) -> int:
-    result = session.execute(statement, told)
-    assert isinstance(result, CursorResult)
-    return result.rowcount
+def _insert(session: Session, statement: TextClause, told: Mapping[str, Any]) -> Sequence[int]:
+    return session.scalars(statement, {"priority": 0} | dict(told)).all()
 
 
 def withdraw_redecision(session: Session, *, tenant_id: TenantId, redecision: int, detail: str) -> int:
@@ -176,12 +189,17 @@ def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[
 
 def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
     """The certificates are good again: what was not answered yet is not sent any more."""
+    _withdraw(session, tenant_id, CoaRequest.certificate_serial.in_([serial.hex() for serial in serials]))
+
+
+def withdraw_blocks(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
+    """These devices (12 hex digits) are blocked no more: what was asked for that and not answered yet is not sent."""
+    _withdraw(session, tenant_id, CoaRequest.mac.in_(macs) & (CoaRequest.reason == BLOCKED))
+
+
+def _withdraw(session: Session, tenant_id: TenantId, which: ColumnElement[bool]) -> None:
     session.execute(
         update(CoaRequest)
-        .where(
-            CoaRequest.tenant_id == tenant_id,
-            CoaRequest.state.in_(WAITING),
-            CoaRequest.certificate_serial.in_([serial.hex() for serial in serials]),
-        )
+        .where(CoaRequest.tenant_id == tenant_id, CoaRequest.state.in_(WAITING), which)
         .values(state="withdrawn", ended_at=utc_now(), detail="What it followed from was taken back.")
     )

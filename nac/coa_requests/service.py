@@ -19,10 +19,10 @@ from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES, CoaKind
 from nac.sessions import service as sessions
+from nac.validation import require_mac
 
 # Of one call. Who wants more narrows it down, and asks again.
 MOST_SESSIONS = 1_000
-REQUESTED = "requested"
 
 
 class CoaRequestNotFound(NotFound):
@@ -57,16 +57,16 @@ def ask(
         raise InvalidInput("A change has attributes, and nothing else has.", place="attributes")
     _require_sendable(session, tenant_id, attributes)
     rows = _rows(session, tenant_id, row=row, mac=mac, user=user, nas=nas)
-    queueing.queue_for_sessions(
+    ids = queueing.queue_for_sessions(
         session,
         tenant_id=tenant_id,
         rows=rows,
         kind=kind,
-        reason=REQUESTED,
+        reason=queueing.REQUESTED,
         asked_by=actor,
         attributes=attributes,
     )
-    asked = repository.list_of_session(session, tenant_id, rows, kind)
+    asked = repository.list_by_ids(session, tenant_id, ids)
     after = {"kind": kind, "requests": [request.id for request in asked]}
     given = {"session": row, "mac": mac, "user": user, "nas": nas}
     target = ", ".join(f"{name} {value}" for name, value in given.items() if value)
@@ -75,14 +75,13 @@ def ask(
 
 
 def _rows(session: Session, tenant_id: TenantId, *, row: int | None, mac: str, user: str, nas: str) -> Sequence[int]:
-    found = sessions.list_sessions(session, tenant_id=tenant_id, mac=mac, user=user, nas=nas, limit=MOST_SESSIONS + 1)
     if row is not None:
-        one = sessions.get_session(session, tenant_id=tenant_id, row=row)
-        rows = [one.row.id] if one.row.stopped_at is None else []
-        if mac or user or nas:
-            rows = [each for each in rows if each in {shown.row.id for shown in found}]
-    else:
-        rows = [shown.row.id for shown in found]
+        # That there is none is told apart from that it has ended.
+        sessions.get_session(session, tenant_id=tenant_id, row=row)
+    found = sessions.list_sessions(
+        session, tenant_id=tenant_id, row=row, mac=mac, user=user, nas=nas, limit=MOST_SESSIONS + 1
+    )
+    rows = [shown.row.id for shown in found]
     if not rows:
         raise NoLiveSession("No live session fits.", place="session", remedy="They are listed by: ./admit session list")
     if len(rows) > MOST_SESSIONS:
@@ -109,13 +108,23 @@ def list_requests(
     *,
     tenant_id: TenantId,
     states: Sequence[str] = (),
+    row: int | None = None,
+    mac: str = "",
+    user: str = "",
+    reason: str = "",
+    redecision: int | None = None,
     before_id: int | None = None,
     limit: int = 100,
 ) -> Sequence[CoaRequest]:
-    """Newest first; page on with the last one's id. `states` leaves out the others."""
+    """Newest first; page on with the last one's id. What is given must all fit: `row` is the id of a session, `mac` in
+    any notation, `redecision` what it follows from. Raises InvalidInput."""
     if unknown := [state for state in states if state not in COA_STATES]:
         raise InvalidInput(f"{unknown[0]!r} is no state.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
-    return repository.list_page(session, tenant_id, states=states, before_id=before_id, limit=limit)
+    given = {"session_row": row, "mac": mac and require_mac(mac), "reason": reason, "redecision_id": redecision}
+    equal = {name: value for name, value in given.items() if value not in (None, "")}
+    return repository.list_page(
+        session, tenant_id, states=states, equal=equal, user=user, before_id=before_id, limit=limit
+    )
 
 
 def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:

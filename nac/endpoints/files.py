@@ -103,6 +103,9 @@ def import_endpoints(
     if mistakes:
         raise InvalidFile(sorted(mistakes, key=_by_line))
     fresh = [row for row in rows if row.mac not in known]
+    unblocked = [
+        row.mac for row in rows if row.mac in known and (known[row.mac].status, row.status) == ("blocked", "active")
+    ]
     ids = {mac: endpoint.id for mac, endpoint in known.items()} | _insert(session, tenant_id, fresh)
     for row in rows:
         if row.mac in known:
@@ -113,9 +116,9 @@ def import_endpoints(
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     blocked = [row.mac for row in rows if row.status == "blocked"]
     if blocked:
-        queueing.queue_for_devices(
-            session, tenant_id=tenant_id, macs=blocked, reason="endpoint-blocked", asked_by=actor
-        )
+        queueing.queue_blocks(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
+    if unblocked:
+        queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=unblocked)
     done = Imported(len(fresh), len(rows) - len(fresh), made)
     after = {"added": done.added, "changed": done.changed, "groups_made": list(made)}
     target = f"{len(rows)} endpoints"

@@ -61,7 +61,7 @@ def classify(
     macs = [endpoint.mac for endpoint, _ in found]
     work.enqueue(session, tenant_id=tenant_id, macs=macs)
     if decision.action == "block":
-        queueing.queue_for_devices(session, tenant_id=tenant_id, macs=macs, reason="endpoint-blocked", asked_by=actor)
+        queueing.queue_blocks(session, tenant_id=tenant_id, macs=macs, asked_by=actor)
     audit.append(
         session,
         actor=actor,

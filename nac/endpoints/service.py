@@ -166,14 +166,13 @@ def remove_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: s
 def block_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
     """Rejected whatever its rules say, until it is unblocked; its live sessions are asked to end (RFC 5176)."""
     endpoint = _change_status(session, actor, tenant_id, mac, "blocked", "block")
-    queueing.queue_for_devices(
-        session, tenant_id=tenant_id, macs=[endpoint.mac], reason="endpoint-blocked", asked_by=actor
-    )
+    queueing.queue_blocks(session, tenant_id=tenant_id, macs=[endpoint.mac], asked_by=actor)
     return endpoint
 
 
 def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: str) -> Endpoint:
-    """Raises InvalidInput for one that is not blocked: approval is `add_endpoint`'s and the inbox's."""
+    """Its sessions are not asked to end any more. Raises InvalidInput for one that is not blocked: approval is
+    `add_endpoint`'s and the inbox's."""
     endpoint = require_by_mac(session, tenant_id=tenant_id, mac=mac)
     if endpoint.status not in ("active", "blocked"):
         raise InvalidInput(
@@ -181,7 +180,9 @@ def unblock_endpoint(session: Session, *, actor: str, tenant_id: TenantId, mac: 
             place="mac",
             remedy="Approve it: ./admit endpoint classify --approve",
         )
-    return _change_status(session, actor, tenant_id, mac, "active", "unblock")
+    endpoint = _change_status(session, actor, tenant_id, mac, "active", "unblock")
+    queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=[endpoint.mac])
+    return endpoint
 
 
 def set_groups(session: Session, *, actor: str, tenant_id: TenantId, mac: str, groups: Iterable[str]) -> Endpoint:

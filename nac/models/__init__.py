@@ -32,6 +32,7 @@ from nac.models.pool import Pool, PoolAddress
 from nac.models.redecision import (
     REDECISION_POSITION,
     Redecision,
+    RedecisionFailure,
     RedecisionItem,
     RedecisionMark,
     RedecisionSettings,
@@ -95,6 +96,7 @@ __all__ = [
     "QuarantinedRecord",
     "RadiusSession",
     "Redecision",
+    "RedecisionFailure",
     "RedecisionItem",
     "RedecisionMark",
     "RedecisionSettings",

@@ -37,6 +37,8 @@ class Cell(Base):
     replica_position: Mapped[str | None]
     replica_position_at: Mapped[datetime | None]
     agent_seen_at: Mapped[datetime | None]
+    # What was journalled before is in the database.
+    shipped_until: Mapped[datetime | None]
     radiusd_started_at: Mapped[datetime | None]
     counters: Mapped[dict[str, Any]] = mapped_column(default=dict)
     alarms: Mapped[list[Any]] = mapped_column(default=list)

@@ -20,7 +20,14 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     __table_args__ = (
         Index("ix_coa_requests_tenant_id_id", "tenant_id", "id"),
         Index("ix_coa_requests_tenant_id_created_at_id", "tenant_id", "created_at", "id"),
-        Index("ix_coa_requests_waiting", "tenant_id", "id", postgresql_where=text("state IN ('queued', 'sending')")),
+        Index(
+            "ix_coa_requests_waiting",
+            "tenant_id",
+            "priority",
+            "id",
+            postgresql_where=text("state IN ('queued', 'sending')"),
+        ),
+        Index("ix_coa_requests_session_row", "session_row", postgresql_where=text("state IN ('queued', 'sending')")),
         Index("ix_coa_requests_expires_at", "expires_at", postgresql_where=text("state IN ('queued', 'sending')")),
         Index("ix_coa_requests_sending", "due_at", postgresql_where=text("state = 'sending'")),
         Index(
@@ -28,8 +35,9 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             "tenant_id",
             "session_row",
             "kind",
+            "reason",
             unique=True,
-            postgresql_where=text("state = 'queued'"),
+            postgresql_where=text("state = 'queued' AND kind <> 'change'"),
         ),
         Index(
             "ix_coa_requests_redecision_id",
@@ -59,11 +67,15 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
     # Hex digits.
     certificate_serial: Mapped[str] = mapped_column(default="")
     state: Mapped[str] = mapped_column(default="queued")
+    # The lower, the sooner: nac.coa_requests.queueing.
+    priority: Mapped[int] = mapped_column(server_default=text("0"))
     # The cell must have followed this transaction before it sends.
     after_xact: Mapped[str | None] = mapped_column(Xid8())
     expires_at: Mapped[datetime] = mapped_column(server_default=text("now() + interval '15 minutes'"))
     due_at: Mapped[datetime] = mapped_column(server_default=func.now())
     takings: Mapped[int] = mapped_column(server_default=text("0"))
+    # How often nobody answered and it was put off.
+    retries: Mapped[int] = mapped_column(server_default=text("0"))
     step: Mapped[int] = mapped_column(server_default=text("0"))
     attempts: Mapped[int] = mapped_column(server_default=text("0"))
     sent_at: Mapped[datetime | None]

@@ -75,6 +75,10 @@ class Redecision(TenantOwned, CreatedAt, Base):
     unchanged: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     disconnects: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     reauthentications: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    # Of both, where a step of what the NAS is asked is a Disconnect.
+    may_disconnect: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    # What it found (nac.redecisions.service), once its items are deleted.
+    found: Mapped[dict[str, Any] | None]
     # How many sessions cannot be decided anew, by nac.redecisions.judging.Undecidable.
     undecidable: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default=text("'{}'"))
     # When requests of it were queued last.
@@ -102,6 +106,8 @@ class RedecisionItem(Base):
     session_row: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
     # disconnect | reauthenticate
     action: Mapped[str]
+    # Whether a step of what the NAS is asked is a Disconnect.
+    may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
     # found, then asked (of the NAS), settled (no longer needed) or withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
     # For people: name of the NAS, slug of the site.
@@ -120,6 +126,18 @@ class RedecisionItem(Base):
     after_monitored: Mapped[str]
     # A code of nac.reasons.
     after_reason: Mapped[str]
+
+
+class RedecisionFailure(Base):
+    """The tenant's sessions cannot be decided anew."""
+
+    __tablename__ = "redecision_failures"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    since: Mapped[datetime] = mapped_column(server_default=func.now())
+    times: Mapped[int] = mapped_column(server_default=text("1"))
+    # Of the last time.
+    detail: Mapped[str]
 
 
 # How far the change feed was looked through.

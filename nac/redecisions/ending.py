@@ -18,21 +18,22 @@ _WINDOW = timedelta(hours=1)
 
 
 def end_deciding(session: Session, run: Redecision, settings: Settings) -> None:
-    counted = repository.count_items(session, run)
-    run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
     if run.scope == "all":
         _supersede_older(session, run)
+    counted = repository.count_items(session, run)
+    run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
+    run.may_disconnect = repository.count_disconnecting(session, run)
     if not counted:
         run.state, run.ended_at = "done", utc_now()
     elif over := _over_ceiling(session, run, settings):
-        run.state, run.waits_for, run.detail = "waiting", "ceiling", over
+        run.state, run.waits_for, run.detail = "waiting", "ceiling", f"{over} {run.detail}".strip()
         slug = session.get_one(Tenant, run.tenant_id).slug
         _log.warning(
             "tenant %s: re-decision %d waits: %s ./admit redecide show -t %s %d", slug, run.id, over, slug, run.id
         )
     elif settings.mode == "preview" and not run.sends:
         run.state, run.waits_for = "waiting", "preview"
-        run.detail = "The tenant's mode is preview: nothing is sent unless somebody approves it."
+        run.detail = f"The tenant's mode is preview: nothing is sent unless somebody approves it. {run.detail}".strip()
     else:
         run.state = "sending"
     session.flush()
@@ -41,21 +42,24 @@ def end_deciding(session: Session, run: Redecision, settings: Settings) -> None:
 def _over_ceiling(session: Session, run: Redecision, settings: Settings) -> str:
     """A sentence, or ""."""
     recently = repository.recent_disconnects(session, run, utc_now() - _WINDOW)
-    total = run.disconnects + recently
-    if not run.disconnects or total <= FLOOR:
+    total = run.may_disconnect + recently
+    if not run.may_disconnect or total <= FLOOR:
         return ""
     live = run.sessions if run.scope == "all" else reading.count_live(session, run.tenant_id)
     most = settings.ceiling(live)
     if total <= most:
         return ""
     also = f" ({recently} were within the last hour)" if recently else ""
-    return f"It would disconnect {run.disconnects} of {live} sessions{also}; up to {most} go without approval."
+    return f"It may disconnect {run.may_disconnect} of {live} sessions{also}; up to {most} go without approval."
 
 
 def _supersede_older(session: Session, run: Redecision) -> None:
-    """What a later run has looked at as well is sent by that one."""
+    """What a later run has looked at as well is sent by that one, but what a person has approved already."""
     for older in repository.lock_before(session, run):
-        _end(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
+        if older.state == "sending" and older.sends and (left := repository.leave_alike(session, run, older)):
+            run.detail = f"{left} more are sent by re-decision {older.id}, which was approved. {run.detail}".strip()
+        else:
+            _end(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
 
 
 def stop(session: Session, run: Redecision, detail: str) -> int:

@@ -4,6 +4,7 @@ The request is that of the decision that the session goes by: what its packet an
 (NAS, site, policy, endpoint, user, certificate status, the time) is as it is now.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -21,10 +22,14 @@ from nac.policies.checking import InvalidPolicy
 from nac.policies.differences import Answer
 from nac.policies.facts import nas_values
 from nac.policies.places import Place, place_of
+from nac.redecisions.apart import apart
 from nac.redecisions.knowledge import Knowledge
 from nac.redecisions.reading import Live, Recorded, count_earlier, decisions_of
 from nac.redecisions.trusting import AuthorityUnclear
 from nac.session_class import decided_at
+from nac.vendors import find_vendor
+
+_log = logging.getLogger(__name__)
 
 # Why a session cannot be decided anew:
 #   no-class       its NAS returned no Class of ours, so nobody knows which decision it goes by
@@ -32,7 +37,8 @@ from nac.session_class import decided_at
 #   older-format   it was decided by a version that wrote down less
 #   not-recorded   what decides now asks for something of the certificate that was not asked for then
 #   unreadable-policy  the policy in force is none that this version can read
-Undecidable = Literal["no-class", "no-decision", "older-format", "not-recorded", "unreadable-policy"]
+#   fault         what is stored of it is none that this version can read; the worker's log says more
+Undecidable = Literal["no-class", "no-decision", "older-format", "not-recorded", "unreadable-policy", "fault"]
 Action = Literal["", "disconnect", "reauthenticate"]
 
 _DEVICE_METHODS = frozenset(("mab", "eap-tls"))
@@ -65,6 +71,8 @@ class Judgement(NamedTuple):
     undecidable: Undecidable | None = None
     # Its NAS is being asked about it, or has just done what it was asked.
     is_asked: bool = False
+    # Whether a step of what the NAS is to be asked is a Disconnect.
+    may_disconnect: bool = False
 
 
 _NOTHING = Answer("", "", "")
@@ -82,6 +90,15 @@ class _CannotTell(Exception):
     def __init__(self, why: Undecidable) -> None:
         super().__init__(why)
         self.why = why
+
+
+def _faulty(live: Live) -> Judgement:
+    _log.exception("session %d cannot be decided anew", live.id)
+    return Judgement(live, "", _NOTHING, _NOTHING, "", live.nas_key.partition("|")[0], "", "fault")
+
+
+def _may_disconnect(action: Action, vendor: str) -> bool:
+    return bool(action) and any(step.send == "disconnect" for step in find_vendor(vendor).recipe.steps[action])
 
 
 def _denied(reason: str) -> _Outcome:
@@ -105,7 +122,10 @@ class Judge:
         self._read_by: dict[tuple[UUID | None, int], frozenset[str]] = {}
 
     def judge(self, sessions: Sequence[Live], *, at: int) -> list[Judgement]:
-        """`at` in epoch seconds."""
+        """`at` in epoch seconds. Raises what is wrong with more than a few."""
+        return apart(self._session, sessions, lambda some: self._judge(some, at), _faulty)
+
+    def _judge(self, sessions: Sequence[Live], at: int) -> list[Judgement]:
         found = decisions_of(self._session, self._tenant_id, sessions)
         knowledge = Knowledge(self._session, self._tenant_id, found.values())
         counts = self._counts(found)
@@ -137,7 +157,8 @@ class Judge:
         # A device that has come back since goes by what it was given then.
         is_asked = live.asked_at is not None and recorded.at < live.asked_at
         action = "" if is_asked else _action(recorded, after)
-        return Judgement(live, action, before, after.answer, after.reason, shown, slug, is_asked=is_asked)
+        cuts = _may_disconnect(action, nas.vendor if nas else "")
+        return Judgement(live, action, before, after.answer, after.reason, shown, slug, None, is_asked, cuts)
 
     def _decide(
         self,

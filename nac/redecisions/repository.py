@@ -1,53 +1,37 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, Text, and_, cast, delete, func, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Text,
+    and_,
+    cast,
+    delete,
+    exists,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
-from nac.clock import utc_now
+from nac.coa_requests.queueing import WAITING
 from nac.ids import TenantId
-from nac.models import CoaRequest, Redecision, RedecisionItem, RedecisionMark
+from nac.models import CoaRequest, Redecision, RedecisionItem
 from nac.policies.differences import Answer
 from nac.redecisions.judging import Judgement
 from nac.redecisions.tallies import Change, Example, Found
 
 OPEN = ("deciding", "waiting", "sending")
-_KEY = ("tenant_id", "redecision_id", "session_row")
-
-# What the cell does not decide with yet is left.
-_TAKE_MARKS = text(
-    """
-DELETE FROM redecision_marks WHERE tenant_id = :tenant AND id IN (
-    SELECT m.id FROM redecision_marks m
-    WHERE m.tenant_id = :tenant AND m.due_at <= now() AND (m.xact IS NULL OR EXISTS (
-        SELECT FROM slots s JOIN cells c ON c.id = s.cell_id
-        WHERE s.tenant_id = m.tenant_id AND pg_visible_in_snapshot(m.xact, c.replica_position::pg_snapshot)
-    ))
-    ORDER BY m.id LIMIT :limit
-) RETURNING noun, key
-"""
-)
+_AFTER = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
 
 
 def take_turn(session: Session, tenant_id: TenantId) -> bool:
     """Until the transaction ends; False where another worker is at it."""
     key = func.hashtext("redecisions"), func.hashtext(str(tenant_id))
     return bool(session.scalar(select(func.pg_try_advisory_xact_lock(*key))))
-
-
-def take_marks(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
-    """(noun, key) of those that are due and that the cell decides with, taken off the list."""
-    return [(row[0], row[1]) for row in session.execute(_TAKE_MARKS, {"tenant": tenant_id, "limit": limit})]
-
-
-def add_marks(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int) -> None:
-    """(noun, key) of each, due in so many seconds."""
-    due_at = utc_now() + timedelta(seconds=seconds)
-    rows = [{"tenant_id": tenant_id, "noun": noun, "key": key, "due_at": due_at} for noun, key in marks]
-    if rows:
-        session.execute(insert(RedecisionMark), rows)
 
 
 def get(session: Session, tenant_id: TenantId, number: int, *, lock: bool = False) -> Redecision | None:
@@ -63,6 +47,19 @@ def lock_oldest(session: Session, tenant_id: TenantId, state: str, *, scope: str
         query = query.where(Redecision.scope == scope)
     query = query.order_by(Redecision.id).limit(1).with_for_update()
     return session.scalar(query.execution_options(populate_existing=True))
+
+
+def lock_open(session: Session, tenant_id: TenantId) -> None:
+    """All that people may stop: who does that locks the run first and then its requests."""
+    query = select(Redecision.id).where(Redecision.tenant_id == tenant_id, Redecision.state.in_(OPEN))
+    session.execute(query.order_by(Redecision.id).with_for_update())
+
+
+def lock_sending(session: Session, tenant_id: TenantId, limit: int) -> Sequence[Redecision]:
+    """Those first that have waited longest."""
+    query = select(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.state == "sending")
+    query = query.order_by(Redecision.fed_at.nulls_first(), Redecision.id).limit(limit).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def lock_before(session: Session, run: Redecision) -> Sequence[Redecision]:
@@ -84,7 +81,7 @@ def list_page(session: Session, tenant_id: TenantId, *, before_id: int | None, l
 
 def recent_disconnects(session: Session, run: Redecision, since: datetime) -> int:
     """Of other re-decisions that nobody was asked about."""
-    query = select(func.coalesce(func.sum(Redecision.disconnects), 0)).where(
+    query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
         Redecision.tenant_id == run.tenant_id,
         Redecision.id != run.id,
         Redecision.created_at > since,
@@ -130,6 +127,7 @@ def _item_row(run: Redecision, judgement: Judgement) -> dict[str, Any]:
         "session_row": live.id,
         "tenant_id": run.tenant_id,
         "action": judgement.action,
+        "may_disconnect": judgement.may_disconnect,
         "nas": judgement.nas,
         "nas_key": live.nas_key,
         "site": judgement.site,
@@ -153,6 +151,40 @@ def count_items(session: Session, run: Redecision) -> dict[str, int]:
     return {row[0]: row[1] for row in session.execute(query.group_by(RedecisionItem.action))}
 
 
+def count_disconnecting(session: Session, run: Redecision) -> int:
+    """Of those where a step of what the NAS is asked is a Disconnect."""
+    query = select(func.count()).select_from(RedecisionItem).where(_of(run), RedecisionItem.may_disconnect)
+    return session.scalar(query) or 0
+
+
+def leave_alike(session: Session, run: Redecision, older: Redecision) -> int:
+    """What `older` has found and not got answers to, and `run` has found just so, stays with `older`, and nothing else
+    of what it has not sent; returns how much."""
+    item, theirs = aliased(RedecisionItem), aliased(RedecisionItem)
+    same = (getattr(item, name) == getattr(theirs, name) for name in ("tenant_id", "session_row", "action", *_AFTER))
+    waits = exists().where(
+        CoaRequest.tenant_id == run.tenant_id,
+        CoaRequest.session_row == theirs.session_row,
+        CoaRequest.redecision_id == older.id,
+        CoaRequest.state.in_(WAITING),
+    )
+    alike = select(item.session_row).where(
+        item.tenant_id == run.tenant_id,
+        item.redecision_id == run.id,
+        theirs.redecision_id == older.id,
+        (theirs.state == "found") | waits,
+        *same,
+    )
+    rows = session.scalars(alike).all()
+    gone = update(RedecisionItem).where(
+        _of(older), RedecisionItem.state == "found", RedecisionItem.session_row.not_in(rows)
+    )
+    session.execute(gone.values(state="withdrawn").execution_options(synchronize_session=False))
+    left = delete(RedecisionItem).where(_of(run), RedecisionItem.session_row.in_(rows))
+    session.execute(left.execution_options(synchronize_session=False))
+    return len(rows)
+
+
 def count_states(session: Session, run: Redecision) -> dict[str, int]:
     """Of its items, by state."""
     query = select(RedecisionItem.state, func.count()).where(_of(run))
@@ -172,7 +204,7 @@ def waiting_at_nases(session: Session, tenant_id: TenantId) -> dict[str, int]:
     query = select(CoaRequest.nas_key, func.count()).where(
         CoaRequest.tenant_id == tenant_id,
         CoaRequest.redecision_id.is_not(None),
-        CoaRequest.state.in_(("queued", "sending")),
+        CoaRequest.state.in_(WAITING),
     )
     return {row[0]: row[1] for row in session.execute(query.group_by(CoaRequest.nas_key))}
 
@@ -214,6 +246,20 @@ def found_of(session: Session, run: Redecision) -> Iterator[Found]:
         example = examples[first]
         change = Change(action, Answer(*told[:4]), Answer(*told[4:]), reason)
         yield Found(change, nas, site, sessions, (Example(first, example.mac or "", example.identity, example.nas),))
+
+
+def ended_with_items(session: Session, tenant_id: TenantId, before: datetime, limit: int) -> Sequence[Redecision]:
+    """Runs that were over then and whose items are still there, the oldest first."""
+    query = select(Redecision).where(
+        Redecision.tenant_id == tenant_id, Redecision.ended_at < before, Redecision.found.is_(None)
+    )
+    return session.scalars(query.order_by(Redecision.id).limit(limit).with_for_update(skip_locked=True)).all()
+
+
+def delete_items(session: Session, run: Redecision) -> int:
+    result = session.execute(delete(RedecisionItem).where(_of(run)))
+    assert isinstance(result, CursorResult)
+    return result.rowcount
 
 
 def prune(session: Session, tenant_id: TenantId, before: datetime) -> int:

@@ -15,22 +15,18 @@ from nac.coa_requests.queueing import withdraw_outdated
 from nac.ids import TenantId
 from nac.models import Redecision
 from nac.redecisions import ending, reading, repository, sending
+from nac.redecisions.found import fold
 from nac.redecisions.judging import Judge, Judgement
+from nac.redecisions.marks import AGAIN, CONCERNING, LATE, LATE_SECONDS, SESSION, add_marks, look_again, take_marks
 from nac.redecisions.reading import PAGE
 from nac.redecisions.settings import Settings, settings_of
 
 # Changes of one turn.
 MOST_MARKS = 1_000
-# Devices that were let in before a change may tell of their session so much later.
-LATE_SECONDS = 60
-LATE = "late"
-# Of our own as well: a session whose NAS was being asked about it, which may come to nothing.
-SESSION = "session"
-# What concerns a device, a user or who showed a certificate; everything else concerns all. Each is looked at a second
-# time, under another name, for sessions that became known late.
-_CONCERNING = ("endpoint", "user", "certificate", "external-status")
-_AGAIN = {f"{noun}-again": noun for noun in _CONCERNING}
-_NARROW = frozenset((*_CONCERNING, *_AGAIN, LATE, SESSION))
+# Which session was found is of no use for long, and a run may have found millions.
+ITEMS_KEPT = timedelta(days=2)
+MOST_FOLDED = 1_000
+_NARROW = frozenset((*CONCERNING, *AGAIN, LATE, SESSION))
 _WORDS = {
     "time": "time goes by",
     "silence": "the worker was away for long",
@@ -44,6 +40,7 @@ def advance(session: Session, *, tenant_id: TenantId) -> bool:
     """One turn of the tenant; whether there is more to do at once. False where another worker is at it."""
     if not repository.take_turn(session, tenant_id):
         return False
+    repository.lock_open(session, tenant_id)
     settings = settings_of(session, tenant_id=tenant_id)
     more = _take_marks(session, tenant_id, settings)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="all")
@@ -63,13 +60,13 @@ def begin(
     session.flush()
     if scope == "all":
         newest = reading.newest_row(session, tenant_id)
-        repository.add_marks(session, tenant_id, [(LATE, str(newest))], seconds=LATE_SECONDS)
+        add_marks(session, tenant_id, [(LATE, str(newest))], seconds=LATE_SECONDS)
     return run
 
 
 def _take_marks(session: Session, tenant_id: TenantId, settings: Settings) -> bool:
     """Works changes off; whether more of them wait. Those of several turns are one run."""
-    marks = repository.take_marks(session, tenant_id, MOST_MARKS)
+    marks = take_marks(session, tenant_id, MOST_MARKS)
     run = repository.lock_oldest(session, tenant_id, "deciding", scope="some")
     if marks and settings.mode != "off":
         run = _work_off(session, tenant_id, marks, run)
@@ -85,9 +82,9 @@ def _work_off(
     """Returns the run over some sessions, where there is one."""
     if {noun for noun, _ in marks} - _NARROW:
         _look_at_all(session, tenant_id, _cause(marks))
-    again = [(f"{noun}-again", key) for noun, key in marks if noun in _CONCERNING]
-    repository.add_marks(session, tenant_id, again, seconds=LATE_SECONDS)
-    marks = [(_AGAIN.get(noun, noun), key) for noun, key in marks]
+    again = [(f"{noun}-again", key) for noun, key in marks if noun in CONCERNING]
+    add_marks(session, tenant_id, again, seconds=LATE_SECONDS)
+    marks = [(AGAIN.get(noun, noun), key) for noun, key in marks]
     # Those of a run that has begun already may be behind it.
     rows = _concerned(session, tenant_id, marks)
     if len(rows) > PAGE:
@@ -122,7 +119,7 @@ def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str,
     for newest in of[LATE]:
         later = reading.later_rows(session, tenant_id, int(newest), limit=PAGE)
         if len(later) == PAGE:
-            repository.add_marks(session, tenant_id, [(LATE, str(later[-1]))], seconds=0)
+            add_marks(session, tenant_id, [(LATE, str(later[-1]))], seconds=0)
         rows.update(later)
     return sorted(rows)
 
@@ -167,8 +164,7 @@ def _reconcile(session: Session, tenant_id: TenantId, judgements: Sequence[Judge
     decided = [each for each in judgements if not each.undecidable and not each.is_asked]
     wanted = {each.live.id: str(each.action) for each in decided}
     withdraw_outdated(session, tenant_id=tenant_id, wanted=wanted)
-    under_way = [(SESSION, str(each.live.id)) for each in judgements if each.is_asked]
-    repository.add_marks(session, tenant_id, under_way, seconds=LATE_SECONDS)
+    look_again(session, tenant_id, [each.live.id for each in judgements if each.is_asked])
 
 
 def _write(session: Session, run: Redecision, judgements: Sequence[Judgement]) -> None:
@@ -190,5 +186,8 @@ def _cause(marks: Sequence[tuple[str, str]]) -> str:
 
 
 def prune(session: Session, *, tenant_id: TenantId, days: int) -> int:
-    """Forget runs that began so long ago and are over; returns how many."""
+    """Forget runs that began so long ago and are over, and of others that ended some time ago all but the counts;
+    returns how many are forgotten."""
+    for run in repository.ended_with_items(session, tenant_id, utc_now() - ITEMS_KEPT, MOST_FOLDED):
+        fold(session, run)
     return repository.prune(session, tenant_id, utc_now() - timedelta(days=days))

@@ -1,22 +1,25 @@
-"""What a run has found goes into the queue of requests to NASes, at the pace of the tenant and of its NASes."""
+"""What runs have found goes into the queue of requests to NASes, at the pace of the tenant and of its NASes."""
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds, utc_now
-from nac.coa_requests.queueing import queue_for_sessions
+from nac.coa_requests.queueing import REDECIDED, queue_for_sessions
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Redecision, RedecisionItem
 from nac.redecisions import reading, repository
 from nac.redecisions.judging import Judge
+from nac.redecisions.marks import look_again
 from nac.redecisions.settings import Settings
 
-REASON = "redecided"
 # Waiting at one NAS, which is what it takes in a second: one that does not answer holds up no other.
 MOST_AT_NAS = 10
+# Runs that are looked at in a turn; those that waited longest.
+MOST_RUNS = 50
 # Waiting of one tenant, in seconds of its pace: what people ask for comes soon all the same.
 _MOST_SECONDS = 5
 # The pace of so long is made good where the worker was late.
@@ -24,33 +27,41 @@ _LATE_SECONDS = 2.0
 
 
 def feed(session: Session, *, tenant_id: TenantId, settings: Settings) -> None:
-    """Of the oldest run that sends, what may be sent now."""
-    run = repository.lock_oldest(session, tenant_id, "sending")
-    if run is None:
+    """Of each run that sends a share of what may be sent now: one that is large, or whose NASes do not answer, holds
+    up no other."""
+    runs = repository.lock_sending(session, tenant_id, MOST_RUNS)
+    if not runs:
         return
-    waiting = repository.waiting_at_nases(session, tenant_id)
-    room = min(_allowance(session, tenant_id, settings), _MOST_SECONDS * settings.per_second - sum(waiting.values()))
-    if room > 0:
-        chosen = _choose(session, run, waiting, room)
-        if chosen:
+    waiting = Counter(repository.waiting_at_nases(session, tenant_id))
+    allowed, rest = _allowance(session, tenant_id, settings)
+    room = min(allowed, _MOST_SECONDS * settings.per_second - waiting.total())
+    for others, run in zip(reversed(range(len(runs))), runs, strict=True):
+        if room > 0:
+            chosen = _choose(session, run, waiting, -(-room // (others + 1)))
             _queue(session, run, chosen)
-    if not repository.has_found(session, run):
-        run.state, run.ended_at = "done", utc_now()
+            room -= len(chosen)
+        if allowed > 0:
+            run.fed_at = utc_now() - rest
+        if not repository.has_found(session, run):
+            run.state, run.ended_at = "done", utc_now()
+    session.flush()
 
 
-def _allowance(session: Session, tenant_id: TenantId, settings: Settings) -> int:
+def _allowance(session: Session, tenant_id: TenantId, settings: Settings) -> tuple[int, timedelta]:
+    """How many requests, and the time that is left over for the next one."""
     last = repository.last_fed(session, tenant_id)
-    seconds = 1.0 if last is None else min((utc_now() - last).total_seconds(), _LATE_SECONDS)
-    return int(settings.per_second * seconds)
+    seconds = 1.0 if last is None else max(0.0, min((utc_now() - last).total_seconds(), _LATE_SECONDS))
+    allowed = int(settings.per_second * seconds)
+    return allowed, timedelta(seconds=seconds - allowed / settings.per_second)
 
 
-def _choose(session: Session, run: Redecision, waiting: dict[str, int], room: int) -> Sequence[RedecisionItem]:
-    at_nas = Counter(waiting)
+def _choose(session: Session, run: Redecision, waiting: Counter[str], room: int) -> Sequence[RedecisionItem]:
+    """Counts them among those that wait."""
     busy = [nas for nas, count in waiting.items() if count >= MOST_AT_NAS]
     chosen: list[RedecisionItem] = []
     for item in repository.found_items(session, run, busy=busy, limit=4 * room):
-        if len(chosen) < room and at_nas[item.nas_key] < MOST_AT_NAS:
-            at_nas[item.nas_key] += 1
+        if len(chosen) < room and waiting[item.nas_key] < MOST_AT_NAS:
+            waiting[item.nas_key] += 1
             chosen.append(item)
     return chosen
 
@@ -58,7 +69,9 @@ def _choose(session: Session, run: Redecision, waiting: dict[str, int], room: in
 def _queue(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -> None:
     """Once more decided, because time has passed: what is decided otherwise by now is another run's."""
     live = reading.read_rows(session, run.tenant_id, [item.session_row for item in items])
-    still = {each.live.id: each.action for each in Judge(session, run.tenant_id).judge(live, at=epoch_seconds())}
+    judgements = Judge(session, run.tenant_id).judge(live, at=epoch_seconds())
+    look_again(session, run.tenant_id, [each.live.id for each in judgements if each.is_asked])
+    still = {each.live.id: each.action for each in judgements}
     for item in items:
         item.state = "asked" if still.get(item.session_row) == item.action else "settled"
     for kind in ("disconnect", "reauthenticate"):
@@ -71,7 +84,7 @@ def _queue(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -
                 tenant_id=run.tenant_id,
                 rows=rows,
                 kind=kind,
-                reason=REASON,
+                reason=REDECIDED,
                 asked_by=f"re-decision {run.id}",
                 redecision=run.id,
                 after=repository.unfollowed_change(session, run.tenant_id),
@@ -80,5 +93,4 @@ def _queue(session: Session, run: Redecision, items: Sequence[RedecisionItem]) -
             # Too much waits of what people asked for: later.
             for item in items:
                 item.state = "found" if item.session_row in rows else item.state
-    run.fed_at = utc_now()
     session.flush()

@@ -1,6 +1,5 @@
 """Deciding live sessions anew after a change: what people see of it, and what they do about it."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from nac.ids import TenantId
 from nac.models import Redecision
 from nac.policies import service as policies
 from nac.redecisions import ending, reading, repository, running
+from nac.redecisions.found import found_row
 from nac.redecisions.judging import Judge
 from nac.redecisions.reading import PAGE
 from nac.redecisions.settings import Settings, set_settings, settings_of
@@ -64,7 +64,7 @@ def preview(session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, obje
         if len(page) < PAGE:
             break
     settings = settings_of(session, tenant_id=tenant_id)
-    return Preview(tallies, tallies.actions["disconnect"] > settings.ceiling(tallies.sessions), settings)
+    return Preview(tallies, tallies.may_disconnect > settings.ceiling(tallies.sessions), settings)
 
 
 def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
@@ -90,7 +90,7 @@ def approve(session: Session, *, actor: str, tenant_id: TenantId, number: int) -
     if run.state != "waiting":
         raise Conflict(f"Re-decision {number} does not wait: it is {run.state}.", place="redecision")
     before = {"state": run.state, "waits_for": run.waits_for}
-    run.state, run.waits_for, run.sends, run.detail = "sending", "", True, f"Approved by {actor}."
+    run.state, run.waits_for, run.sends, run.detail = "sending", "", True, f"Approved by {actor}. {run.detail}"
     session.flush()
     _audit(session, actor, run, "approve", before)
     return run
@@ -138,24 +138,20 @@ def short_row(run: Redecision) -> dict[str, Any]:
         "unchanged": run.unchanged,
         "disconnects": run.disconnects,
         "reauthentications": run.reauthentications,
+        "may_disconnect": run.may_disconnect,
         "cannot_be_redecided": sum(run.undecidable.values()),
     }
 
 
 def redecision_row(session: Session, run: Redecision) -> dict[str, Any]:
     """With what it found, and how far that was sent."""
-    tallies = Tallies(undecidable=Counter(run.undecidable))
-    for found in repository.found_of(session, run):
-        tallies.add(found)
     return {
         **short_row(run),
-        **tallies.row(),
+        **found_row(session, run),
         "cannot_be_redecided": dict(run.undecidable),
         "asked_by": run.asked_by,
         "detail": run.detail,
         "ended": run.ended_at and run.ended_at.isoformat(),
-        # Of the sessions that differ: found, asked, settled, withdrawn.
-        "items": repository.count_states(session, run),
         # To NASes, by state: see coa list.
         "requests": repository.count_requests(session, run),
     }

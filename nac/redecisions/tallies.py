@@ -46,6 +46,8 @@ class Tallies:
     unchanged: int = 0
     # Their NASes are being asked about them, or have just done what they were asked.
     asked_already: int = 0
+    # Where a step of what their NASes would be asked is a Disconnect.
+    may_disconnect: int = 0
     actions: Counter[str] = field(default_factory=Counter)
     # By judging.Undecidable.
     undecidable: Counter[str] = field(default_factory=Counter)
@@ -67,6 +69,7 @@ class Tallies:
             else:
                 example = Example(each.live.id, each.live.mac, each.live.identity, each.nas)
                 change = Change(each.action, each.before, each.after, each.reason)
+                self.may_disconnect += each.may_disconnect
                 self.add(Found(change, each.nas, each.site, 1, (example,)))
 
     def add(self, found: Found) -> None:

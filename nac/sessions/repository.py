@@ -89,6 +89,8 @@ _AS_READ = frozenset(("nas_address", "framed_ip", "framed_ipv6", "framed_prefix"
 class Filter:
     """ "" and None leave a part out; what is given must all fit."""
 
+    # `sessions.id`
+    row: int | None = None
     # 12 lower-case hex digits.
     mac: str = ""
     # User-Name, upper or lower case.
@@ -147,6 +149,7 @@ def _page(
     session: Session, place: Place, tenant_id: TenantId, wanted: Filter, after: Key | None, limit: int
 ) -> Iterator[Found]:
     given: dict[str, Any] = {
+        "row": wanted.row,
         "mac": wanted.mac or None,
         "user": wanted.user or None,
         "site": wanted.site or None,
@@ -204,6 +207,8 @@ def _selected(table: _Table) -> Select[Any]:
 
 
 def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[bool]]:
+    if "row" in given:
+        yield table.id == bindparam("row")
     for name in ("mac", "nas_id"):
         if name in given:
             yield getattr(table, name) == bindparam(name)

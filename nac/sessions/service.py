@@ -51,6 +51,7 @@ def list_sessions(
     session: Session,
     *,
     tenant_id: TenantId,
+    row: int | None = None,
     mac: str = "",
     user: str = "",
     address: str = "",
@@ -64,11 +65,13 @@ def list_sessions(
 ) -> Sequence[Shown]:
     """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
 
-    `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6 or a network of them.
-    Raises NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no address. One query;
+    `row` is the id of one, `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6 or a
+    network of them. Raises NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no
+    address. One query;
     three more where those that ended are asked for and needed, and some where nothing is found.
     """
     wanted = Filter(
+        row=row,
         mac=require_mac(mac) if mac else "",
         user=user,
         address=_network(address),

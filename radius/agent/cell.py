@@ -314,6 +314,7 @@ class CellAgent:
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
             rebuild_replica=sync.rebuild_wanted.set,
             verifier_pid=lambda: verifier.pid,
+            shipped_until=lambda: min(shipper.shipped_until for shipper in shippers.values()),
         )
         sync.on_configuration = keeper.configuration_changed.set
         works = {

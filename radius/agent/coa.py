@@ -4,10 +4,10 @@ A packet leaves once it is written down that it does, so an agent that is killed
 ever: its successor goes on with what it had taken, a bounded number of times.
 """
 
+import logging
 import math
 import random
 import select
-import socket
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -20,19 +20,18 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nac.clock import epoch_seconds
 from nac.dictionary import Dictionary
-from nac.errors import AdmitError
+from nac.errors import AdmitError, Unavailable
 from nac.outbound.reach import USUAL, Reach
 from nac.vendors import find_vendor
 from radius import wire
 from radius.agent.alarms import Alarms
 from radius.agent.coa_flight import CannotSend, Flight, Pacing, ending, peer_of, reach_of
 from radius.agent.coa_packet import Ignored, read_answer
+from radius.agent.coa_places import MOST_AT_ONCE, MOST_IN_FLIGHT, Places
 from radius.agent.coa_queue import CoaQueue, Ending, Taken
+from radius.agent.coa_sockets import Sockets, open_sockets
 from radius.agent.driver import sentence
 
-MOST_IN_FLIGHT = 512
-MOST_OF_TENANT = 16
-MOST_OF_NAS = 4
 # Answers read before anything else is done again.
 MOST_READ = 256
 MOST_REMEMBERED = 1_024
@@ -40,7 +39,10 @@ POLL_SECONDS = 1.0
 # After a request was announced: the cell may have to learn first what it follows from.
 EAGER_SECONDS, EAGER_POLL_SECONDS = 2.0, 0.05
 RETRY_SECONDS = 1.0
-_ALARM = "coa"
+# How often it is looked whose NASes do not answer.
+LOOK_SECONDS = 10.0
+_ALARM, _UNANSWERED = "coa", "coa-unanswered"
+_log = logging.getLogger(__name__)
 _Key = tuple[str, int, int]
 
 
@@ -64,23 +66,24 @@ class CoaSender:
         self._dictionary = dictionary
         self._alarms = alarms
         self._pacing = pacing or Pacing()
-        self._sockets: dict[socket.AddressFamily, socket.socket] = {}
+        self._sockets: Sockets = {}
         self._flights: dict[int, Flight] = {}
         # Those whose packet was made, by where its answer comes from.
         self._awaited: dict[_Key, Flight] = {}
         self._ended: list[Ending] = []
         # What is no longer awaited: an answer to it is late, any other is nobody's.
         self._past: OrderedDict[_Key, None] = OrderedDict()
+        self._places = Places()
         # When a NAS may be sent the next packet.
         self._free_at: dict[str, float] = {}
         self._next_identifier = random.randrange(256)  # noqa: S311  # so that a restart begins elsewhere
-        self._take_at = 0.0
+        self._take_at = self._look_at = 0.0
         self._eager_until = 0.0
 
     def run(self, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                with self._open_sockets():
+                with open_sockets(self._listen_address) as self._sockets:
                     self._follow_on(stop)
             except OSError as exc:
                 self._tell_and_wait(exc, stop)
@@ -92,29 +95,15 @@ class CoaSender:
                 self._follow(stop)
             except (AdmitError, SQLAlchemyError, psycopg.Error) as exc:
                 self._tell_and_wait(exc, stop)
+            except OSError:
+                raise
+            except Exception as exc:  # house-rule: whatever it is, the next request may do without
+                _log.exception("requests to NASes are in trouble")
+                self._tell_and_wait(exc, stop)
 
     def _tell_and_wait(self, exc: Exception, stop: threading.Event) -> None:
         self._alarms.tell(_ALARM, f"No requests about sessions (CoA, Disconnect) are sent: {sentence(exc)}")
         stop.wait(RETRY_SECONDS)
-
-    @contextmanager
-    def _open_sockets(self) -> Iterator[None]:
-        """On the address that NASes know this cell by; one of each family where it listens on all."""
-        address = self._listen_address
-        every = address in ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
-        try:
-            for family in (socket.AF_INET, socket.AF_INET6):
-                if every or (family == socket.AF_INET6) == (":" in address):
-                    self._sockets[family] = bound = socket.socket(family, socket.SOCK_DGRAM)
-                    if family == socket.AF_INET6:
-                        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                    bound.setblocking(False)
-                    bound.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0) if every else (address, 0))  # noqa: S104
-            yield
-        finally:
-            for bound in self._sockets.values():
-                bound.close()
-            self._sockets.clear()
 
     def _follow(self, stop: threading.Event) -> None:
         url = self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
@@ -127,6 +116,7 @@ class CoaSender:
                 self._write_ends()
                 self._take()
                 self._send_due()
+                self._look_at_unanswered()
                 self._alarms.clear(_ALARM)
 
     def _wait(self, listener: psycopg.Connection) -> None:
@@ -156,6 +146,10 @@ class CoaSender:
         if flight is None:
             self.counters["answers_late" if key in self._past else "answers_foreign"] += 1
             return
+        with self._alone(flight.taken, flight.step):
+            self._read(flight, datagram)
+
+    def _read(self, flight: Flight, datagram: bytes) -> None:
         row = flight.taken.row
         try:
             answer = read_answer(datagram, flight.packet, flight.taken.secret, signed=row.signs_answers)
@@ -164,15 +158,52 @@ class CoaSender:
             flight.ignored[exc.fault] += 1
             return
         self.counters["acknowledged" if answer.accepted else "refused"] += 1
+        self._places.note(flight.taken.nas, answers=True)
         self._await_no_more(flight)
         if answer.accepted or not flight.go_on("refused", answer.error_cause, time.monotonic()):
             self._end(flight, flight.answered(answer))
 
     def _write_ends(self) -> None:
-        if self._ended:
+        if not self._ended:
+            return
+        try:
             self._queue.end(self._ended)
-            self._ended.clear()
-            self._take_at = 0.0
+        except Unavailable:
+            raise
+        except Exception:  # house-rule: one end that cannot be written down holds up no others
+            _log.exception("an end of a request to a NAS cannot be written down")
+            for each in self._ended:
+                with suppress(Exception):
+                    self._queue.end([each])
+        self._ended.clear()
+        self._take_at = self._look_at = 0.0
+
+    def _look_at_unanswered(self) -> None:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        if count := self._queue.unanswered():
+            self._alarms.tell(
+                _UNANSWERED,
+                f"{count} NAS{'es do' if count > 1 else ' does'} not answer that devices are blocked or certificates "
+                "revoked: these may still be on the network. It is tried again for a day. See ./admit coa list "
+                "--state queued",
+            )
+        else:
+            self._alarms.clear(_UNANSWERED)
+
+    @contextmanager
+    def _alone(self, taken: Taken, step: int) -> Iterator[None]:
+        """Whatever is wrong with a request ends that one."""
+        try:
+            yield
+        except Exception as exc:  # house-rule: the requests to all other NASes wait for this thread
+            _log.exception("request %d to a NAS", taken.row.id)
+            self.counters["faults"] += 1
+            if (flight := self._flights.get(taken.row.id)) is not None:
+                self._forget(flight)
+            self._ended.append(ending(taken, step, "unreachable", f"It cannot be asked: {sentence(exc)}."))
 
     def _take(self) -> None:
         now = time.monotonic()
@@ -182,16 +213,11 @@ class CoaSender:
         room = MOST_IN_FLIGHT - len(self._flights)
         if not room:
             return
-        tenants = Counter(flight.taken.row.tenant_id for flight in self._flights.values())
-        nases = Counter(flight.taken.nas for flight in self._flights.values())
-        taken = self._queue.take(
-            room=room,
-            each=MOST_OF_NAS,
-            busy=[nas for nas, count in nases.items() if count >= MOST_OF_NAS],
-            full=[tenant for tenant, count in tenants.items() if count > MOST_OF_TENANT - MOST_OF_NAS],
-        )
+        full = self._places.full(self._flights.values())
+        taken = self._queue.take(room=room, each=MOST_AT_ONCE, busy=full.nases, full=full.tenants)
         for each in taken:
-            self._begin(each, now)
+            with self._alone(each, each.row.step):
+                self._begin(each, now)
         if taken:
             # There may be more than is taken at once.
             self._take_at = now
@@ -216,15 +242,21 @@ class CoaSender:
 
     def _send_due(self) -> None:
         now = time.monotonic()
-        going = [flight for flight in sorted(self._flights.values(), key=_due) if self._is_going(flight, now)]
+        going: list[Flight] = []
+        for flight in sorted(self._flights.values(), key=_due):
+            with self._alone(flight.taken, flight.step):
+                if self._is_going(flight, now):
+                    going.append(flight)
         if not going:
             return
         ours = self._queue.record([flight.sending() for flight in going])
         for flight in going:
             if flight.taken.row.id in ours:
                 self._send(flight)
-            else:
+            elif flight.sent:
                 # Withdrawn, or another agent's by now.
+                flight.withdraw(now, self._pacing)
+            else:
                 self._forget(flight)
 
     def _is_going(self, flight: Flight, now: float) -> bool:
@@ -241,6 +273,8 @@ class CoaSender:
         if free_at > now:
             flight.due = free_at
             return False
+        if flight.sent:
+            self._places.note(flight.taken.nas, answers=False)
         if not flight.packet:
             try:
                 flight.make_packet(self._dictionary, self._identifier(flight), at=epoch_seconds())

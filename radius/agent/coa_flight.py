@@ -56,6 +56,8 @@ class Flight:
     # What came and was no answer, by fault; and what the network said, where it took none of the packets.
     ignored: Counter[str] = field(default_factory=Counter)
     trouble: str = ""
+    # Nothing more of it is sent; the NAS may still answer what was.
+    is_withdrawn: bool = False
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -74,8 +76,11 @@ class Flight:
             raise CannotSend(f"The request cannot be written: {exc}") from exc
         self.identifier = identifier
 
+    def withdraw(self, now: float, pacing: Pacing) -> None:
+        self.is_withdrawn, self.due = True, now + pacing.longest_seconds
+
     def is_exhausted(self, pacing: Pacing) -> bool:
-        return self.sent >= pacing.packets
+        return self.is_withdrawn or self.sent >= pacing.packets
 
     def note_sent(self, now: float, pacing: Pacing) -> None:
         """RFC 3315 14, to which RFC 5080 2.2.1 refers: twice as long each time, give or take a tenth."""
@@ -88,7 +93,7 @@ class Flight:
         """Whether the recipe has a next step for this; the flight is at it then. A session that the NAS does not know
         is none for the other steps either."""
         steps = find_vendor(self.taken.row.vendor).recipe.steps[self.taken.row.kind]
-        if setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:
+        if self.is_withdrawn or setback not in steps[self.step].next_on or error_cause == SESSION_NOT_FOUND:
             return False
         self.step, self.sent, self.packet, self.due = self.step + 1, 0, b"", now
         return True

@@ -8,15 +8,21 @@ from uuid import UUID
 import psycopg
 from sqlalchemy import Engine
 
+from nac.coa_requests.queueing import REDECIDED, REQUESTED
 from nac.db import CellScope, driver_connection, session_scope
 from nac.ids import CellId
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaState
 from nac.secrets import Sealer, SecretsError
+from radius.agent.coa_packet import DISCONNECT_REQUEST
 
 # Longer than between two packets of one request: who has not written for so long has died.
 TAKEN_SECONDS = 20
 MOST_TAKINGS = 4
+# What follows from a block or a revocation is tried again after so long, twice as long each time, until it expires.
+FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 60, 1_800
+# Of a session that a NAS has just ended, its Stop may still be on the way.
+_JUST_ENDED = "30 seconds"
 
 # As nac.models.CoaRequest has them.
 _ENDED = """
@@ -26,7 +32,8 @@ RETURNING id, tenant_id, created_at, kind, asked_by, session_row, session_id, na
 """
 _EXPIRE = (
     """
-UPDATE coa_requests SET state = 'expired', ended_at = now(), detail = 'It waited too long to be sent.'
+UPDATE coa_requests SET ended_at = now(), state = CASE WHEN retries > 0 THEN 'unanswered' ELSE 'expired' END,
+    detail = CASE WHEN retries > 0 THEN detail ELSE 'It waited too long to be sent.' END
 WHERE state IN ('queued', 'sending') AND expires_at < now() AND due_at <= now()
 """
     + _ENDED
@@ -35,23 +42,36 @@ _GIVE_UP = (
     """
 UPDATE coa_requests SET state = 'unanswered', ended_at = now(),
     detail = 'The agent that sent it ended several times before an answer came.'
-WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s
+WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 """
     + _ENDED
 )
-# Each tenant's oldest, a few of each at a time; not of NASes that have their share in flight. What the request follows
-# from, the cell must know already.
+# Of each tenant a few at a time, one of a NAS; not of NASes that have their share in flight. What the request follows
+# from, the cell must know already. Of one session one at a time: changes in their order, and of several reasons to end
+# it one is enough.
 _TAKE = """
 WITH chosen AS (
-    SELECT waiting.id FROM slots s JOIN cells ON cells.id = s.cell_id CROSS JOIN LATERAL (
-        SELECT c.id FROM coa_requests c
-        WHERE c.tenant_id = s.tenant_id AND c.state IN ('queued', 'sending') AND c.due_at <= now()
-            AND c.expires_at >= now() AND c.takings < %(takings)s
-            AND c.tenant_id::text || c.nas_key <> ALL (%(busy)s)
-            AND (c.after_xact IS NULL OR pg_visible_in_snapshot(c.after_xact, cells.replica_position::pg_snapshot))
-        ORDER BY c.id LIMIT %(each)s FOR UPDATE SKIP LOCKED
-    ) waiting
-    WHERE s.cell_id = %(cell)s AND s.tenant_id IS NOT NULL AND s.tenant_id <> ALL (%(full)s::uuid[])
+    SELECT one.id FROM (
+        SELECT waiting.*,
+            row_number() OVER (PARTITION BY waiting.tenant_id, waiting.nas_key ORDER BY waiting.priority, waiting.id)
+        FROM slots s JOIN cells ON cells.id = s.cell_id CROSS JOIN LATERAL (
+            SELECT c.id, c.tenant_id, c.nas_key, c.priority FROM coa_requests c
+            WHERE c.tenant_id = s.tenant_id AND c.state IN ('queued', 'sending') AND c.due_at <= now()
+                AND c.expires_at >= now() AND c.takings < %(takings)s + c.retries
+                AND c.tenant_id::text || c.nas_key <> ALL (%(busy)s)
+                AND (c.after_xact IS NULL OR pg_visible_in_snapshot(c.after_xact, cells.replica_position::pg_snapshot))
+                -- No anti-join: that is worked out for all that wait, for the sake of a few.
+                AND coalesce((
+                    SELECT false FROM coa_requests o
+                    WHERE o.session_row = c.session_row AND c.state = 'queued' AND (
+                        o.state = 'sending'
+                        OR (o.state = 'queued' AND c.kind = 'change' AND o.kind = 'change' AND o.id < c.id)
+                    ) LIMIT 1
+                ), true)
+            ORDER BY c.priority, c.id LIMIT %(each)s FOR UPDATE SKIP LOCKED
+        ) waiting
+        WHERE s.cell_id = %(cell)s AND s.tenant_id IS NOT NULL AND s.tenant_id <> ALL (%(full)s::uuid[])
+    ) one WHERE one.row_number = 1
     ORDER BY random() LIMIT %(room)s
 ), taken AS (
     UPDATE coa_requests c SET state = 'sending', takings = c.takings + 1, due_at = now() + %(lease)s * interval '1 s'
@@ -63,11 +83,15 @@ SELECT t.id, t.takings, t.tenant_id, t.kind, t.attributes, t.session_id, coalesc
     coalesce(n.signs_coa_answers, false), n.id, n.secret_sealed, s.id, s.secret_sealed,
     EXISTS (
         SELECT FROM sessions x WHERE x.id = t.session_row AND x.tenant_id = t.tenant_id AND x.stopped_at IS NULL
+    ) AND NOT EXISTS (
+        SELECT FROM coa_requests o WHERE o.tenant_id = t.tenant_id AND o.session_row = t.session_row
+            AND o.state = 'acknowledged' AND o.answer_code = {disconnect_ack}
+            AND o.ended_at > now() - interval '{just_ended}'
     )
 FROM taken t JOIN slots s ON s.tenant_id = t.tenant_id
 LEFT JOIN nases n ON n.id = t.nas_id AND n.tenant_id = t.tenant_id
 ORDER BY t.id
-"""
+""".replace("{disconnect_ack}", str(DISCONNECT_REQUEST + 1)).replace("{just_ended}", _JUST_ENDED)
 _RECORD = """
 UPDATE coa_requests c SET attempts = c.attempts + 1, step = s.step, sent_at = now(),
     due_at = now() + %(lease)s * interval '1 s'
@@ -80,10 +104,33 @@ _END = (
 UPDATE coa_requests SET
     state = %(state)s, ended_at = now(), answer_code = %(answer_code)s, error_cause = %(error_cause)s,
     detail = %(detail)s, step = %(step)s
-WHERE id = %(id)s AND takings = %(takings)s AND state = 'sending'
+WHERE id = %(id)s AND takings = %(takings)s
+    -- What a NAS has done stands, though it was taken back when it was on its way.
+    AND (state = 'sending' OR (state = 'withdrawn' AND %(answer_code)s::int IS NOT NULL))
 """
     + _ENDED
 )
+_PUT_OFF = """
+UPDATE coa_requests c SET state = 'queued', retries = c.retries + 1, step = 0, detail = %(detail)s,
+    due_at = now() + least(%(longest)s, %(first)s * 2.0 ^ least(c.retries, 16)) * interval '1 s'
+WHERE c.id = %(id)s AND c.takings = %(takings)s AND c.state = 'sending' AND c.expires_at > now()
+    AND c.reason <> ALL (%(tried_once)s)
+    AND NOT EXISTS (
+        SELECT FROM coa_requests o WHERE o.tenant_id = c.tenant_id AND o.session_row = c.session_row
+            AND o.kind = c.kind AND o.reason = c.reason AND o.state = 'queued'
+    )
+RETURNING c.id
+"""
+_UNANSWERED = """
+SELECT count(DISTINCT (c.tenant_id, c.nas_key)) FROM coa_requests c JOIN slots s ON s.tenant_id = c.tenant_id
+WHERE s.cell_id = scope_cell_id() AND c.state IN ('queued', 'sending') AND c.retries > 0
+"""
+_RETRYING = {
+    "first": FIRST_RETRY_SECONDS,
+    "longest": LONGEST_RETRY_SECONDS,
+    # Who asked sees it, and a re-decision finds it again.
+    "tried_once": [REQUESTED, REDECIDED],
+}
 Ended = Callable[[Sequence[CoaRequest]], None]
 
 
@@ -151,7 +198,8 @@ class CoaQueue:
         self._ended = ended
 
     def take(self, *, room: int, each: int, busy: Collection[str], full: Collection[UUID]) -> list[Taken]:
-        """Up to `room` requests, `each` of a tenant at most; of no NAS (`Taken.nas`) or tenant that has enough."""
+        """Up to `room` requests, `each` of a tenant and one of a NAS at most; of no NAS (`Taken.nas`) or tenant that
+        has enough."""
         given = {
             "cell": self._cell_id,
             "room": room,
@@ -179,9 +227,19 @@ class CoaQueue:
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             return {row[0] for row in driver_connection(session).execute(_RECORD, given)}
 
+    def unanswered(self) -> int:
+        """How many NASes did not answer what follows from a block or a revocation, and are asked again later."""
+        with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
+            [(count,)] = driver_connection(session).execute(_UNANSWERED).fetchall()
+        return int(count)
+
     def end(self, endings: Sequence[Ending]) -> None:
+        """What nobody answered is put off instead, where it follows from a block or a revocation."""
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
             cursor = driver_connection(session).cursor()
+            for each in endings:
+                if each.state == "unanswered":
+                    cursor.execute(_PUT_OFF, each._asdict() | _RETRYING)
             cursor.executemany(_END, [each._asdict() for each in endings], returning=True)
             over = _ended(cursor)
             while cursor.nextset():

@@ -29,6 +29,7 @@ from radius.agent.memory_watch import MemoryWatch
 from radius.agent.paths import CellPaths
 from radius.agent.probe import statistics
 from radius.agent.radiusd import Radiusd
+from radius.agent.redecision_alarms import tell_of_redecisions
 from radius.agent.session_store import SessionStore
 from radius.agent.status import leave, report, status_document, write_status
 from radius.agent.waiting import WaitingEndpoints
@@ -71,6 +72,7 @@ class Keeper:
         backlog: Mapping[str, Callable[[], int]],
         rebuild_replica: Callable[[], None],
         verifier_pid: Callable[[], int],
+        shipped_until: Callable[[], int],
     ) -> None:
         self._settings = settings
         self._paths = paths
@@ -87,6 +89,7 @@ class Keeper:
         self._backlog = backlog
         self._rebuild_replica = rebuild_replica
         self._verifier_pid = verifier_pid
+        self._shipped_until = shipped_until
         self._materials = Materials(paths)
         self._sessions = SessionStore(paths, alarms, slots=settings.cell_slots)
         self._memory = MemoryWatch(radiusd, alarms, limit_bytes=limit_bytes(settings), is_quiet=self.is_quiet)
@@ -316,7 +319,9 @@ class Keeper:
         try:
             with self._asking():
                 self._waiting.look()
-                report(self._engine, self._cell_id, self._counters, self._alarms.standing())
+                tell_of_redecisions(self._engine, self._cell_id, self._alarms)
+                shipped = self._shipped_until()
+                report(self._engine, self._cell_id, self._counters, self._alarms.standing(), shipped_until=shipped)
         except CellTaken:
             raise
         except AdmitError as exc:

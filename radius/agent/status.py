@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from nac import clock
 from nac.cells import service as cells
 from nac.db import CellScope, session_scope
+from nac.decisions.recorded import moment_of
 from nac.ids import CellId
 from radius.agent.alarms import Alarm
 from radius.agent.files import write_small
@@ -56,8 +57,11 @@ def write_status(path: Path, document: Mapping[str, Any]) -> None:
     write_small(path, msgspec.json.encode(document))
 
 
-def report(engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms: Sequence[Alarm]) -> None:
-    """Raises CellTaken where the agent of another machine has taken the cell over."""
+def report(
+    engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms: Sequence[Alarm], *, shipped_until: int
+) -> None:
+    """`shipped_until` in epoch microseconds, 0 where that is not known. Raises CellTaken where the agent of another
+    machine has taken the cell over."""
     with session_scope(CellScope(cell_id), engine=engine) as session:
         cells.report_cell(
             session,
@@ -65,6 +69,7 @@ def report(engine: Engine, cell_id: CellId, counters: Mapping[str, int], alarms:
             host=platform.node(),
             counters=counters,
             alarms=[asdict(alarm) for alarm in alarms],
+            shipped_until=moment_of(shipped_until) if shipped_until else None,
         )
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 
+import psycopg
 import pytest
 
 from cli.layout import CHECKOUT
@@ -101,6 +102,11 @@ def test_watcher_sees_what_devices_do(database, app_engine, tmp_path):
                 return len(watches[0].events) > 3
 
             until(is_heard_again, "the agent has found Redis again, too")
+            # Who waits for what was journalled until now is told when it is stored.
+            with psycopg.connect(database.owner_url, autocommit=True) as owner:
+                (now,) = owner.execute("SELECT now()").fetchone()
+                stored = "SELECT shipped_until > %s FROM cells"
+                until(lambda: owner.execute(stored, (now,)).fetchone() == (True,), "the cell tells what is stored")
             assert [watch.end() for watch in watches] == [0, 0]
     finally:
         redis.remove()

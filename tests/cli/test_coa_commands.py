@@ -44,6 +44,12 @@ def test_sessions_are_asked_to_end_listed_and_withdrawn(alpha, live):
     assert [row["id"] for row in alpha.json("coa", "list", *OF, "--state", "queued")] == [asked[1]["id"]]
     assert [row["state"] for row in alpha.json("coa", "list", *OF)] == ["queued", "withdrawn"]
     assert "Withdrawn by cli:" in alpha.run("coa", "list", *OF).output
+    of_session = ("--session", str(live[1]), "--mac", MAC, "--user", "ANNA", "--reason", "requested")
+    assert [row["session"] for row in alpha.json("coa", "list", *OF, *of_session)] == [live[1]]
+    for other in (("--user", "bert"), ("--reason", "redecided"), ("--redecision", "1"), ("--mac", "00a0c0000002")):
+        assert alpha.json("coa", "list", *OF, *other) == []
+    no_number = alpha.run("coa", "withdraw", *OF, "9" * 20)
+    assert (no_number.exit_code, "9223372036854775807" in no_number.output) == (2, True)
 
 
 @pytest.mark.parametrize(("option", "kind"), [("--bounce", "bounce"), ("--reauthenticate", "reauthenticate")])

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from cli.commands._coa_rows import coa_row
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.coa_requests import queueing, service
@@ -42,12 +43,12 @@ def live(owner_engine: Engine, tenants):
 
     def live(mac=MAC, *, user="anna", tenant=0, **more) -> int:
         values = {"mac": mac, "mac_key": mac, "identity": user, "started_at": utc_now(), "flags": []}
+        values["nas_key"] = "switch|192.0.2.1"
         absent = dict.fromkeys(("site_id", "nas_id", "nas_address", "framed_ip", "stopped_at"))
         with Session(owner_engine) as session, session.begin():
             row = RadiusSession(
                 tenant_id=tenants[tenant],
                 updated_at=utc_now(),
-                nas_key="switch|192.0.2.1",
                 session_id=f"s-{mac}-{user}",
                 **(values | absent | more),
             )
@@ -79,6 +80,8 @@ def test_those_that_fit_are_asked_about_once_at_a_time(asked, live, scoped, tena
     live(tenant=1)
     assert asked(mac="00-A0-C0-00-00-01") == [one]
     assert asked(row=two) == [two]
+    with pytest.raises(service.NoLiveSession):
+        asked(row=two, mac=MAC)
     assert asked(user="ANNA") == [one, two]
     assert asked("bounce", user="anna") == [one, two]
     with scoped() as session:
@@ -144,7 +147,7 @@ def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
         asked(user="bert")
 
 
-def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, cell_engine):
+def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, cell_engine, scoped, tenants):
     live()
     good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
     with pytest.raises(Conflict, match="has not told which attributes"):
@@ -156,6 +159,12 @@ def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, ce
         asked("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
     assert caught.value.place == "attributes[1]"
     assert len(asked("change", user="anna", attributes=good)) == 1
+    # Another one, and the first once more: all of them count, in their order.
+    for attributes in (good[:1], good):
+        assert len(asked("change", user="anna", attributes=attributes)) == 1
+    with scoped() as session:
+        changes = service.list_requests(session, tenant_id=tenants[0])
+        assert [coa_row(request)["attributes"] for request in changes] == [good, good[:1], good]
 
 
 def test_withdrawn_request_is_sent_no_more(asked, live, scoped, tenants):
@@ -198,6 +207,47 @@ def test_block_by_hand_by_inbox_and_by_file_asks_for_the_end_of_the_sessions(liv
         assert {row.after_xact for row in rows} == {cells.current_xact(session)}
     with scoped(1) as session:
         assert waiting(session) == set()
+
+
+def test_session_is_found_among_more_than_are_asked_about_at_once(asked, live, monkeypatch):
+    oldest, _ = live(), live(OTHER)
+    monkeypatch.setattr(service, "MOST_SESSIONS", 0)
+    with pytest.raises(Conflict, match="More than 0 sessions fit"):
+        asked(user="anna")
+    monkeypatch.setattr(service, "MOST_SESSIONS", 1)
+    assert asked(row=oldest, user="anna") == [oldest]
+
+
+def test_unblocked_device_is_asked_off_no_more(live, scoped, tenants):
+    for mac in (MAC, OTHER):
+        live(mac)
+    given = {"actor": ACTOR, "tenant_id": tenants[0]}
+    with scoped() as session:
+        import_endpoints(session, text=f"mac,status\n{MAC},blocked\n{OTHER},blocked\n", **given)
+        assert len(waiting(session)) == 2
+        endpoints.unblock_endpoint(session, mac=MAC, **given)
+        assert waiting(session) == {(OTHER, "endpoint-blocked")}
+        import_endpoints(session, text=f"mac,status\n{OTHER},active\n", update=True, **given)
+        assert waiting(session) == set()
+        assert {row.detail for row in session.scalars(select(CoaRequest))} == {"What it followed from was taken back."}
+
+
+def test_each_reason_to_end_a_session_waits_for_itself(live, scoped, tenants):
+    """Of those that are asked together, the first at each NAS comes before the second at any."""
+    for user, nas_key in (("a", "switch|192.0.2.1"), ("b", "switch|192.0.2.1"), ("c", "other|192.0.2.2")):
+        live(user=user, nas_key=nas_key)
+    given = {"actor": ACTOR, "tenant_id": tenants[0]}
+    with scoped() as session:
+        service.ask(session, kind="disconnect", mac=MAC, **given)
+        endpoints.add_endpoint(session, mac=MAC, **given)
+        endpoints.block_endpoint(session, mac=MAC, **given)
+        rows = session.execute(
+            select(CoaRequest.reason, CoaRequest.identity, CoaRequest.priority).order_by(
+                CoaRequest.reason, CoaRequest.priority, CoaRequest.identity
+            )
+        ).all()
+        each = [("a", 0), ("c", 0), ("b", 1)]
+        assert rows == [(reason, *rest) for reason in ("endpoint-blocked", "requested") for rest in each]
 
 
 def test_cell_moves_a_request_on_and_makes_none(asked, live, platform, cell_engine, tenants):

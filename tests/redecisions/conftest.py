@@ -16,6 +16,7 @@ from nac.decisions.recorded import moment_of
 from nac.models import AuthLog, CoaRequest, Redecision, RedecisionItem
 from nac.packet_values import packet_values
 from nac.redecisions import running, service
+from nac.redecisions.settings import FLOOR
 from nac.session_class import class_of
 from radius.module.decision import Case, Places, decide_case
 from radius.module.policies import Policies
@@ -31,6 +32,7 @@ _OUTCOME = (
     *("permitted", "reason", "detail", "rule_id", "rule_name", "policy_version", "vlan", "verdict", "monitored"),
 )
 IDENTIFIER, ADDRESS = "switch", "192.0.2.1"
+PRINTER, CAMERA, LAPTOP = "00a0c0000001", "00a0c0000002", "00a0c0000003"
 
 
 def by_group(group, vlan="20", verdict="permit", identifier="r", attribute="endpoint.group"):
@@ -235,3 +237,26 @@ def net_of(app_engine, platform, owner, replica, engines, tmp_path):
 @pytest.fixture
 def net(net_of, upload):
     return net_of("alpha")
+
+
+@pytest.fixture
+def office(net):
+    """A printer and a camera in VLANs of their own; {name: session}."""
+    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
+    net.add(PRINTER, "printers")
+    net.add(CAMERA, "cameras")
+    sessions = {"printer": net.join(PRINTER), "camera": net.join(CAMERA)}
+    net.forget_marks()
+    return sessions
+
+
+@pytest.fixture
+def crowd(net):
+    """More devices than may be disconnected without anybody's word."""
+    net.decide_by(document(by_group("printers", "20")))
+    macs = [f"00a0c00001{number:02x}" for number in range(FLOOR + 2)]
+    for mac in macs:
+        net.add(mac, "printers")
+    sessions = [net.join(mac) for mac in macs]
+    net.forget_marks()
+    return sessions

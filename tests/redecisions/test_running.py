@@ -8,20 +8,7 @@ from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.redecisions import ending, running, service, settings
 from nac.redecisions.settings import FLOOR
 from nac.session_class import class_of
-from tests.redecisions.conftest import by_group, document
-
-PRINTER, CAMERA, LAPTOP = "00a0c0000001", "00a0c0000002", "00a0c0000003"
-
-
-@pytest.fixture
-def office(net):
-    """A printer and a camera in VLANs of their own; {name: session}."""
-    net.decide_by(document(by_group("printers", "20"), by_group("cameras", "30", identifier="c")))
-    net.add(PRINTER, "printers")
-    net.add(CAMERA, "cameras")
-    sessions = {"printer": net.join(PRINTER), "camera": net.join(CAMERA)}
-    net.forget_marks()
-    return sessions
+from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
 
 
 def test_nothing_is_asked_where_the_result_is_the_same(net, office):
@@ -232,18 +219,6 @@ def test_device_whose_session_became_known_after_its_change_is_looked_at(net, of
     assert net.owner.execute("SELECT count(*) FROM redecision_marks").fetchone() == (0,)
 
 
-@pytest.fixture
-def crowd(net):
-    """More devices than may be disconnected without anybody's word."""
-    net.decide_by(document(by_group("printers", "20")))
-    macs = [f"00a0c00001{number:02x}" for number in range(FLOOR + 2)]
-    for mac in macs:
-        net.add(mac, "printers")
-    sessions = [net.join(mac) for mac in macs]
-    net.forget_marks()
-    return sessions
-
-
 def test_policy_that_cuts_everybody_off_waits_for_a_person(net, crowd, caplog):
     net.decide_by(document())
     net.settle()
@@ -273,6 +248,7 @@ def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
 
 
 def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):
+    net.call(service.set_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     [run] = net.runs
@@ -328,6 +304,7 @@ def test_device_that_is_put_back_is_left_alone(net, office):
 def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
     net.decide_by(document())
     net.settle()
+    net.call(service.set_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     first, second = net.runs
@@ -336,6 +313,7 @@ def test_later_run_takes_over_what_an_earlier_one_has_not_sent(net, crowd):
 
 
 def test_what_is_decided_otherwise_when_its_turn_comes_is_not_sent(net, crowd):
+    net.call(service.set_settings, ceiling_percent=100)
     net.decide_by(document(by_group("printers", "21")))
     net.settle()
     # Before the rest is sent, everything is as it was again.

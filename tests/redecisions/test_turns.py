@@ -4,6 +4,8 @@ import pytest
 
 from nac.db import use_engine
 from nac.redecisions import reading, repository, running
+from radius.agent.alarms import Alarms
+from radius.agent.redecision_alarms import TIMES, tell_of_redecisions
 from tests.redecisions.conftest import by_group, document
 from worker.jobs import redecisions
 
@@ -60,6 +62,21 @@ def test_tenant_whose_rows_are_wrong_holds_up_no_other(both, monkeypatch):
     monkeypatch.setattr(running, "advance", fail)
     redecisions.advance()
     assert (len(first.asked), len(second.asked)) == (0, 1)
+    # The cell tells of it, where it goes on.
+    alarms = Alarms()
+    tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
+    assert alarms.standing() == []
+    for _ in range(TIMES):
+        redecisions.advance()
+    tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
+    [alarm] = alarms.standing()
+    assert alarm.code == "redecision-fails:alpha"
+    assert "ValueError" in alarm.detail
+    monkeypatch.setattr(running, "advance", advance)
+    redecisions.advance()
+    assert len(first.asked) == 1
+    tell_of_redecisions(first.engines.cell, first.cell_id, alarms)
+    assert alarms.standing() == []
 
 
 def test_tenant_that_another_worker_is_at_is_left_to_it(both):

@@ -5,11 +5,12 @@ from random import SystemRandom
 
 from celery import shared_task
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
-from nac.errors import Unavailable
+from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
-from nac.redecisions import running
+from nac.redecisions import failures, running
 from worker.turns import all_tenants, take_turns
 
 _COLLECT = text("SELECT collect_redecision_marks()")
@@ -27,13 +28,29 @@ def advance() -> None:
         session.execute(_COLLECT)
     with session_scope(PlatformScope()) as session:
         waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_WAITING)]
+    failed: dict[TenantId, Exception] = {}
+
+    def turn(session: Session, tenant_id: TenantId) -> bool:
+        try:
+            more = running.advance(session, tenant_id=tenant_id)
+        except (Conflict, Unavailable):
+            raise
+        except Exception as exc:  # house-rule: told of when this transaction is over
+            failed[tenant_id] = exc
+            raise
+        failures.clear(session, tenant_id=tenant_id)
+        return more
+
     # In no order: whoever is last when the time is over is another one the next time.
     take_turns(
         SystemRandom().sample(waiting, len(waiting)),
-        lambda session, tenant_id: running.advance(session, tenant_id=tenant_id),
+        turn,
         until=deadline,
         complaint="its live sessions cannot be decided anew",
     )
+    for tenant_id, exc in failed.items():
+        with session_scope(TenantScope(tenant_id)) as session:
+            failures.note(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
 
 
 @shared_task(

@@ -1,0 +1,34 @@
+"""Tenants of the cell whose live sessions the worker cannot decide anew: nobody else would tell of it."""
+
+from sqlalchemy import Engine, select
+
+from nac.db import CellScope, session_scope
+from nac.ids import CellId
+from nac.models import RedecisionFailure, Tenant
+from radius.agent.alarms import Alarms
+
+# Once is no more than bad luck: it is tried again a second later.
+TIMES = 3
+_CODE = "redecision-fails:"
+
+
+def tell_of_redecisions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+    """Raises AdmitError where the database does not answer."""
+    failing = (
+        select(Tenant.slug, RedecisionFailure.since, RedecisionFailure.detail)
+        .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
+        .where(RedecisionFailure.times >= TIMES)
+        .order_by(Tenant.slug)
+    )
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        rows = session.execute(failing).all()
+    told = {f"{_CODE}{slug}" for slug, _, _ in rows}
+    for alarm in alarms.standing():
+        if alarm.code.startswith(_CODE) and alarm.code not in told:
+            alarms.clear(alarm.code)
+    for slug, since, detail in rows:
+        alarms.tell_of_row(
+            f"{_CODE}{slug}",
+            f"The live sessions of tenant {slug} are not decided anew since {since:%Y-%m-%d %H:%M} UTC: {detail} "
+            "A change, such as of a policy, reaches them when they authenticate again. See: ./admit logs worker",
+        )

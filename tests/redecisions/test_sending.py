@@ -1,0 +1,283 @@
+"""What runs have found, on its way to the NASes: side by side, within what people allowed, and never for nothing."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from nac.clock import utc_now
+from nac.coa_requests import service as coa
+from nac.coa_requests.queueing import withdraw_outdated
+from nac.endpoints import service as endpoints
+from nac.errors import Conflict
+from nac.redecisions import marks, repository, running, sending, service
+from nac.redecisions.settings import FLOOR
+from nac.session_class import class_of
+from tests.redecisions.conftest import CAMERA, LAPTOP, PRINTER, by_group, document
+from tests.waiting import until
+
+LEAVE = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
+
+
+def due(net):
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+
+
+@pytest.fixture
+def large(net, crowd):
+    """A run that sends to a NAS that does not answer: it will be at it for long."""
+    net.call(service.set_settings, ceiling_percent=100)
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("sending", {"asked": 10, "found": 2})
+    return run
+
+
+def test_run_that_is_at_it_for_long_holds_up_no_other(net, large):
+    net.add(CAMERA, "cameras")
+    camera = net.join(CAMERA)
+    net.owner.execute("UPDATE sessions SET nas_key = 'other|192.0.2.9' WHERE id = %s", (camera,))
+    net.owner.execute(LEAVE, (CAMERA,))
+    net.settle()
+    assert net.asked[camera] == "disconnect"
+    assert [(run["scope"], run["state"]) for run in net.runs] == [("all", "sending"), ("some", "done")]
+
+
+def test_runs_share_the_pace_and_none_waits_for_ever(net, crowd, monkeypatch):
+    monkeypatch.setattr(sending, "MOST_RUNS", 1)
+    for number, session in enumerate(crowd[:3]):
+        net.owner.execute("UPDATE sessions SET nas_key = %s WHERE id = %s", (f"nas-{number}|192.0.2.{number}", session))
+    with net.scope("worker") as session:
+        for number, row in enumerate(crowd[:3]):
+            run = running.begin(session, tenant_id=net.id, cause=str(number), scope="some")
+            run.state = "sending"
+            judgements = running.Judge(session, net.id).judge(running.reading.read_rows(session, net.id, [row]), at=0)
+            repository.put_items(session, run, [judgements[0]._replace(action="disconnect", may_disconnect=True)])
+    for _ in range(3):
+        net.wait()
+        net.turn()
+    # Each had its turn. Its session is decided as it was, so there was nothing to send.
+    assert [(run["state"], run["items"]) for run in net.runs] == [("done", {"settled": 1})] * 3
+
+
+def test_slow_pace_is_kept_though_a_turn_is_early(net, large):
+    """Of one in a second nothing is allowed after 0.9 s, and the 0.9 s are not lost."""
+    net.call(service.set_settings, per_second=1)
+    with net.scope("worker") as session:
+        settings = service.settings_of(session, tenant_id=net.id)
+        run = session.get(running.Redecision, large["id"])
+        for seconds, expected in ((0.9, 0), (1.3, 1)):
+            run.fed_at = utc_now() - timedelta(seconds=seconds)
+            session.flush()
+            allowed, rest = sending._allowance(session, net.id, settings)
+            assert allowed == expected
+        assert 0.3 <= rest.total_seconds() < 1
+
+
+def test_change_of_a_vlan_that_disconnects_many_waits_for_a_person(net, crowd):
+    """For most vendors it is a Disconnect that has a device authenticate again."""
+    net.decide_by(document(by_group("printers", "21")))
+    with net.scope() as session:
+        assert service.preview(session, tenant_id=net.id).over_ceiling
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["waits_for"]) == ("waiting", "ceiling")
+    assert (run["disconnects"], run["may_disconnect"]) == (0, FLOOR + 2)
+    assert net.asked == {}
+
+
+def test_approval_outlives_a_later_look_at_everybody(net, crowd):
+    net.decide_by(document())
+    net.settle()
+    [run] = net.runs
+    net.call(service.approve, number=run["id"])
+    net.turn()
+    assert len(net.asked) == 10
+    net.owner.execute("UPDATE sites SET name = name || 'x'")
+    net.settle()
+    approved, later = net.runs
+    assert (approved["state"], approved["items"]) == ("sending", {"asked": 10, "found": 2})
+    assert f"12 more are sent by re-decision {approved['id']}, which was approved." in later["detail"]
+    net.owner.execute("UPDATE coa_requests SET state = 'acknowledged', ended_at = now()")
+    net.wait()
+    net.turn()
+    assert set(net.asked) == set(crowd[10:])
+
+
+def test_approval_is_of_what_was_seen(net, crowd):
+    net.decide_by(document())
+    net.settle()
+    net.call(service.approve, number=net.runs[0]["id"])
+    net.turn()
+    # Nobody is to be disconnected any more.
+    net.decide_by(document(by_group("printers", "20")))
+    net.settle()
+    approved, later = net.runs
+    assert (approved["state"], later["state"]) == ("superseded", "done")
+    assert net.asked == {}
+
+
+def test_session_that_is_being_asked_about_when_its_turn_comes_is_looked_at_again(net, large, crowd):
+    rest = [row for row in crowd if row not in net.asked]
+    net.call(coa.ask, kind="bounce", row=rest[0])
+    net.owner.execute(
+        "UPDATE coa_requests SET state = 'acknowledged', ended_at = now() - interval '1 hour' "
+        "WHERE redecision_id IS NOT NULL"
+    )
+    net.wait()
+    net.turn()
+    assert rest[1] in net.asked
+    assert net.asked[rest[0]] == "bounce"
+    net.owner.execute("UPDATE coa_requests SET state = 'unanswered', ended_at = now() WHERE reason = 'requested'")
+    net.owner.execute("UPDATE redecisions SET created_at = created_at - interval '2 hours'")
+    due(net)
+    assert net.asked[rest[0]] == "reauthenticate"
+
+
+def test_block_stands_though_the_run_that_asked_before_is_stopped(net, office):
+    net.decide_by(document())
+    net.settle()
+    assert net.asked[office["printer"]] == "disconnect"
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.call(service.stop, number=net.runs[0]["id"])
+    rows = net.owner.execute("SELECT session_row, reason FROM coa_requests WHERE state = 'queued'").fetchall()
+    assert rows == [(office["printer"], "endpoint-blocked")]
+
+
+def test_block_stands_though_a_person_takes_back_what_he_asked(net, office):
+    net.call(service.set_settings, mode="off")
+    [request] = net.call(coa.ask, kind="disconnect", row=office["printer"])
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.call(coa.withdraw, request_id=request.id)
+    [row] = net.owner.execute(
+        "SELECT reason, after_xact IS NOT NULL, expires_at > now() + interval '23 hours', priority "
+        "FROM coa_requests WHERE state = 'queued'"
+    ).fetchall()
+    assert row == ("endpoint-blocked", True, True, 0)
+
+
+def test_request_of_a_stopped_run_that_a_later_run_asked_as_well_stands(net, office):
+    net.decide_by(document())
+    net.settle()
+    first = net.runs[0]["id"]
+    net.owner.execute(LEAVE, (PRINTER,))
+    net.settle()
+    assert [run["scope"] for run in net.runs] == ["all", "some"]
+    net.call(service.stop, number=first)
+    assert net.asked == {office["printer"]: "disconnect"}
+
+
+def test_unblocked_device_is_not_asked_off(net, office):
+    net.call(endpoints.block_endpoint, mac=PRINTER)
+    net.call(coa.ask, kind="disconnect", row=office["camera"])
+    net.call(endpoints.unblock_endpoint, mac=PRINTER)
+    net.settle()
+    assert net.asked == {office["camera"]: "disconnect"}
+
+
+def test_person_who_stops_a_run_and_the_worker_do_not_wait_for_each_other(net, large, crowd):
+    """The worker takes runs first and then requests, as people do."""
+    told = {}
+
+    def stop():
+        try:
+            told["withdrawn"] = net.call(service.stop, number=large["id"])
+        except Conflict as exc:
+            told["withdrawn"] = exc
+
+    thread = threading.Thread(target=stop)
+    with net.scope("worker") as session:
+        assert repository.take_turn(session, net.id)
+        repository.lock_open(session, net.id)
+        thread.start()
+        waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        until(lambda: net.owner.execute(waits).fetchone() == (1,), "the person waits for the run")
+        withdraw_outdated(session, tenant_id=net.id, wanted=dict.fromkeys(crowd[:3], ""))
+        repository.lock_sending(session, net.id, 1)
+    thread.join(20)
+    assert told == {"withdrawn": 7}
+
+
+def test_worker_locks_open_runs_before_anything_else(net, large, monkeypatch):
+    order = []
+    for module, name in ((repository, "lock_open"), (running, "take_marks")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, _real=real, _name=name: (order.append(_name), _real(*a))[1])
+    net.turn()
+    assert order == ["lock_open", "take_marks"]
+
+
+def test_late_look_waits_until_what_was_journalled_is_stored(net, office):
+    at = net.log(*net.answer(PRINTER))
+    net.owner.execute("UPDATE cells SET shipped_until = now() - interval '1 hour'")
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "30", identifier="c")))
+    net.settle()
+    due(net)
+    late = net.begin(PRINTER, class_of(at), "late")
+    due(net)
+    assert late not in net.asked
+    net.owner.execute("UPDATE cells SET shipped_until = now() + interval '1 minute'")
+    due(net)
+    assert net.asked[late] == "reauthenticate"
+
+
+def test_one_session_that_cannot_be_read_is_left_out_and_told_of(net, office, caplog):
+    bad = net.begin(LAPTOP, class_of(net.log(*net.answer(PRINTER))), "bad")
+    net.owner.execute("UPDATE sessions SET mac = %s WHERE id = %s", (PRINTER, bad))
+    net.owner.execute(
+        """UPDATE auth_log SET request = '{"method": 5, "mac": 7, "user.source": {"no": "list"}}' """
+        "WHERE at = (SELECT max(at) FROM auth_log)"
+    )
+    net.owner.execute("UPDATE sessions SET class = '0x666f6f' WHERE id = %s", (office["printer"],))
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
+    net.settle()
+    [run] = net.runs
+    assert run["cannot_be_redecided"] == {"fault": 1, "no-class": 1}
+    assert net.asked == {office["camera"]: "reauthenticate"}
+    assert f"session {bad} cannot be decided anew" in caplog.text
+
+
+def test_what_a_run_found_is_told_when_its_items_are_gone(net, office):
+    net.decide_by(document(by_group("printers", "21")))
+    net.settle()
+    [before] = net.runs
+    net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
+    with net.scope("worker") as session:
+        assert running.prune(session, tenant_id=net.id, days=30) == 0
+    assert net.items == {}
+    [after] = net.runs
+    # What is equally frequent is told in any order.
+    for run in (before, after):
+        run |= {"ended": "", "changes": sorted(run["changes"], key=str)}
+    assert after == before
+
+
+def test_many_changes_are_taken_in_the_order_of_their_time(net, office):
+    net.owner.execute(
+        "INSERT INTO redecision_marks (tenant_id, noun, key, xact, due_at) "
+        "SELECT %s, 'endpoint', lpad(n::text, 12, '0'), pg_current_xact_id(), now() - (10 - n) * interval '1 s' "
+        "FROM generate_series(1, 5) n",
+        (net.id,),
+    )
+    net.follow()
+    with net.scope("worker") as session:
+        assert {key for _, key in marks.take_marks(session, net.id, 2)} == {"000000000001", "000000000002"}
+        net.owner.execute("UPDATE cells SET replica_position = '1:1:'")
+    with net.scope("worker") as session:
+        assert marks.take_marks(session, net.id, 2) == []
+
+
+def test_restored_database_waits_for_no_transaction_of_the_one_before_it(net, office):
+    [request] = net.call(coa.ask, kind="disconnect", row=office["printer"])
+    net.owner.execute("UPDATE coa_requests SET after_xact = '999999999' WHERE id = %s", (request.id,))
+    net.owner.execute(
+        "INSERT INTO redecision_marks (tenant_id, noun, key, xact, due_at) "
+        "VALUES (%s, 'user', 'x', '999999998', now())",
+        (net.id,),
+    )
+    net.owner.execute("UPDATE redecision_position SET position = '999999999:999999999:'")
+    net.settle()
+    assert net.owner.execute("SELECT count(*) FROM redecision_marks WHERE noun = 'user'").fetchone() == (0,)
+    assert net.owner.execute("SELECT after_xact FROM coa_requests WHERE id = %s", (request.id,)).fetchone() == (None,)
