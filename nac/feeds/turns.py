@@ -26,8 +26,12 @@ _TAKE_FEED = text("SELECT pg_try_advisory_xact_lock(hashtextextended('feed:' || 
 _DUE = text("SELECT id, tenant_id, failing FROM feeds_due()")
 _RESTART = text("SELECT restart_restored_feeds()")
 _PRUNE = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
+_PRUNE_NOTES = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
+_NOTES_AT_ONCE = 50_000
 # How long a feed may be behind.
 KEEP_DAYS = 7
+# Later than marks, which name notes.
+NOTES_DAYS = KEEP_DAYS + 1
 
 # Before a feed that has sent all there was is looked at again: connections are not made for every event.
 _REST_SECONDS = 2.0
@@ -108,6 +112,7 @@ class _Serving:
 def prune(session: Session) -> None:
     """Forget what all feeds have delivered, and what is too old; what was not delivered of that is counted and told."""
     restart_restored(session)
+    session.execute(_PRUNE_NOTES, {"days": NOTES_DAYS, "most": _NOTES_AT_ONCE})
     for tenant_id, slug, dropped in session.execute(_PRUNE, {"days": KEEP_DAYS}):
         _log.warning(
             "feed %s of tenant %s: %d events were not delivered within %d days and are given up",

@@ -218,7 +218,8 @@ class CellAgent:
         except (LookupError, SecretsError, ValueError, OSError) as exc:
             log.exception("the authorities or server certificate of tenant %s cannot be put into place", slot.slug)
             self._troubled.add(slot.slug)
-            self._alarms.tell(alarm, f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}")
+            what = f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}"
+            self._alarms.tell(alarm, what, tenant=slot.tenant)
         else:
             self._alarms.clear(alarm)
 

@@ -316,7 +316,8 @@ class Keeper:
         try:
             with self._asking():
                 self._waiting.look()
-                report(self._engine, self._cell_id, self._counters, self._alarms.standing())
+                alarms = self._alarms.to_report()
+                report(self._engine, self._cell_id, self._counters, alarms)
         except CellTaken:
             raise
         except AdmitError as exc:
@@ -324,4 +325,5 @@ class Keeper:
                 log.warning("the database does not answer: %s", exc)
             self._reported = False
         else:
+            self._alarms.reported(alarms)
             self._reported = True
