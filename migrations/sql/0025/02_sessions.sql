@@ -2,26 +2,27 @@
 -- batch by one statement.
 CREATE FUNCTION note_sessions() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp
-    -- Shippers do without; here both sides are a whole batch.
-    SET enable_hashjoin = on AS $$
+    -- Shippers do without hash joins; here both sides are a whole batch, of which the planner knows nothing.
+    SET enable_hashjoin = on SET enable_nestloop = off AS $$
 DECLARE
     wanting uuid[] := ARRAY(SELECT DISTINCT f.tenant_id FROM feeds f WHERE 'session' = ANY (f.sources));
     -- Class and Chargeable-User-Identity tell others nothing, the rest is our own bookkeeping.
-    untold CONSTANT text[] := '{class,cui,mac_key,identity_key,interim_seconds,usage_hour,settled_seconds,settled_input,settled_output}';
+    untold CONSTANT text[] := 
+        '{tenant_id,class,cui,mac_key,identity_key,updated_at,framed_prefix,interim_seconds,usage_hour,settled_seconds,settled_input,settled_output}';
 BEGIN
     IF wanting = '{}' THEN
         RETURN NULL;
     END IF;
     IF TG_OP = 'INSERT' THEN
         INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-        SELECT s.tenant_id, 'session', w.what, w.at, to_jsonb(s) - untold
+        SELECT s.tenant_id, 'session', w.what, w.at, jsonb_strip_nulls(to_jsonb(s) - untold)
         FROM added s CROSS JOIN LATERAL (VALUES (1, 'started', s.started_at), (2, 'ended', s.stopped_at)) w (place, what, at)
         WHERE s.tenant_id = ANY (wanting) AND w.at IS NOT NULL
         ORDER BY s.id, w.place;
         RETURN NULL;
     END IF;
     INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-    SELECT s.tenant_id, 'session', w.what, coalesce(s.stopped_at, s.updated_at), to_jsonb(s) - untold
+    SELECT s.tenant_id, 'session', w.what, coalesce(s.stopped_at, s.updated_at), jsonb_strip_nulls(to_jsonb(s) - untold)
     FROM changed s JOIN before b ON b.id = s.id CROSS JOIN LATERAL (
         SELECT CASE WHEN s.stopped_at IS NULL THEN 'resumed' WHEN 'stale' = ANY (s.flags) THEN 'stale' ELSE 'ended' END,
             'stale' = ANY (s.flags) <> ('stale' = ANY (b.flags))

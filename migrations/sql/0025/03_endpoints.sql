@@ -11,20 +11,25 @@ CREATE INDEX ix_endpoint_expiries_valid_until ON endpoint_expiries (valid_until)
 GRANT SELECT ON endpoint_expiries TO admit_app, admit_worker;
 INSERT INTO endpoint_expiries SELECT tenant_id, id, valid_until FROM endpoints WHERE valid_until > now();
 
-CREATE FUNCTION endpoint_note(e endpoints) RETURNS jsonb LANGUAGE sql STABLE AS $$
+-- `e` is the row.
+CREATE FUNCTION endpoint_note(e jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
-        'mac', e.mac, 'name', e.name, 'vendor', e.vendor, 'profile', coalesce(nullif(e.set_profile, ''), e.found_profile),
-        'valid_until', e.valid_until
+        'mac', e -> 'mac', 'name', e -> 'name', 'vendor', e -> 'vendor',
+        'profile', coalesce(nullif(e ->> 'set_profile', ''), e ->> 'found_profile'), 'valid_until', e -> 'valid_until'
     )
 $$;
 
 CREATE FUNCTION note_endpoints() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp
+    -- A plan that was made for one row must not be that of thousands.
+    SET enable_nestloop = off AS $$
+DECLARE
+    prolonged uuid[];
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-        SELECT e.tenant_id, 'endpoint', w.what, coalesce(e.first_seen_at, now()), endpoint_note(e)
-        FROM added JOIN endpoints e ON e.id = added.id CROSS JOIN LATERAL (
+        SELECT e.tenant_id, 'endpoint', w.what, coalesce(e.first_seen_at, now()), endpoint_note(to_jsonb(e))
+        FROM added e CROSS JOIN LATERAL (
             VALUES (1, CASE WHEN e.status = 'discovered' THEN 'discovered' ELSE 'created' END),
                 (2, CASE WHEN e.status = 'blocked' THEN 'blocked' END)
         ) w (place, what)
@@ -37,21 +42,24 @@ BEGIN
                 WHEN b.status = 'blocked' THEN 'unblocked'
                 WHEN e.status = 'ignored' THEN 'ignored'
                 WHEN e.status = 'active' THEN 'approved'
-                ELSE 'discovered' END, now(), endpoint_note(e)
-        FROM before b JOIN changed ON changed.id = b.id AND changed.status <> b.status JOIN endpoints e ON e.id = changed.id
+                ELSE 'discovered' END, now(), endpoint_note(to_jsonb(e))
+        FROM before b JOIN changed e ON e.id = b.id AND e.status <> b.status
         ORDER BY e.id;
-        DELETE FROM endpoint_expiries x USING before b JOIN changed c ON c.id = b.id
-        WHERE x.endpoint_id = b.id AND x.tenant_id = b.tenant_id AND c.valid_until IS DISTINCT FROM b.valid_until;
-        INSERT INTO endpoint_expiries
-        SELECT c.tenant_id, c.id, c.valid_until FROM before b JOIN changed c ON c.id = b.id
-        WHERE c.valid_until IS DISTINCT FROM b.valid_until AND c.valid_until IS NOT NULL;
+        prolonged := ARRAY(
+            SELECT b.id FROM before b JOIN changed c ON c.id = b.id AND c.valid_until IS DISTINCT FROM b.valid_until
+        );
+        IF prolonged <> '{}' THEN
+            DELETE FROM endpoint_expiries
+            WHERE tenant_id = ANY (ARRAY(SELECT DISTINCT c.tenant_id FROM changed c)) AND endpoint_id = ANY (prolonged);
+            INSERT INTO endpoint_expiries
+            SELECT c.tenant_id, c.id, c.valid_until FROM changed c
+            WHERE c.id = ANY (prolonged) AND c.valid_until IS NOT NULL;
+        END IF;
     ELSE
         INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-        SELECT g.tenant_id, 'endpoint', 'removed', now(), jsonb_build_object(
-            'mac', g.mac, 'name', g.name, 'vendor', g.vendor, 'profile', coalesce(nullif(g.set_profile, ''), g.found_profile)
-        )
+        SELECT e.tenant_id, 'endpoint', 'removed', now(), endpoint_note(to_jsonb(e))
         -- Not those that go with their tenant.
-        FROM gone g WHERE g.tenant_id IN (SELECT t.id FROM tenants t) ORDER BY g.id;
+        FROM gone e WHERE e.tenant_id IN (SELECT t.id FROM tenants t) ORDER BY e.id;
     END IF;
     RETURN NULL;
 END
@@ -76,12 +84,12 @@ BEGIN
         ) RETURNING tenant_id, endpoint_id, valid_until
     )
     INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-    SELECT e.tenant_id, 'endpoint', 'expired', d.valid_until, endpoint_note(e)
+    SELECT e.tenant_id, 'endpoint', 'expired', d.valid_until, endpoint_note(to_jsonb(e))
     FROM due d JOIN endpoints e ON e.tenant_id = d.tenant_id AND e.id = d.endpoint_id
     ORDER BY d.valid_until, e.id;
     GET DIAGNOSTICS ended = ROW_COUNT;
     RETURN ended;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION endpoint_note(endpoints), note_endpoints(), note_expired_endpoints(int) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION endpoint_note(jsonb), note_endpoints(), note_expired_endpoints(int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION note_expired_endpoints(int) TO admit_worker;
