@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
@@ -13,7 +13,10 @@ class EventNote(Base):
     """What has befallen a session, an endpoint, a certificate or an alarm; written by triggers, read by feeds."""
 
     __tablename__ = "event_notes"
-    __table_args__ = (Index("ix_event_notes_at", "at", postgresql_using="brin"),)
+    __table_args__ = (
+        Index("ix_event_notes_at", "at", postgresql_using="brin"),
+        Index("ix_event_notes_live", "tenant_id", "at", postgresql_where=text("kind <> 'session'")),
+    )
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     # Of the transaction.

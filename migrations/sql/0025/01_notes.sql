@@ -14,6 +14,8 @@ CREATE TABLE event_notes (
 );
 -- For those that are old, of whichever tenant.
 CREATE INDEX ix_event_notes_at ON event_notes USING brin (at);
+-- What is told live: sessions lie between by the thousand.
+CREATE INDEX ix_event_notes_live ON event_notes (tenant_id, at) WHERE kind <> 'session';
 GRANT SELECT ON event_notes TO admit_app, admit_worker;
 GRANT DELETE ON event_notes TO admit_worker;
 -- What the cell's own tenants are told live.
