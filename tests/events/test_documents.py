@@ -282,6 +282,22 @@ def test_test_of_a_feed_is_an_event():
     assert (told["admit"]["kind"], told["admit"]["feed"]) == ("feed", "siem")
 
 
+def test_examples_are_events_of_every_kind_and_the_page_shows_the_first():
+    lines = (CHECKOUT / "docs" / "events.examples.jsonl").read_bytes().splitlines()
+    documents = [json.loads(line) for line in lines]
+    for line, document in zip(lines, documents, strict=True):
+        assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+        # With no field that this version does not know.
+        assert json.loads(to_json(from_json(line))) == document
+    kinds = sorted(document["admit"]["kind"] for document in documents)
+    assert kinds == sorted(event_schema()["$defs"]["Event"]["properties"]["admit"]["discriminator"]["mapping"])
+    page = (CHECKOUT / "docs" / "events.md").read_text()
+    shown = page[page.index('    {\n      "@timestamp"') :].partition("\n\n")[0]
+    assert json.loads(shown) == documents[0]
+    told = re.findall(r"^\| `([a-z]+)` \|", page.partition("## Kinds")[2].partition("###")[0], re.MULTILINE)
+    assert sorted(told) == kinds
+
+
 def fields(schema, part, path=""):
     """Dotted names of all that has no parts of its own."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
