@@ -1,4 +1,6 @@
-"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records [live sessions [listened tenants [fed tenants]]]]
+"""How fast a journal reaches PostgreSQL.
+
+    python -m loadtest.micro.ship [records [live sessions [listened tenants [fed tenants]]]]
 
 Writes a journal of each stream, ships it into a private cluster and prints records per second and where the time went.
 Of ten tenants so many are listened to live; without the number, or with -, there is no live feed at all. So many have

@@ -12,6 +12,7 @@ from nac.events.texts import Tenant, line, moment, optional_moment, text
 from nac.mac import display_mac, normalise_mac
 from nac.models import EventNote
 
+# As the Elastic Common Schema has them: nobody did anything for a device to be discovered.
 _TYPES = {"discovered": "info", "created": "creation", "removed": "deletion"}
 
 
@@ -32,7 +33,7 @@ def from_note(note: EventNote, *, tenant: Tenant) -> Event:
         event=EventPart(
             id=id_of(note),
             kind="event",
-            category=("host",),
+            category=("host" if note.what == "discovered" else "configuration",),
             type=(_TYPES.get(note.what, "change"),),
             dataset="admit.endpoint",
             action=f"endpoint-{note.what}",

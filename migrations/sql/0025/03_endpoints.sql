@@ -20,11 +20,7 @@ CREATE FUNCTION endpoint_note(e jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE FUNCTION note_endpoints() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp
-    -- A plan that was made for one row must not be that of thousands.
-    SET enable_nestloop = off AS $$
-DECLARE
-    prolonged uuid[];
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
         INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
@@ -35,26 +31,6 @@ BEGIN
         ) w (place, what)
         WHERE w.what IS NOT NULL ORDER BY e.id, w.place;
         INSERT INTO endpoint_expiries SELECT tenant_id, id, valid_until FROM added WHERE valid_until IS NOT NULL;
-    ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
-        SELECT e.tenant_id, 'endpoint', CASE
-                WHEN e.status = 'blocked' THEN 'blocked'
-                WHEN b.status = 'blocked' THEN 'unblocked'
-                WHEN e.status = 'ignored' THEN 'ignored'
-                WHEN e.status = 'active' THEN 'approved'
-                ELSE 'discovered' END, now(), endpoint_note(to_jsonb(e))
-        FROM before b JOIN changed e ON e.id = b.id AND e.status <> b.status
-        ORDER BY e.id;
-        prolonged := ARRAY(
-            SELECT b.id FROM before b JOIN changed c ON c.id = b.id AND c.valid_until IS DISTINCT FROM b.valid_until
-        );
-        IF prolonged <> '{}' THEN
-            DELETE FROM endpoint_expiries
-            WHERE tenant_id = ANY (ARRAY(SELECT DISTINCT c.tenant_id FROM changed c)) AND endpoint_id = ANY (prolonged);
-            INSERT INTO endpoint_expiries
-            SELECT c.tenant_id, c.id, c.valid_until FROM changed c
-            WHERE c.id = ANY (prolonged) AND c.valid_until IS NOT NULL;
-        END IF;
     ELSE
         INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
         SELECT e.tenant_id, 'endpoint', 'removed', now(), endpoint_note(to_jsonb(e))
@@ -66,10 +42,32 @@ END
 $$;
 CREATE TRIGGER note_added AFTER INSERT ON endpoints REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION note_endpoints();
-CREATE TRIGGER note_changed AFTER UPDATE ON endpoints REFERENCING OLD TABLE AS before NEW TABLE AS changed
-    FOR EACH STATEMENT EXECUTE FUNCTION note_endpoints();
 CREATE TRIGGER note_removed AFTER DELETE ON endpoints REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION note_endpoints();
+
+-- The worker updates each endpoint that is seen, a row by a statement: of those nearly none is to be told.
+CREATE FUNCTION note_changed_endpoint() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+    IF NEW.status <> OLD.status THEN
+        INSERT INTO event_notes (tenant_id, kind, what, happened_at, said)
+        VALUES (NEW.tenant_id, 'endpoint', CASE
+            WHEN NEW.status = 'blocked' THEN 'blocked'
+            WHEN OLD.status = 'blocked' THEN 'unblocked'
+            WHEN NEW.status = 'ignored' THEN 'ignored'
+            WHEN NEW.status = 'active' THEN 'approved'
+            ELSE 'discovered' END, now(), endpoint_note(to_jsonb(NEW)));
+    END IF;
+    IF NEW.valid_until IS DISTINCT FROM OLD.valid_until THEN
+        DELETE FROM endpoint_expiries WHERE tenant_id = NEW.tenant_id AND endpoint_id = NEW.id;
+        INSERT INTO endpoint_expiries SELECT NEW.tenant_id, NEW.id, NEW.valid_until WHERE NEW.valid_until IS NOT NULL;
+    END IF;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER note_changed AFTER UPDATE ON endpoints FOR EACH ROW
+    WHEN (NEW.status <> OLD.status OR NEW.valid_until IS DISTINCT FROM OLD.valid_until)
+    EXECUTE FUNCTION note_changed_endpoint();
 
 -- Those whose time has come, `most` of them; returns how many.
 CREATE FUNCTION note_expired_endpoints(most int) RETURNS int
@@ -91,5 +89,6 @@ BEGIN
     RETURN ended;
 END
 $$;
-REVOKE EXECUTE ON FUNCTION endpoint_note(jsonb), note_endpoints(), note_expired_endpoints(int) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION endpoint_note(jsonb), note_endpoints(), note_changed_endpoint(),
+    note_expired_endpoints(int) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION note_expired_endpoints(int) TO admit_worker;
