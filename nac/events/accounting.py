@@ -6,7 +6,7 @@ from uuid import UUID
 
 from nac.decisions.recorded import microseconds_of
 from nac.events.document import VERSION, Accounting, Event, EventPart, SessionPart
-from nac.events.parts import ECS, client, named, observer, organization, present, server, user
+from nac.events.parts import ECS, client, is_user, named, observer, organization, present, server, user
 from nac.events.texts import Tenant, address, count, key, line, moment, prefix, text
 from nac.mac import display_mac
 from nac.models import AccountingLog
@@ -107,7 +107,7 @@ def from_record(record: Record, *, number: int, tenant: Tenant) -> Event:
 
 def sentence(mac: str | None, identity: str, nas: str | None, action: str) -> str:
     who = [display_mac(mac)] if mac else []
-    if identity and identity != mac:
+    if is_user(identity, mac):
         who.append(text(identity))
     what = action.replace("-", " ")
     return line(f"{' '.join(who) or 'A device'}: {what} at {text(nas or '') or 'an unknown NAS'}")

@@ -125,6 +125,16 @@ def test_nothing_secret_of_a_reply_or_a_packet_is_told():
     assert secret.encode().hex() not in line
 
 
+@pytest.mark.parametrize("name", ["aabbccddeeff", "AA-BB-CC-DD-EE-FF", "aabb.ccdd.eeff", "AA:BB:CC:DD:EE:FF"])
+def test_device_that_names_itself_by_its_address_is_no_user(name):
+    alpha = type("T", (), {"slot": 0, "id": ALPHA.id})
+    told = checked(authentication.from_record(auth(alpha, identity=name), number=1, tenant=ALPHA))
+    assert "user" not in told
+    assert told["message"].startswith("aa:bb:cc:dd:ee:ff admitted")
+    other = authentication.from_record(auth(alpha, identity="00-11-22-33-44-55"), number=1, tenant=ALPHA)
+    assert checked(other)["user"] == {"name": "00-11-22-33-44-55"}
+
+
 def test_long_values_are_cut():
     record = auth(type("T", (), {"slot": 0, "id": ALPHA.id}), identity="ü" * 70_000, detail="d" * 70_000)
     told = checked(authentication.from_record(record, number=1, tenant=ALPHA))

@@ -24,6 +24,7 @@ from nac.feeds import reading, service, turns
 from nac.feeds.progress import Step, store_delivered
 from nac.feeds.reading import Position
 from nac.feeds.sources import SOURCES
+from nac.feeds.syslog_message import SyslogForm
 from nac.models import Certificate, EventNote
 from nac.models import Tenant as TenantRow
 from nac.tenants import service as tenants
@@ -36,6 +37,9 @@ from tests.feeds.conftest import NOWHERE, Tenancy
 from tests.postgres import Database
 
 MAC = "aa:bb:cc:00:11:22"
+AUTHPRIV = 80
+# RFC 5424 6.2.1
+SEVERITIES = {"session": 6, "alarm": 4, "endpoint": 5, "certificate": 5}
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
@@ -58,6 +62,9 @@ def told(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
         for event in events:
             document = json.loads(to_json(event))
             assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+            message = SyslogForm(NOWHERE).message(event)
+            assert message.startswith(b"<%d>1 " % (AUTHPRIV + SEVERITIES[document["admit"]["kind"]]))
+            assert json.loads(message[message.index(b'{"@timestamp"') :]) == document
             found.append(document)
 
 
