@@ -27,7 +27,8 @@ _DUE = text("SELECT id, tenant_id, failing FROM feeds_due()")
 _RESTART = text("SELECT restart_restored_feeds()")
 _PRUNE = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
 _PRUNE_NOTES = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
-_NOTES_AT_ONCE = 50_000
+# Every ten minutes, that is 1,600 a second.
+_NOTES_AT_ONCE = 1_000_000
 # How long a feed may be behind.
 KEEP_DAYS = 7
 # Later than marks, which name notes.
