@@ -10,6 +10,7 @@ from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import (
     ENRICH_INTERVAL_SECONDS,
+    EXPIRY_INTERVAL_SECONDS,
     EXPORT_INTERVAL_SECONDS,
     FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
@@ -93,6 +94,11 @@ def make_app(settings: Settings) -> Celery:
                 "task": "endpoints.enrich",
                 "schedule": ENRICH_INTERVAL_SECONDS,
                 "options": {"expires": 2 * ENRICH_INTERVAL_SECONDS},
+            },
+            "endpoints.tell_expired": {
+                "task": "endpoints.tell_expired",
+                "schedule": EXPIRY_INTERVAL_SECONDS,
+                "options": {"expires": 2 * EXPIRY_INTERVAL_SECONDS},
             },
             "feeds.deliver": {
                 "task": "feeds.deliver",

@@ -5,6 +5,8 @@ HEARTBEAT_KEY = "admit:heartbeat:worker"
 HEARTBEAT_INTERVAL_SECONDS = 5
 # What a device tells is worked out within so long.
 ENRICH_INTERVAL_SECONDS = 1
+# An approval that has ended is told within so long.
+EXPIRY_INTERVAL_SECONDS = 10
 # How often it is looked for an export that waits.
 EXPORT_INTERVAL_SECONDS = 5
 # How often it is looked whether an external authority is to be asked.

@@ -17,7 +17,7 @@ from nac.sites import service as sites
 from nac.validation import require_mac
 
 # What agents tell at once.
-KINDS = ("authentication", "accounting", "coa")
+KINDS = ("authentication", "accounting", "coa", "alarm", "endpoint", "certificate")
 
 
 @click.command()

@@ -1,7 +1,10 @@
-"""How fast a journal reaches PostgreSQL: python -m loadtest.micro.ship [records [live sessions [listened tenants]]]
+"""How fast a journal reaches PostgreSQL.
+
+    python -m loadtest.micro.ship [records [live sessions [listened tenants [fed tenants]]]]
 
 Writes a journal of each stream, ships it into a private cluster and prints records per second and where the time went.
-Of ten tenants so many are listened to live; without the number there is no live feed at all.
+Of ten tenants so many are listened to live; without the number, or with -, there is no live feed at all. So many have
+a feed that wants sessions.
 """
 
 import os
@@ -34,6 +37,9 @@ INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, started_at, mac, 
 SELECT t.id, 'live-' || n %% 500, 'live-' || n, lpad(to_hex(n), 12, '0'), now() - n * interval '1 second',
     lpad(to_hex(n), 12, '0')::macaddr, now(), n
 FROM generate_series(1, %s) n JOIN tenants t ON t.slug = 't' || n %% 10
+"""
+_FEED = """
+INSERT INTO feeds (tenant_id, slug, kind, settings, sources) VALUES (%s, 'siem', 'syslog', '{}', '{session}')
 """
 
 
@@ -132,7 +138,8 @@ def cpu_seconds(pid: int) -> float:
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     live = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    listened = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    listened = int(sys.argv[3]) if len(sys.argv) > 3 and sys.argv[3] != "-" else None
+    fed = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     cluster = Cluster()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         journal = Path(folder)
@@ -142,6 +149,8 @@ def main() -> None:
             cell_id, tenants = make_cell(database)
             with psycopg.connect(database.superuser_url, autocommit=True) as connection:
                 connection.execute(_LIVE_SESSIONS, (live,))
+                for tenant in tenants[:fed]:
+                    connection.execute(_FEED, (tenant,))
             write_journal(journal / "auth", [auth_record(n, tenants[n % TENANTS]) for n in range(count)])
             write_journal(journal / "acct", [accounting_record(n, tenants[n % TENANTS]) for n in range(count)])
             feed = None if listened is None else stack.enter_context(live_feed(tenants, listened))

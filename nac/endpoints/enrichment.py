@@ -69,6 +69,7 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
     if not seen:
         return
     room, random_room = _room(session, tenant_id)
+    vendors = registry()
     rows, left_out = [], []
     for mac, first_seen_at in seen:
         random = is_random_mac(mac)
@@ -76,7 +77,9 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
             left_out.append(mac)
             continue
         room, random_room = room - 1, random_room - random
-        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", "first_seen_at": first_seen_at})
+        # What is told of it says so from the beginning.
+        known = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
+        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known})
     if rows:
         session.execute(insert_or_skip(Endpoint).on_conflict_do_nothing(), rows)
     forget(session, tenant_id=tenant_id, macs=left_out)

@@ -1,41 +1,50 @@
-"""What is wrong, from when it is told until it no longer is: `cells.alarms`, and what the worker finds."""
+"""What is wrong at a tenant, from when it is told until it no longer is: told by its cell, or found by the worker."""
 
-from collections.abc import Mapping
 from datetime import datetime
+from typing import Literal, cast
 
-from nac.decisions.recorded import microseconds_of
+import msgspec
+
 from nac.events.document import VERSION, Alarm, Event, EventPart
+from nac.events.notes import id_of, said
 from nac.events.parts import ECS, organization
 from nac.events.texts import Tenant, line, moment, text
+from nac.models import EventNote
 
 
-def from_alarm(
-    alarm: Mapping[str, str], *, cell: str, tenant: Tenant | None = None, cleared_at: datetime | None = None
-) -> Event:
-    """`alarm` as in `cells.alarms`: code, detail and since (ISO 8601). `cell` is "" for those of the platform."""
-    since = datetime.fromisoformat(alarm["since"])
-    id_ = f"alarm:{cell}:{alarm['code']}:{microseconds_of(since)}"
-    cleared = cleared_at is not None
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
+    code: str
+    detail: str
+    since: datetime
+    # "" for what the worker finds.
+    cell: str = ""
+
+
+def from_note(note: EventNote, *, tenant: Tenant) -> Event:
+    """raised | cleared; of one alarm, `admit.code`, `admit.cell` and `admit.since` are the same both times."""
+    alarm = said(note, _Said)
+    cleared = note.what == "cleared"
     return Event(
-        timestamp=moment(cleared_at or since),
+        timestamp=moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=text(f"{id_}:cleared" if cleared else id_),
+            id=id_of(note),
             kind="alert",
             category=("host",),
             type=("end" if cleared else "start",),
             dataset="admit.alarm",
-            action="alarm-cleared" if cleared else "alarm-raised",
-            code=text(alarm["code"]),
-            reason=text(alarm["detail"]),
+            action=f"alarm-{note.what}",
+            code=text(alarm.code),
+            reason=text(alarm.detail),
+            created=moment(note.at),
         ),
-        message=line(f"{'Cleared: ' if cleared else ''}{alarm['code']}: {alarm['detail']}"),
-        organization=tenant and organization(tenant),
+        message=line(f"{'Cleared: ' if cleared else ''}{alarm.code}: {alarm.detail}"),
+        organization=organization(tenant),
         admit=Alarm(
             version=VERSION,
-            code=text(alarm["code"]),
-            state="cleared" if cleared else "raised",
-            cell=text(cell),
-            since=moment(since),
+            code=text(alarm.code),
+            state=cast(Literal["raised", "cleared"], note.what),
+            cell=text(alarm.cell),
+            since=moment(alarm.since),
         ),
     )

@@ -17,7 +17,7 @@ from nac.events.document import (
     TlsClient,
     Vlan,
 )
-from nac.events.parts import ECS, client, named, observer, organization, present, user
+from nac.events.parts import ECS, client, is_user, named, observer, organization, present, user
 from nac.events.texts import Tenant, address, count, key, line, moment, text, uuid
 from nac.journal.records import AuthRecord
 from nac.mac import display_mac
@@ -114,7 +114,7 @@ def _tls(decision: AuthRecord | AuthLog, ask: _Ask) -> Tls | None:
 
 def _message(decision: AuthRecord | AuthLog, title: str) -> str:
     named = [display_mac(decision.mac)] if decision.mac else []
-    if decision.identity and decision.identity != decision.mac:
+    if is_user(decision.identity, decision.mac):
         named.append(text(decision.identity))
     place = text(decision.nas_identifier) or address(decision.nas_address) or "an unknown NAS"
     done = "admitted" if decision.permitted else "refused"

@@ -1,68 +1,60 @@
-"""Certificates that were issued, that ended before their time, and that end soon."""
+"""Certificates and authorities: issued, ended before their time, ending soon."""
 
 from datetime import datetime
-from typing import Literal
+from typing import cast
 
-from nac.decisions.recorded import microseconds_of
-from nac.events.document import VERSION, X509, Certificate, Event, EventPart, Subject
+import msgspec
+
+from nac.events.document import VERSION, X509, Certificate, CertificateStatus, Event, EventPart, Subject
+from nac.events.notes import id_of, said
 from nac.events.parts import ECS, organization
 from nac.events.texts import Tenant, line, moment, text
-from nac.models import Certificate as CertificateRow
+from nac.models import EventNote
+
+_TYPES = {"issued": "creation", "renewed": "creation", "expiring": "info"}
 
 
-def issued(row: CertificateRow, *, tenant: Tenant) -> Event:
-    return _certificate(row, "issued", "issued", row.created_at, tenant)
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
+    # Hex digits; "" of an authority.
+    serial: str
+    name: str
+    subject: str
+    profile: str
+    not_before: datetime
+    not_after: datetime
+    reason: str = ""
+    days: int | None = None
 
 
-def ended(row: CertificateRow, *, tenant: Tenant) -> Event:
-    """Of one that is revoked or suspended; reinstated and ended again, it has another id."""
-    if row.status not in ("revoked", "suspended") or row.revoked_at is None:
-        raise ValueError("the certificate is neither revoked nor suspended")
-    status: Literal["revoked", "suspended"] = "revoked" if row.status == "revoked" else "suspended"
-    return _certificate(row, status, f"{status}:{microseconds_of(row.revoked_at)}", row.revoked_at, tenant)
-
-
-def expiring(row: CertificateRow, *, days: int, warned_at: datetime, tenant: Tenant) -> Event:
-    """It ends within `days`: one of nac.certificates.expiry.WINDOWS, each of which is warned of once."""
-    return _certificate(row, "expiring", f"expiring:{days}", warned_at, tenant, days=days)
-
-
-def _certificate(
-    row: CertificateRow,
-    status: Literal["issued", "revoked", "suspended", "expiring"],
-    what: str,
-    at: datetime,
-    tenant: Tenant,
-    *,
-    days: int | None = None,
-) -> Event:
-    serial = row.serial.hex()
-    within = f" within {days} days" if days is not None else ""
+def from_note(note: EventNote, *, tenant: Tenant) -> Event:
+    row = said(note, _Said)
+    within = f" within {row.days} days" if row.days is not None else ""
     return Event(
-        timestamp=moment(at),
+        timestamp=moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=f"certificate:{row.id}:{what}",
+            id=id_of(note),
             kind="event",
             category=("configuration",),
-            type=({"issued": "creation", "expiring": "info"}.get(status, "change"),),
+            type=(_TYPES.get(note.what, "change"),),
             dataset="admit.certificate",
-            action=f"certificate-{status}",
-            reason=text(row.revocation_reason),
+            action=f"certificate-{note.what}",
+            reason=text(row.reason),
+            created=moment(note.at),
         ),
-        message=line(f"Certificate {serial} of {row.common_name} {status}{within}"),
+        message=line(f"Certificate {row.serial or text(row.profile)} of {text(row.name)} {note.what}{within}"),
         organization=organization(tenant),
         x509=X509(
-            serial_number=serial.upper(),
-            subject=Subject(common_name=(text(row.common_name),), distinguished_name=text(row.subject)),
+            serial_number=row.serial.upper(),
+            subject=Subject(common_name=(text(row.name),), distinguished_name=text(row.subject)),
             not_before=moment(row.not_before),
             not_after=moment(row.not_after),
         ),
         admit=Certificate(
             version=VERSION,
-            status=status,
+            status=cast(CertificateStatus, note.what),
             profile=text(row.profile),
-            revocation_reason=text(row.revocation_reason),
-            days=days,
+            revocation_reason=text(row.reason),
+            days=row.days,
         ),
     )

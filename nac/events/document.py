@@ -28,6 +28,8 @@ Address = Annotated[str, Meta(max_length=45)]
 Uuid = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Count = Annotated[int, Meta(ge=0)]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=MAX_VALUES)]
+EndpointStatus = Literal["discovered", "created", "approved", "ignored", "blocked", "unblocked", "expired", "removed"]
+CertificateStatus = Literal["issued", "renewed", "revoked", "suspended", "reinstated", "expiring"]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -219,14 +221,15 @@ class Alarm(AdmitPart, frozen=True, kw_only=True, tag="alarm"):
 
 
 class Endpoint(AdmitPart, frozen=True, kw_only=True, tag="endpoint"):
-    status: Literal["discovered", "blocked"]
+    status: EndpointStatus
     name: Text = ""
     vendor: Text = ""
     profile: Text = ""
+    valid_until: Moment | None = None
 
 
 class Certificate(AdmitPart, frozen=True, kw_only=True, tag="certificate"):
-    status: Literal["issued", "revoked", "suspended", "expiring"]
+    status: CertificateStatus
     profile: Text = ""
     # A name of RFC 5280 5.3.1
     revocation_reason: Text = ""

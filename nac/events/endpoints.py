@@ -1,53 +1,53 @@
-"""Devices that were seen for the first time, and those that were blocked."""
+"""What befalls devices that are known: from being seen for the first time to being removed."""
 
 from datetime import datetime
+from typing import cast
 
-from nac.events.document import VERSION, Endpoint, Event, EventPart
+import msgspec
+
+from nac.events.document import VERSION, Endpoint, EndpointStatus, Event, EventPart
+from nac.events.notes import id_of, said
 from nac.events.parts import ECS, client, organization
-from nac.events.texts import Tenant, key, line, moment, text
+from nac.events.texts import Tenant, line, moment, optional_moment, text
 from nac.mac import display_mac, normalise_mac
-from nac.models import AuditEntry
-from nac.models import Endpoint as EndpointRow
+from nac.models import EventNote
+
+# As the Elastic Common Schema has them: nobody did anything for a device to be discovered.
+_TYPES = {"discovered": "info", "created": "creation", "removed": "deletion"}
 
 
-def discovered(row: EndpointRow, *, tenant: Tenant) -> Event:
-    return _endpoint(
-        f"{row.id}:discovered",
-        row.first_seen_at or row.created_at,
-        row.mac,
-        Endpoint(
-            version=VERSION,
-            status="discovered",
-            name=text(row.name),
-            vendor=text(row.vendor),
-            profile=text(row.profile),
-        ),
-        tenant,
-    )
+class _Said(msgspec.Struct, frozen=True, kw_only=True):
+    mac: str
+    name: str = ""
+    vendor: str = ""
+    profile: str = ""
+    valid_until: datetime | None = None
 
 
-def blocked(entry: AuditEntry, *, tenant: Tenant) -> Event:
-    """Of the entry `endpoint.block`."""
-    if entry.action != "endpoint.block":
-        raise ValueError(f"{entry.action} blocks no endpoint")
-    told = Endpoint(version=VERSION, status="blocked")
-    return _endpoint(f"{key(entry.at, entry.id)}:blocked", entry.at, normalise_mac(entry.target), told, tenant)
-
-
-def _endpoint(id_: str, at: datetime, mac: str, told: Endpoint, tenant: Tenant) -> Event:
+def from_note(note: EventNote, *, tenant: Tenant) -> Event:
+    endpoint = said(note, _Said)
+    mac = normalise_mac(endpoint.mac)
     return Event(
-        timestamp=moment(at),
+        timestamp=moment(note.happened_at),
         ecs=ECS,
         event=EventPart(
-            id=f"endpoint:{id_}",
+            id=id_of(note),
             kind="event",
-            category=("host",),
-            type=("info" if told.status == "discovered" else "change",),
+            category=("host" if note.what == "discovered" else "configuration",),
+            type=(_TYPES.get(note.what, "change"),),
             dataset="admit.endpoint",
-            action=f"endpoint-{told.status}",
+            action=f"endpoint-{note.what}",
+            created=moment(note.at),
         ),
-        message=line(f"Endpoint {display_mac(mac)} {told.name} {told.status}".replace("  ", " ")),
+        message=line(" ".join(("Endpoint", display_mac(mac), *filter(None, [text(endpoint.name)]), note.what))),
         organization=organization(tenant),
         client=client(mac),
-        admit=told,
+        admit=Endpoint(
+            version=VERSION,
+            status=cast(EndpointStatus, note.what),
+            name=text(endpoint.name),
+            vendor=text(endpoint.vendor),
+            profile=text(endpoint.profile),
+            valid_until=optional_moment(endpoint.valid_until),
+        ),
     )

@@ -154,7 +154,7 @@ class Listening:
         tenant.heard_at = now
         try:
             writer, first, lines = fields[b"writer"], int(fields[b"first"]), _lines(fields[b"events"])
-        except (KeyError, ValueError, msgspec.DecodeError):
+        except (KeyError, ValueError, RecursionError):
             # An agent of another version, which writes entries of another form.
             yield Notice("left-out", tenant.id)
             return
@@ -175,7 +175,7 @@ class Listening:
         for line in lines[max(0, expected - first) :]:
             try:
                 event = from_json(bytes(line))
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 yield Notice("left-out", tenant.id, 1)
                 continue
             if self._wanted.fits(event):

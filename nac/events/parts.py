@@ -17,6 +17,7 @@ from nac.events.document import (
     User,
 )
 from nac.events.texts import Tenant, address, count, mac, text, uuid
+from nac.mac import normalise_mac
 
 P = TypeVar("P", bound=Part)
 
@@ -32,9 +33,14 @@ def organization(tenant: Tenant) -> Organization:
     return Organization(id=tenant.id, name=tenant.slug)
 
 
+def is_user(name: str, digits: str | None) -> bool:
+    """A device that names itself by its address, in whichever notation, is none."""
+    return bool(name) and (not digits or normalise_mac(name) != digits)
+
+
 def user(name: str, digits: str | None) -> User | None:
-    """A device that names itself by its address is no user."""
-    return User(name=text(name)) if name and name != digits else None
+    """`digits` of the MAC address."""
+    return User(name=text(name)) if is_user(name, digits) else None
 
 
 def client(digits: str | None, *, ip: str | None = None, octets: int | None = None) -> Client | None:

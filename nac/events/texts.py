@@ -62,6 +62,14 @@ def address(value: str | None) -> str | None:
         return None
 
 
+def prefix(value: str) -> str:
+    """ "" where it is no IPv6 prefix."""
+    try:
+        return str(ipaddress.IPv6Network(value, strict=False)) if "/" in value else ""
+    except ValueError:
+        return ""
+
+
 def uuid(value: UUID | str | None) -> str | None:
     return str(value) if value else None
 

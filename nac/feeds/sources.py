@@ -1,19 +1,19 @@
-"""The tables whose rows feeds send, and the events that those are."""
+"""What feeds send: rows of the logs, and notes of what has no log of its own; and the events that those are."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, DateTime, Row, and_, bindparam, func, or_, select, true, tuple_
+from sqlalchemy import BigInteger, ColumnElement, DateTime, Row, and_, bindparam, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
 
-from nac.events import accounting, audit, authentication, coa
+from nac.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, sessions
 from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.ids import TenantId
-from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest
+from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 
 
 class Begun(NamedTuple):
@@ -36,6 +36,8 @@ class Source:
     outcomes: tuple[str, ...] = ()
     # Columns that no event is made of: to read them is not for nothing.
     unused: tuple[str, ...] = ()
+    # Which of the rows, where those of others lie between them.
+    only: ColumnElement[bool] | None = None
 
     def rows(
         self, session: Session, tenant_id: TenantId, marks: Sequence[Row[Any]], *, begun: Begun | None, most: int
@@ -62,6 +64,7 @@ class Source:
             self.model.tenant_id == tenant_id,
             self.at.between(mark.c.first_at, mark.c.last_at),
             key.between(mark.c.first_row, mark.c.last_row),
+            self.only if self.only is not None else true(),
         )
         if begun is not None:
             named &= or_(mark.c.id != begun.mark, tuple_(self.at, key) > tuple_(begun.at, begun.row))
@@ -79,7 +82,13 @@ def _first(mark: Row[Any], begun: Begun | None) -> datetime:
     return max(first, begun.at) if begun is not None and begun.mark == mark.id else first
 
 
-# By the name of the table, as marks have it.
+def _notes(kind: str, event: Callable[..., Event]) -> Source:
+    return Source(
+        kind, EventNote, EventNote.at, lambda row, tenant: event(row, tenant=tenant), only=EventNote.kind == kind
+    )
+
+
+# As marks name them: by the table, or by the kind of note.
 SOURCES = {
     "auth_log": Source(
         "authentication",
@@ -100,12 +109,16 @@ SOURCES = {
         outcomes=("success", "failure"),
     ),
     "audit_log": Source("audit", AuditEntry, AuditEntry.at, lambda row, tenant: audit.from_log(row, tenant=tenant)),
+    "session": _notes("session", sessions.from_note),
+    "alarm": _notes("alarm", alarms.from_note),
+    "endpoint": _notes("endpoint", endpoints.from_note),
+    "certificate": _notes("certificate", certificates.from_note),
 }
 KINDS = tuple(source.kind for source in SOURCES.values())
 
 
 def sources_of(kinds: Sequence[str], outcomes: Sequence[str]) -> list[str]:
-    """The tables that hold events of these kinds and, where any is named, one of these outcomes."""
+    """What marks name for the events of these kinds and, where any is named, of one of these outcomes."""
     return [
         name
         for name, source in SOURCES.items()

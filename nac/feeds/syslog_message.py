@@ -25,6 +25,9 @@ _USUAL = {
     "session": "info",
     "coa": "info",
     "coa.failure": "warning",
+    "alarm": "warning",
+    "endpoint": "notice",
+    "certificate": "notice",
     "audit": "notice",
     "feed": "notice",
 }

@@ -35,10 +35,15 @@ _RESTART = text("SELECT restart_restored_feeds()")
 _ADVANCE = text("SELECT advance_idle_feeds()")
 _FOLD = text("SELECT tenant_id, slug, folded FROM fold_feed_marks(:most)")
 _PRUNE = text("SELECT tenant_id, slug, dropped FROM prune_feed_marks(make_interval(days => :days))")
+_PRUNE_NOTES = text("SELECT prune_event_notes(make_interval(days => :days), :most)")
+# Every ten minutes, that is 1,600 a second.
+_NOTES_AT_ONCE = 1_000_000
 # How long a feed may be behind.
 KEEP_DAYS = 7
 # Marks that may wait for one feed; there are some each second where a tenant's devices come and go all the time.
 _MARKS_MOST = 10_000
+# Later than marks, which name notes.
+NOTES_DAYS = KEEP_DAYS + 1
 
 # Before a feed that has sent all there was is looked at again: connections are not made for every event.
 _REST_SECONDS = 2.0
@@ -171,6 +176,7 @@ def fold(session: Session) -> None:
 def prune(session: Session) -> None:
     """Forget what all feeds have delivered, and what is too old; what was not delivered of that is counted and told."""
     restart_restored(session)
+    session.execute(_PRUNE_NOTES, {"days": NOTES_DAYS, "most": _NOTES_AT_ONCE})
     for tenant_id, slug, dropped in session.execute(_PRUNE, {"days": KEEP_DAYS}).all():
         enter_tenant(session, tenant_id)
         after = {"number": dropped, "because": f"They were not delivered within {KEEP_DAYS} days."}

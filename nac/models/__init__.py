@@ -20,6 +20,7 @@ from nac.models.endpoint import (
     EndpointWork,
 )
 from nac.models.enrolment import EnrolmentSecret
+from nac.models.event_note import EndpointExpiry, EventNote
 from nac.models.export import ExportJob
 from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.feed import Feed, FeedMark
@@ -68,11 +69,13 @@ __all__ = [
     "EndedSession",
     "Endpoint",
     "EndpointEvidence",
+    "EndpointExpiry",
     "EndpointGroup",
     "EndpointGroupMember",
     "EndpointSighting",
     "EndpointWork",
     "EnrolmentSecret",
+    "EventNote",
     "ExpiryWarning",
     "ExportJob",
     "ExternalCertificate",

@@ -16,6 +16,7 @@ from nac.models import (
     EndpointEvidence,
     EndpointSighting,
     EndpointWork,
+    EventNote,
     ExternalCertificate,
     PolicyHits,
     PurgedTenant,
@@ -86,7 +87,7 @@ def _orphans() -> Delete:
 
 def _delete_batch(session: Session, tenant_id: TenantId) -> int:
     deleted = 0
-    for log in (AuthLog, AccountingLog):
+    for log in (AuthLog, AccountingLog, EventNote):
         batch = select(log.at, log.id).where(log.tenant_id == tenant_id).order_by(log.at).limit(BATCH_ROWS)
         deleted += _count(session, delete(log).where(log.tenant_id == tenant_id, tuple_(log.at, log.id).in_(batch)))
     # These went with the tenant, but for what came late.

@@ -32,6 +32,7 @@ from radius.agent.hang import keep_pulse
 from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
 from radius.agent.live import LiveFeed
+from radius.agent.live_notes import LiveNotes
 from radius.agent.materials import Materials
 from radius.agent.paths import CellPaths
 from radius.agent.pool_keeping import PoolKeeper
@@ -218,7 +219,8 @@ class CellAgent:
         except (LookupError, SecretsError, ValueError, OSError) as exc:
             log.exception("the authorities or server certificate of tenant %s cannot be put into place", slot.slug)
             self._troubled.add(slot.slug)
-            self._alarms.tell(alarm, f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}")
+            what = f"Tenant {slot.slug} has no usable authorities or server certificate: {exc}"
+            self._alarms.tell(alarm, what, tenant=slot.tenant)
         else:
             self._alarms.clear(alarm)
 
@@ -326,7 +328,7 @@ class CellAgent:
             "verifier": verifier.run,
             "coa": coa.run,
             "pulse": keep_pulse,
-            **({"live": live.run} if live else {}),
+            **({"live": live.run, "live-notes": LiveNotes(self._engine, cell_id, live).run} if live else {}),
             "pools": pools.run,
         }
         threads = [

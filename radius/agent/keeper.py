@@ -321,7 +321,8 @@ class Keeper:
                 self._waiting.look()
                 tell_of_redecisions(self._engine, self._cell_id, self._alarms)
                 shipped = self._shipped_until()
-                report(self._engine, self._cell_id, self._counters, self._alarms.standing(), shipped_until=shipped)
+                alarms = self._alarms.to_report()
+                report(self._engine, self._cell_id, self._counters, alarms, shipped_until=shipped)
         except CellTaken:
             raise
         except AdmitError as exc:
@@ -329,4 +330,5 @@ class Keeper:
                 log.warning("the database does not answer: %s", exc)
             self._reported = False
         else:
+            self._alarms.reported(alarms)
             self._reported = True

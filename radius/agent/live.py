@@ -106,6 +106,12 @@ class _Waiting(NamedTuple):
     told: Told
 
 
+class _Entry(NamedTuple):
+    key: str
+    fields: Fields
+    events: int
+
+
 class LiveFeed:
     def __init__(self, url: str, tenants: Callable[[], Mapping[str, str]], *, cell: str) -> None:
         """`url` of Redis; `tenants` tells the slugs of the cell's tenants by id."""
@@ -122,7 +128,9 @@ class LiveFeed:
         self._writers: dict[str, str] = {}
         # The number of each tenant's next event.
         self._next: Counter[str] = Counter()
-        self._unsent: list[tuple[str, Fields]] = []
+        self._unsent: list[_Entry] = []
+        # Of tenants that Redis refuses us, which was logged.
+        self._refused: set[str] = set()
         self._ask_at = self._answered_at = self._credited_at = time.monotonic()
         self._credit: float = BURST
         self._in_trouble = False
@@ -192,7 +200,8 @@ class LiveFeed:
 
     def _forget(self) -> None:
         self.wanted = frozenset()
-        self._unsent.clear()
+        self.counters["left_out"] += sum(each.events for each in self._unsent)
+        self._unsent = []
         with self._filled:
             self.counters["left_out"] += len(self._waiting)
             self._waiting.clear()
@@ -211,13 +220,11 @@ class LiveFeed:
             here = [(tenant_id, self._next[tenant_id] - waiting[tenant_id]) for tenant_id in self.wanted]
         if not self._unsent:
             self._unsent = [
-                (events_key(tenant_id), entry(self._writers[tenant_id], number, ())) for tenant_id, number in here
+                _Entry(events_key(tenant_id), entry(self._writers[tenant_id], number, ()), 0)
+                for tenant_id, number in here
             ]
             self._send()
         self._ask_at, self._answered_at = now + ASK_SECONDS, now
-        if self._in_trouble:
-            self._in_trouble = False
-            log.info("Redis answers: live events again")
 
     def _take(self, most: int, patience: float) -> list[_Waiting]:
         with self._filled:
@@ -226,7 +233,7 @@ class LiveFeed:
             self._waiting_bytes -= sum(each.told.size for each in taken)
         return taken
 
-    def _entries(self, taken: list[_Waiting]) -> Iterator[tuple[str, Fields]]:
+    def _entries(self, taken: list[_Waiting]) -> Iterator[_Entry]:
         """By tenant, without a gap in the numbers of an entry."""
         slugs = self._tenants()
         taken.sort(key=lambda each: each.told.tenant_id)
@@ -238,14 +245,14 @@ class LiveFeed:
                 line = self._made(told, Tenant(tenant_id, slugs[tenant_id]))
                 full = len(lines) == ENTRY_EVENTS or size + len(line) > ENTRY_BYTES
                 if lines and (full or not line or number != first + len(lines)):
-                    yield events_key(tenant_id), entry(writer, first, lines)
+                    yield _Entry(events_key(tenant_id), entry(writer, first, lines), len(lines))
                     lines, size = [], 0
                 if line:
                     first = first if lines else number
                     lines.append(line)
                     size += len(line)
             if lines:
-                yield events_key(tenant_id), entry(writer, first, lines)
+                yield _Entry(events_key(tenant_id), entry(writer, first, lines), len(lines))
 
     def _made(self, told: Told, tenant: Tenant) -> bytes:
         """b"" where none can be made: the numbers tell that it is missing."""
@@ -259,12 +266,39 @@ class LiveFeed:
     def _send(self) -> None:
         """What was perhaps sent before comes again: listeners know it by its number."""
         with self._client.pipeline(transaction=False) as pipeline:
-            for key, fields in self._unsent:
-                pipeline.xadd(key, fields, maxlen=KEPT_ENTRIES, approximate=False)
-                pipeline.expire(key, KEPT_SECONDS)
-            pipeline.execute()
-        self.counters["entries"] += len(self._unsent)
+            for each in self._unsent:
+                pipeline.xadd(each.key, each.fields, maxlen=KEPT_ENTRIES, approximate=False)
+                pipeline.expire(each.key, KEPT_SECONDS)
+            answers = pipeline.execute(raise_on_error=False)[::2]
+        refused = []
+        for each, answer in zip(self._unsent, answers, strict=True):
+            if _is_of_key(answer):
+                refused.append((each, answer))
+            elif isinstance(answer, Exception):
+                raise answer
+        for each, answer in refused:
+            self._refuse(each, answer)
+        self._refused -= {each.key for each in self._unsent} - {each.key for each, _ in refused}
+        self.counters["entries"] += len(self._unsent) - len(refused)
         self._unsent = []
+        if self._in_trouble:
+            self._in_trouble = False
+            log.info("Redis answers: live events again")
+
+    def _refuse(self, refused: _Entry, why: object) -> None:
+        """One tenant's stream does not take anything: the others' go on."""
+        self.counters["left_out"] += refused.events
+        self.counters["failures"] += 1
+        if refused.key not in self._refused:
+            self._refused.add(refused.key)
+            log.warning("no live events in %s: %s", refused.key, why)
+
+
+def _is_of_key(answer: object) -> bool:
+    """Whether Redis refuses this key alone: it is another's, or not ours to write (ACL)."""
+    return isinstance(answer, redis.exceptions.NoPermissionError) or (
+        isinstance(answer, redis.ResponseError) and str(answer).startswith("WRONGTYPE")
+    )
 
 
 def _event_of(request: CoaRequest) -> Callable[[Tenant], Event]:

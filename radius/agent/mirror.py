@@ -258,7 +258,7 @@ class Mirror:
         )
 
     def _alarm(self, tenant: int, noun: str, key: str, code: str, detail: str) -> None:
-        if self._alarms.tell_of_row(code, detail):
+        if self._alarms.tell_of_row(code, detail, tenant=tenant):
             self._alarmed.setdefault(tenant, {})[noun, key] = code
 
     def _calm(self, tenant: int, noun: str, key: str) -> None:

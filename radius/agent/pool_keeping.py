@@ -34,7 +34,8 @@ _MAX_BACKOFF_SECONDS = 5.0
 _SECOND = 1_000_000
 
 _POOLS = """
-SELECT p.id::text, p.tenant_id::text, t.slug, p.name, p.stock, p.removing, coalesce(most.number, -1) + 1, ready.count
+SELECT p.id::text, p.tenant_id::text, t.number, t.slug, p.name, p.stock, p.removing,
+    coalesce(most.number, -1) + 1, ready.count
 FROM pools p JOIN tenants t ON t.id = p.tenant_id
 LEFT JOIN LATERAL (SELECT max(a.number) AS number FROM pool_addresses a WHERE a.pool_id = p.id) most ON true
 CROSS JOIN LATERAL (
@@ -57,6 +58,7 @@ _TELL = "SELECT tell_pool_changes(%s::uuid[])"
 class PoolRow(NamedTuple):
     id: str
     tenant_id: str
+    tenant_number: int
     tenant: str
     name: str
     stock: int
@@ -205,7 +207,8 @@ class PoolKeeper:
                 code = f"pool-low-{pool_id}"
                 what = f"Pool {pool.name} of tenant {pool.tenant} has {left} addresses left in this cell."
                 remedy = "Make it larger (./admit pool set), or shorten its quarantine."
-                if self._alarms.tell_of_row(code, f"{what} Where it has none, devices get none. {remedy}"):
+                detail = f"{what} Where it has none, devices get none. {remedy}"
+                if self._alarms.tell_of_row(code, detail, tenant=pool.tenant_number):
                     alarmed.add(code)
         for code in self._alarmed - alarmed:
             self._alarms.clear(code)

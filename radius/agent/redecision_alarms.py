@@ -15,20 +15,21 @@ _CODE = "redecision-fails:"
 def tell_of_redecisions(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
     """Raises AdmitError where the database does not answer."""
     failing = (
-        select(Tenant.slug, RedecisionFailure.since, RedecisionFailure.detail)
+        select(Tenant.slug, Tenant.number, RedecisionFailure.since, RedecisionFailure.detail)
         .join(Tenant, Tenant.id == RedecisionFailure.tenant_id)
         .where(RedecisionFailure.times >= TIMES)
         .order_by(Tenant.slug)
     )
     with session_scope(CellScope(cell_id), engine=engine) as session:
         rows = session.execute(failing).all()
-    told = {f"{_CODE}{slug}" for slug, _, _ in rows}
+    told = {f"{_CODE}{slug}" for slug, _, _, _ in rows}
     for alarm in alarms.standing():
         if alarm.code.startswith(_CODE) and alarm.code not in told:
             alarms.clear(alarm.code)
-    for slug, since, detail in rows:
+    for slug, number, since, detail in rows:
         alarms.tell_of_row(
             f"{_CODE}{slug}",
             f"The live sessions of tenant {slug} are not decided anew since {since:%Y-%m-%d %H:%M} UTC: {detail} "
             "A change, such as of a policy, reaches them when they authenticate again. See: ./admit logs worker",
+            tenant=number,
         )

@@ -161,8 +161,8 @@ class VerifierProcess:
         self._alarms.clear(_ALARM)
         for name, count in report.counters.items():
             self.counters[name] = self._before[name] + count
-        for source_id, what in report.trouble.items():
-            self._alarms.tell(f"identity-source-{source_id}", what)
+        for source_id, trouble in report.trouble.items():
+            self._alarms.tell(f"identity-source-{source_id}", trouble.what, tenant=trouble.tenant)
         for source_id in self._troubled - report.trouble.keys():
             self._alarms.clear(f"identity-source-{source_id}")
         self._troubled = set(report.trouble)

@@ -17,7 +17,13 @@ class Orders(msgspec.Struct, frozen=True):
     reach: str = ""
 
 
+class Trouble(msgspec.Struct, frozen=True):
+    # Number of the tenant whose source it is.
+    tenant: int
+    what: str
+
+
 class Report(msgspec.Struct, frozen=True):
     counters: dict[str, int]
-    # By id of the source that fails: what is wrong with it.
-    trouble: dict[str, str]
+    # By id of the source that fails.
+    trouble: dict[str, Trouble]

@@ -18,6 +18,7 @@ from nac.replica.store import ReplicaView
 from nac.secrets import Sealer, SecretsError
 from radius.verifier.breaker import Breaker
 from radius.verifier.gate import Full, Gate
+from radius.verifier.report import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -124,10 +125,12 @@ class LiveSources:
             if standing[key[0]].get(key[1]) != live.record.changed_at:
                 await self._let_go(key, live)
 
-    def trouble(self) -> Mapping[str, str]:
+    def trouble(self) -> Mapping[str, Trouble]:
         """Of the sources that are left alone for a while: what is wrong, by id."""
         return {
-            live.record.source_id: f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"
-            for live in self._live.values()
+            live.record.source_id: Trouble(
+                tenant, f"Tenant {live.slug}: identity source {live.record.name} fails. {live.last_fault}"
+            )
+            for (tenant, _), live in self._live.items()
             if live.is_left_alone
         }

@@ -48,8 +48,8 @@ def test_age_counts_from_the_last_telling(alarms, clock):
 
 def test_more_alarms_than_anybody_reads_are_said_to_be_there_and_no_more(alarms):
     for number in range(MOST_STANDING + 50):
-        alarms.tell_of_row(f"user-unsealed-{number}", "cannot use CHAP")
-    alarms.tell_of_row("user-unsealed-0", "still cannot")
+        alarms.tell_of_row(f"user-unsealed-{number}", "cannot use CHAP", tenant=7)
+    alarms.tell_of_row("user-unsealed-0", "still cannot", tenant=7)
     standing = alarms.standing()
     assert len(standing) == MOST_STANDING + 1
     assert (standing[0].detail, standing[-1].code) == ("still cannot", "more-alarms")

@@ -126,13 +126,14 @@ def test_new_passphrase_of_a_group_reaches_every_member(sealed, change):
     assert {passphrase(mac) for mac in macs} == {""}
 
 
-def test_passphrase_that_does_not_open_is_told_and_the_device_stays(sealed, change, owner, tmp_path):
+def test_passphrase_that_does_not_open_is_told_and_the_device_stays(sealed, change, owner, alpha, tmp_path):
     master, passphrase, alarms = sealed
     stranger = Sealer(MasterKeyFile.create(tmp_path / "stranger.key"))
     change(passphrases.set_endpoint_psk, mac=MAC, passphrase="some passphrase", seal=stranger.seal)
     assert passphrase() == ""
     (alarm,) = alarms.standing()
     assert "00:1b:a9:01:02:03" in alarm.detail
+    assert owner.execute("SELECT id FROM tenants WHERE number = %s", [alarm.tenant]).fetchone() == (alpha.id,)
     assert "some passphrase" not in alarm.detail
     change(passphrases.set_endpoint_psk, mac=MAC, passphrase="another passphrase", seal=master.seal)
     assert passphrase() == "another passphrase"

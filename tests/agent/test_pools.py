@@ -61,6 +61,7 @@ def test_pool_that_is_exhausted_gives_none_but_to_those_who_have_one(world):
     world.keeper.look_at_stock()
     [alarm] = [alarm for alarm in world.alarms.standing() if alarm.code.startswith("pool-low")]
     assert "Pool guests of tenant alpha has 0 addresses left in this cell." in alarm.detail
+    assert alarm.tenant == world.keeper._pools[alarm.code.removeprefix("pool-low-")].tenant_number > 0
 
 
 def test_accept_that_no_start_follows_is_over_after_its_grace_and_quarantine(world):

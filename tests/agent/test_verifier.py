@@ -16,7 +16,7 @@ from radius.agent.alarms import Alarms
 from radius.agent.generation import verifier_secret
 from radius.agent.paths import CellPaths
 from radius.agent.verifier import VerifierProcess
-from radius.verifier.report import Report
+from radius.verifier.report import Report, Trouble
 from tests.verifier.running import kept_verifier
 from tests.waiting import until
 
@@ -153,8 +153,8 @@ def test_port_that_is_taken_is_told_and_taken_once_it_is_free(paths, port):
 def test_source_that_fails_is_an_alarm_until_it_does_not(paths, port):
     alarms = Alarms()
     process = VerifierProcess(port, paths, alarms)
-    process._hear(Report({"accepts": 2}, {"1": "Tenant alpha: identity source corp fails."}))
-    assert codes(alarms) == {"identity-source-1"}
+    process._hear(Report({"accepts": 2}, {"1": Trouble(7, "Tenant alpha: identity source corp fails.")}))
+    assert [(alarm.code, alarm.tenant) for alarm in alarms.standing()] == [("identity-source-1", 7)]
     assert process.counters["accepts"] == 2
     process._hear(Report({"accepts": 3}, {}))
     assert codes(alarms) == set()

@@ -36,12 +36,12 @@ NOT_FOR_CELLS = {
     *("enrolment_secrets", "scep_transactions", "scep_webhooks"),
     *("redecision_settings", "redecision_marks", "redecisions", "redecision_items"),
     *("retention_settings", "retention_holds", "retention_notices", "log_sizes", "export_jobs"),
-    *("feeds", "feed_marks"),
+    *("feeds", "feed_marks", "endpoint_expiries"),
 }
 
 
-# The worker alone writes them.
-OF_THE_WORKER = {"retention_notices", "log_sizes"}
+# The worker alone writes them, or triggers alone do.
+NOT_FOR_APP = {"retention_notices", "log_sizes", "event_notes", "endpoint_expiries"}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def test_no_scope_sees_nothing(
             assert session.scalar(select(func.count()).select_from(table)) == 0
 
 
-@pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS - OF_THE_WORKER))
+@pytest.mark.parametrize("name", sorted(set(OWNED) - LOGS - NOT_FOR_APP))
 def test_tenant_scope_cannot_insert_rows_of_another(
     owner_engine: Engine, app_engine: Engine, two: TwoTenants, name: str
 ) -> None:

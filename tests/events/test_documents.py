@@ -3,27 +3,27 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from sqlalchemy import select
 
 from cli.layout import CHECKOUT
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded import microseconds_of
-from nac.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, feed
-from nac.events.document import MAX_TEXT, from_json, to_json
+from nac.events import accounting, alarms, audit, authentication, certificates, coa, endpoints, feed, sessions
+from nac.events.document import MAX_TEXT, CertificateStatus, EndpointStatus, from_json, to_json
 from nac.events.schema import event_schema
 from nac.events.texts import Tenant
-from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, RadiusSession
-from nac.models import Certificate as CertificateRow
-from nac.models import Endpoint as EndpointRow
+from nac.models import AccountingLog, AuditEntry, AuthLog, CoaRequest, EventNote
 from radius.agent import rows
 from radius.agent.usage import accounting_line, accounting_record, read_usage
 from tests.agent.journal import auth
-from tests.events.samples import SECRET, accounting_records, auth_records
+from tests.events.samples import NUMBERS, SECRET, SERIALS, TEXT, accounting_records, auth_records
 
 FILE = CHECKOUT / "docs" / "events.schema.json"
 VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
@@ -125,6 +125,16 @@ def test_nothing_secret_of_a_reply_or_a_packet_is_told():
     assert secret.encode().hex() not in line
 
 
+@pytest.mark.parametrize("name", ["aabbccddeeff", "AA-BB-CC-DD-EE-FF", "aabb.ccdd.eeff", "AA:BB:CC:DD:EE:FF"])
+def test_device_that_names_itself_by_its_address_is_no_user(name):
+    alpha = type("T", (), {"slot": 0, "id": ALPHA.id})
+    told = checked(authentication.from_record(auth(alpha, identity=name), number=1, tenant=ALPHA))
+    assert "user" not in told
+    assert told["message"].startswith("aa:bb:cc:dd:ee:ff admitted")
+    other = authentication.from_record(auth(alpha, identity="00-11-22-33-44-55"), number=1, tenant=ALPHA)
+    assert checked(other)["user"] == {"name": "00-11-22-33-44-55"}
+
+
 def test_long_values_are_cut():
     record = auth(type("T", (), {"slot": 0, "id": ALPHA.id}), identity="ü" * 70_000, detail="d" * 70_000)
     told = checked(authentication.from_record(record, number=1, tenant=ALPHA))
@@ -132,54 +142,74 @@ def test_long_values_are_cut():
     assert len(told["admit"]["detail"]) == MAX_TEXT
 
 
-def session_row(**values):
-    given = {
-        "id": 7,
-        "nas_key": "switch-1|192.0.2.7",
-        "session_id": "s1",
-        "started_at": NOW,
-        "updated_at": NOW + timedelta(seconds=60),
-        "stopped_at": None,
-        "identity": "anna",
-        "mac": "aabbccddeeff",
-        "nas_port": "1/0/3",
-        "session_seconds": 60,
-        "input_octets": 2**33,
-        "output_octets": 0,
-        "terminate_cause": "",
-        "flags": ["no-start"],
-        "class_": SECRET.hex(),
-    }
-    return RadiusSession(**(given | values))
+def note(kind, what, said, **values):
+    return EventNote(**({"id": 7, "at": NOW, "kind": kind, "what": what, "happened_at": NOW, "said": said} | values))
 
 
-def test_session_has_an_event_for_its_start_its_reports_and_each_end():
-    live = session_row()
-    ended = session_row(stopped_at=NOW + timedelta(seconds=90), terminate_cause="User-Request")
-    events = [
-        accounting.session_event(live, "started", tenant=ALPHA),
-        accounting.session_event(live, "updated", tenant=ALPHA),
-        accounting.session_event(ended, "ended", tenant=ALPHA),
-        accounting.session_event(
-            session_row(stopped_at=NOW + timedelta(seconds=95), terminate_cause="Lost-Carrier"), "ended", tenant=ALPHA
-        ),
-    ]
-    told = [checked(event) for event in events]
-    assert len({each["event"]["id"] for each in told}) == 4
-    assert told[2]["client"] == {"mac": "AA-BB-CC-DD-EE-FF", "bytes": 2**33}
-    assert told[2]["server"] == {"bytes": 0}
-    assert told[2]["admit"]["session"] == {
-        "id": "s1",
-        "row": 7,
-        "seconds": 60,
-        "started": "2026-11-21T18:30:00.000001Z",
-        "ended": "2026-11-21T18:31:30.000001Z",
-        "terminate_cause": "User-Request",
-        "flags": ["no-start"],
-    }
-    assert SECRET.hex() not in json.dumps(told)
-    with pytest.raises(ValueError, match="not ended"):
-        accounting.session_event(live, "ended", tenant=ALPHA)
+# Words that devices and people choose, and what may be missing (null in PostgreSQL).
+WORDS = TEXT.filter(lambda value: "\0" not in value)
+NOTES = {
+    (sessions, "session", ("started", "ended", "stale", "resumed")): st.fixed_dictionaries(
+        {
+            "id": NUMBERS,
+            "nas_key": WORDS,
+            "session_id": WORDS,
+            "started_at": st.just("2026-11-21T18:30:00.000001+01:00"),
+            "stopped_at": st.sampled_from([None, "2026-11-21T18:31:00+00:00"]),
+            "site_id": st.none() | st.uuids().map(str),
+            "nas_address": st.none() | st.ip_addresses().map(str),
+            "nas_port": WORDS,
+            "mac": st.sampled_from([None, "aa:bb:cc:00:11:22"]),
+            "identity": WORDS,
+            "framed_ip": st.none() | st.ip_addresses(v=4).map(str),
+            "framed_ipv6": st.none() | st.ip_addresses(v=6).map(str),
+            "delegated_prefix": st.sampled_from([None, "2001:db8::/56"]),
+            "session_seconds": st.none() | NUMBERS,
+            "input_octets": st.none() | st.just(2**63 - 1),
+            "terminate_cause": WORDS,
+            "flags": st.lists(WORDS, max_size=60),
+        }
+    ),
+    (endpoints, "endpoint", get_args(EndpointStatus)): st.fixed_dictionaries(
+        {
+            "mac": st.just("aa:bb:cc:00:11:22"),
+            "name": WORDS,
+            "vendor": WORDS,
+            "profile": WORDS,
+            "valid_until": st.sampled_from([None, "2026-11-21T18:31:00+00:00"]),
+        }
+    ),
+    (certificates, "certificate", get_args(CertificateStatus)): st.fixed_dictionaries(
+        {
+            "serial": SERIALS,
+            "name": WORDS,
+            "subject": WORDS,
+            "profile": WORDS,
+            "not_before": st.just("2026-11-21T18:31:00+00:00"),
+            "not_after": st.just("9999-12-31T23:59:59+00:00"),
+            "reason": WORDS,
+            "days": st.none() | st.integers(0, 60),
+        }
+    ),
+    (alarms, "alarm", ("raised", "cleared")): st.fixed_dictionaries(
+        {
+            "code": WORDS,
+            "detail": WORDS,
+            "since": st.just("2026-11-21T18:31:00.5+00:00"),
+            "cell": WORDS,
+        }
+    ),
+}
+
+
+@given(st.data())
+def test_note_of_anything_makes_an_event_that_fits_the_schema(data):
+    (module, kind, whats), said = data.draw(st.sampled_from(list(NOTES.items())))
+    what = data.draw(st.sampled_from(whats))
+    told = checked(module.from_note(note(kind, what, data.draw(said)), tenant=ALPHA))
+    assert told["event"]["id"] == f"{kind}:{microseconds_of(NOW)}-7"
+    assert told["event"]["action"] == f"{kind}-{what}"
+    assert told["admit"]["kind"] == kind
 
 
 def coa_row(**values):
@@ -229,81 +259,6 @@ def test_request_that_waits_is_no_result_yet():
         coa.from_request(coa_row(state="sending", ended_at=None), tenant=ALPHA)
 
 
-def entry(**values):
-    given = {
-        "id": 12,
-        "at": NOW,
-        "actor": "cli:anna",
-        "action": "nas.add",
-        "target": "switch-3",
-        "before": None,
-        "after": {"vendor": "cisco", "behind_nat": False, "secret": SECRET.hex()},
-    }
-    return AuditEntry(**(given | values))
-
-
-def test_endpoint_is_told_when_it_is_discovered_and_when_it_is_blocked():
-    row = EndpointRow(id=uuid4(), mac="aabbccddeeff", name="", first_seen_at=NOW, vendor="Axis", found_profile="camera")
-    told = checked(endpoints.discovered(row, tenant=ALPHA))
-    assert told["admit"] == {
-        "kind": "endpoint",
-        "schema": 1,
-        "status": "discovered",
-        "vendor": "Axis",
-        "profile": "camera",
-    }
-    blocked = entry(action="endpoint.block", target="aa:bb:cc:dd:ee:ff", after={"status": "blocked"})
-    assert checked(endpoints.blocked(blocked, tenant=ALPHA))["client"] == {"mac": "AA-BB-CC-DD-EE-FF"}
-    with pytest.raises(ValueError, match="blocks no endpoint"):
-        endpoints.blocked(entry(), tenant=ALPHA)
-
-
-def certificate_row(**values):
-    given = {
-        "id": uuid4(),
-        "serial": b"\x4d\x2a",
-        "profile": "eap-client-user",
-        "common_name": "anna",
-        "subject": "/O=Alpha/CN=anna",
-        "status": "valid",
-        "revoked_at": None,
-        "revocation_reason": "",
-        "created_at": NOW,
-        "not_before": NOW,
-        "not_after": NOW + timedelta(days=365),
-        "key_sealed": SECRET,
-    }
-    return CertificateRow(**(given | values))
-
-
-def test_certificate_has_an_event_for_each_thing_that_befalls_it():
-    row = certificate_row()
-    events = [
-        certificates.issued(row, tenant=ALPHA),
-        certificates.expiring(row, days=14, warned_at=NOW, tenant=ALPHA),
-        certificates.expiring(row, days=7, warned_at=NOW, tenant=ALPHA),
-    ]
-    for at in (NOW, NOW + timedelta(days=1)):
-        row.status, row.revoked_at, row.revocation_reason = "suspended", at, "certificate-hold"
-        events.append(certificates.ended(row, tenant=ALPHA))
-    told = [checked(event) for event in events]
-    assert len({each["event"]["id"] for each in told}) == 5
-    assert told[0]["x509"]["serial_number"] == "4D2A"
-    assert told[1]["admit"]["days"] == 14
-    assert told[4]["admit"]["revocation_reason"] == "certificate-hold"
-    with pytest.raises(ValueError, match="neither"):
-        certificates.ended(certificate_row(), tenant=ALPHA)
-
-
-def test_alarm_is_told_when_it_is_raised_and_when_it_is_cleared():
-    alarm = {"code": "coa", "detail": "No requests are sent.", "since": NOW.isoformat()}
-    raised = checked(alarms.from_alarm(alarm, cell="cell-1"))
-    cleared = checked(alarms.from_alarm(alarm, cell="cell-1", cleared_at=NOW + timedelta(minutes=5)))
-    assert cleared["event"]["id"] == raised["event"]["id"] + ":cleared"
-    assert cleared["@timestamp"] == "2026-11-21T18:35:00.000001Z"
-    assert (raised["admit"]["state"], cleared["admit"]["state"]) == ("raised", "cleared")
-
-
 def test_change_tells_its_members_and_no_credential():
     after = {"mac": "00:1b:a9:00:00:01", "groups": ["a"], "reply": [{"User-Password": "very secret", "vlan": "20"}]}
     row = AuditEntry(
@@ -335,6 +290,22 @@ def test_change_of_any_size_is_bounded():
 def test_test_of_a_feed_is_an_event():
     told = checked(feed.tested("siem", now=NOW, tenant=ALPHA))
     assert (told["admit"]["kind"], told["admit"]["feed"]) == ("feed", "siem")
+
+
+def test_examples_are_events_of_every_kind_and_the_page_shows_the_first():
+    lines = (CHECKOUT / "docs" / "events.examples.jsonl").read_bytes().splitlines()
+    documents = [json.loads(line) for line in lines]
+    for line, document in zip(lines, documents, strict=True):
+        assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+        # With no field that this version does not know.
+        assert json.loads(to_json(from_json(line))) == document
+    kinds = sorted(document["admit"]["kind"] for document in documents)
+    assert kinds == sorted(event_schema()["$defs"]["Event"]["properties"]["admit"]["discriminator"]["mapping"])
+    page = (CHECKOUT / "docs" / "events.md").read_text()
+    shown = page[page.index('    {\n      "@timestamp"') :].partition("\n\n")[0]
+    assert json.loads(shown) == documents[0]
+    told = re.findall(r"^\| `([a-z]+)` \|", page.partition("## Kinds")[2].partition("###")[0], re.MULTILINE)
+    assert sorted(told) == kinds
 
 
 def fields(schema, part, path=""):

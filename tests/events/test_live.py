@@ -22,6 +22,7 @@ import nac.events.live
 import radius.agent.live
 from nac.db import TenantScope, session_scope
 from nac.decisions.recorded import microseconds_of
+from nac.endpoints import service as endpoints
 from nac.events import accounting as accounting_events
 from nac.events import authentication
 from nac.events.document import to_json
@@ -40,6 +41,7 @@ from nac.events.live import (
 from nac.events.texts import Tenant
 from nac.models import AccountingLog, AuthLog
 from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
+from radius.agent.live_notes import LiveNotes
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, Journal, accounting, auth
 from tests.redis_server import RedisServer
@@ -259,6 +261,71 @@ def test_shipping_goes_on_while_redis_does_not(state, platform, database, tmp_pa
     assert uncounted or len(listener.events) + listener.left_out == 2 * MOST_WAITING + 1
 
 
+def test_redis_that_takes_nothing_is_complained_of_once(alpha, own_redis, caplog):
+    with redis.Redis.from_url(own_redis.url) as client, running(feed_of(own_redis, alpha)) as feed:
+        client.set(interest_key(alpha.id), "1")
+        until(lambda: feed.counters["entries"], "the agent knows that somebody listens")
+        refuse(own_redis)
+        with caplog.at_level("INFO", logger="radius.agent.live"):
+            until(lambda: feed.counters["failures"] > 5, "it was tried several times")
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            accept(own_redis)
+            until(lambda: len(caplog.records) == 2, "it goes on")
+    assert "live events again" in caplog.messages[1]
+
+
+def test_key_that_cannot_be_written_holds_up_no_other(platform, database, tmp_path, alpha, bravo, redis_server, caplog):
+    """Somebody else's value, or one that an ACL keeps us from."""
+    with (
+        running(feed_of(redis_server, alpha, bravo)) as feed,
+        shipping(tmp_path, database, platform, feed) as journal,
+        redis.Redis.from_url(redis_server.url) as client,
+        Listener(redis_server.url, bravo) as listener,
+    ):
+        client.set(events_key(alpha.id), "no stream")
+        client.set(interest_key(alpha.id), "1")
+        listener.wait("listening")
+        until(lambda: len(feed.wanted) == 2, "both are listened to")
+        for number in range(3):
+            journal.ship(auth(alpha, at=AT + number), auth(bravo, at=AT + number, identity=f"b{number}"))
+            listener.wait_events(number + 1)
+        until(lambda: feed.counters["failures"] > 5, "it was tried several times")
+        assert feed.counters["left_out"] == 3
+        client.delete(events_key(alpha.id))
+        until(lambda: client.exists(events_key(alpha.id)), "it goes on")
+        client.delete(events_key(alpha.id), interest_key(alpha.id))
+    assert [record.levelname for record in caplog.records if record.name == "radius.agent.live"] == ["WARNING"]
+    assert listener.left_out == 0
+
+
+def test_what_others_note_is_heard_while_somebody_listens(
+    app_engine, cell_engine, platform, alpha, bravo, redis_server
+):
+    def add(tenant, mac):
+        with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+            endpoints.add_endpoint(session, actor="test", tenant_id=tenant.id, mac=mac)
+
+    with running(feed_of(redis_server, alpha)) as feed:
+        told = LiveNotes(cell_engine, platform.cell_id, feed)
+        add(alpha, "00:1b:a9:00:00:01")
+        told.look()
+        with Listener(redis_server.url, alpha) as listener:
+            listener.wait("listening")
+            told.look()
+            add(alpha, "00:1b:a9:00:00:02")
+            add(bravo, "00:1b:a9:00:00:03")
+            told.look()
+            told.look()
+            add(alpha, "00:1b:a9:00:00:04")
+            told.look()
+            listener.wait_events(2)
+    assert [(event.event.action, event.client.mac) for event in listener.events] == [
+        ("endpoint-created", "00-1B-A9-00-00-02"),
+        ("endpoint-created", "00-1B-A9-00-00-04"),
+    ]
+    assert {event.organization.name for event in listener.events} == {"alpha"}
+
+
 def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, tmp_path, alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
@@ -462,9 +529,10 @@ def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_
     assert json.loads(heard.line)["event"]["id"] == heard.event.event.id
 
 
+LINES = [b"[]", b"[1]", b'[{"message":"\xff"}]', b"[" * 5_000]
 ENTRIES = st.dictionaries(
     st.sampled_from([b"writer", b"first", b"events", b"more"]),
-    st.binary(max_size=20) | st.integers(-(2**70), 2**70).map(lambda n: b"%d" % n) | st.sampled_from([b"[]", b"[1]"]),
+    st.binary(max_size=20) | st.integers(-(2**70), 2**70).map(lambda n: b"%d" % n) | st.sampled_from(LINES),
 )
 
 
@@ -478,17 +546,18 @@ def test_entries_of_any_form_are_read_or_left_out(entries):
     assert not entries or state.positions[stream] == b"%d-0" % (len(entries) - 1)
 
 
-def test_event_of_a_later_version_is_left_out_and_the_others_are_heard(alpha):
+def test_event_of_a_later_version_or_a_broken_one_is_left_out_and_the_others_are_heard(alpha):
     event = to_json(authentication.from_record(auth(alpha), number=1, tenant=Tenant(str(alpha.id), "alpha")))
     later = event.replace(b'"kind":"authentication"', b'"kind":"prophecy"')
     more = event.replace(b'"admit":{', b'"admit":{"more":1,')
-    assert len({event, later, more}) == 3
+    broken = event.replace(b'"message":"', b'"message":"\xff')
+    assert len({event, later, more, broken}) == 4
     state = Listening([alpha.id], EVERYTHING, 0.0)
-    fields = {name.encode(): each for name, each in entry("writer", 0, [later, event, more]).items()}
+    fields = {name.encode(): each for name, each in entry("writer", 0, [later, broken, event, more]).items()}
     fields |= {b"writer": b"writer", b"first": b"0"}
     heard = list(state.take([(state.streams[0], [(b"1-0", fields)])], 1.0))
-    assert heard[1] == Notice("left-out", alpha.id, 1)
-    assert [each.line for each in heard[2:]] == [event, more]
+    assert heard[1:3] == [Notice("left-out", alpha.id, 1)] * 2
+    assert [each.line for each in heard[3:]] == [event, more]
 
 
 def test_listening_is_to_some_tenants():

@@ -15,7 +15,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from nac.db.base import Base
+from nac.decisions.recorded import microseconds_of
+from nac.events import accounting, authentication
+from nac.events.document import Event
+from nac.events.texts import Tenant
 from nac.exports.columns import SOURCES, Source
+from nac.models import AccountingLog, AuthLog
 from tests.exports.conftest import DAY, NASTY, Exports
 
 Rows = list[dict[str, Any]]
@@ -142,6 +147,19 @@ def add_nasty_rows(exports: Exports) -> None:
 TABLES = {"auth": "auth_log", "accounting": "accounting_log", "sessions": "session_history", "usage": "usage_hours"}
 
 
+EVENTS = {
+    "auth": ("authentication", (AuthLog, authentication.from_log)),
+    "accounting": ("accounting", (AccountingLog, accounting.from_log)),
+}
+
+
+def events(exports: Exports, model: Any, told: Callable[..., Event]) -> set[str]:
+    """Ids of the events of alpha's rows."""
+    with Session(exports.owner) as session:
+        rows = session.scalars(select(model).where(model.tenant_id == exports.alpha))
+        return {told(row, tenant=Tenant(str(exports.alpha), "alpha")).event.id for row in rows}
+
+
 def in_order(rows: Rows) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
 
@@ -157,6 +175,11 @@ def test_every_row_of_every_log_comes_back_as_it_was(exports: Exports, form: str
         assert in_order(read) == in_order(stored(exports, table, source))
         job = exports.job(job_id)
         assert (job.state, job.rows, job.error) == ("done", len(NASTY), "")
+        if log in EVENTS:
+            # As docs/events.md has it.
+            kind, told = EVENTS[log]
+            ids = {f"{kind}:{microseconds_of(row['at'])}-{row['id']}" for row in read}
+            assert ids == events(exports, *told)
 
 
 def test_no_field_of_a_table_for_people_begins_as_a_formula(exports: Exports) -> None:

@@ -39,6 +39,7 @@ _BY_NAME: dict[str, Any] = {
     "export_jobs.format": "csv",
     "feeds.slug": "siem",
     "feeds.kind": "syslog",
+    "event_notes.kind": "alarm",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

@@ -8,6 +8,7 @@ from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import work
 from nac.endpoints.discovery import BATCH, expire_discovered
 from nac.endpoints.enrichment import enrich as enrich_tenant
+from nac.endpoints.expiry import note_expired
 from nac.errors import Unavailable
 from nac.ids import TenantId
 from worker.turns import all_tenants, take_turns
@@ -38,6 +39,16 @@ def expire() -> None:
     for tenant in all_tenants():
         while _expire_batch(TenantId(tenant.id)) == BATCH:
             continue
+
+
+@shared_task(name="endpoints.tell_expired", ignore_result=True)
+def tell_expired() -> None:
+    """Note the approvals that have ended."""
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline:
+        with session_scope(PlatformScope()) as session:
+            if not note_expired(session):
+                return
 
 
 def _expire_batch(tenant_id: TenantId) -> int:

@@ -1,0 +1,15 @@
+"""Notes of what befalls sessions, devices, certificates and alarms, which feeds and listeners are told of."""
+
+from migrations.pieces import run_pieces, wall_tenants
+
+revision = "0025"
+down_revision = "0024"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+    wall_tenants("event_notes", "endpoint_expiries")
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

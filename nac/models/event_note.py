@@ -1,0 +1,43 @@
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKeyConstraint, Identity, Index, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base
+from nac.ids import TenantId
+
+
+class EventNote(Base):
+    """What has befallen a session, an endpoint, a certificate or an alarm; written by triggers, read by feeds."""
+
+    __tablename__ = "event_notes"
+    __table_args__ = (
+        Index("ix_event_notes_at", "at", postgresql_using="brin"),
+        Index("ix_event_notes_live", "tenant_id", "at", postgresql_where=text("kind <> 'session'")),
+    )
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    # Of the transaction.
+    at: Mapped[datetime] = mapped_column(primary_key=True, server_default=func.now())
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # session | alarm | endpoint | certificate
+    kind: Mapped[str]
+    what: Mapped[str]
+    happened_at: Mapped[datetime]
+    # The thing as it was then: nac.events.notes has the forms.
+    said: Mapped[dict[str, Any]]
+
+
+class EndpointExpiry(Base):
+    """An approval that ends, until that was noted."""
+
+    __tablename__ = "endpoint_expiries"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "endpoint_id"], ["endpoints.tenant_id", "endpoints.id"], ondelete="CASCADE"),
+    )
+
+    tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
+    endpoint_id: Mapped[UUID] = mapped_column(primary_key=True)
+    valid_until: Mapped[datetime] = mapped_column(index=True)

@@ -1,0 +1,339 @@
+"""Sessions, devices, certificates and alarms, which have no log of their own, are told by feeds: once each."""
+
+import json
+from dataclasses import asdict
+from datetime import timedelta
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+from jsonschema import Draft202012Validator
+from sqlalchemy import Engine, func, select
+
+from nac.cells import service as cells
+from nac.certificates import expiry, revoking
+from nac.clock import utc_now
+from nac.db import CellScope, PlatformScope, TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.endpoints.enrichment import enrich
+from nac.endpoints.expiry import note_expired
+from nac.events.document import to_json
+from nac.events.schema import event_schema
+from nac.events.texts import Tenant
+from nac.feeds import reading, service, turns
+from nac.feeds.progress import Step, store_delivered
+from nac.feeds.reading import Position
+from nac.feeds.sources import SOURCES
+from nac.feeds.syslog_message import SyslogForm
+from nac.models import Certificate, EventNote
+from nac.models import Tenant as TenantRow
+from nac.tenants import service as tenants
+from nac.tenants.purge import delete_logs
+from radius.agent.alarms import Alarms
+from tests.agent.journal import AT, SECOND, Journal, accounting
+from tests.factories.certificates import certify
+from tests.factories.tenancy import ACTOR, Platform
+from tests.feeds.conftest import NOWHERE, Tenancy
+from tests.postgres import Database
+
+MAC = "aa:bb:cc:00:11:22"
+AUTHPRIV = 80
+# RFC 5424 6.2.1
+SEVERITIES = {"session": 6, "alarm": 4, "endpoint": 5, "certificate": 5}
+VALIDATOR = Draft202012Validator(event_schema(), format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
+def with_kinds(*kinds: str):
+    return type(NOWHERE)(host=NOWHERE.host, kinds=kinds)
+
+
+def told(tenancy: Tenancy, *, most: int = 100) -> list[dict]:
+    """The next events, each of which fits the schema; stored as sent."""
+    found: list[dict] = []
+    while True:
+        with session_scope(TenantScope(tenancy.id), engine=tenancy.worker) as session:
+            feed = service.require(session, tenant_id=tenancy.id, slug="siem")
+            batch = reading.read(session, feed, Position.of(feed), most=most)
+            assert batch.gone == 0
+            if batch.last:
+                return found
+            events = [SOURCES[source].event(row, Tenant(str(tenancy.id), "acme-office")) for source, row in batch.rows]
+            store_delivered(session, feed, Step(batch.position, len(events)), now=utc_now())
+        for event in events:
+            document = json.loads(to_json(event))
+            assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+            message = SyslogForm(NOWHERE).message(event)
+            assert message.startswith(b"<%d>1 " % (AUTHPRIV + SEVERITIES[document["admit"]["kind"]]))
+            assert json.loads(message[message.index(b'{"@timestamp"') :]) == document
+            found.append(document)
+
+
+def actions(tenancy: Tenancy) -> list[str]:
+    return [each["event"]["action"] for each in told(tenancy)]
+
+
+def by_owner(tenancy: Tenancy, statement: str, *given: object) -> None:
+    with psycopg.connect(tenancy.owner_url) as connection:
+        connection.execute(statement, given)
+
+
+@pytest.fixture
+def journal(tmp_path, database: Database, platform: Platform):
+    made = Journal(tmp_path / "journal", database, platform.cell_id)
+    yield made
+    made.close()
+
+
+def slot_of(tenancy: Tenancy) -> SimpleNamespace:
+    with psycopg.connect(tenancy.owner_url) as connection:
+        row = connection.execute("SELECT number FROM slots WHERE tenant_id = %s", [tenancy.id]).fetchone()
+    assert row is not None
+    return SimpleNamespace(id=tenancy.id, slot=row[0])
+
+
+def notes(tenancy: Tenancy, kind: str) -> int:
+    with session_scope(TenantScope(tenancy.id), engine=tenancy.app) as session:
+        return session.scalar(select(func.count()).where(EventNote.kind == kind)) or 0
+
+
+def test_session_is_told_as_it_begins_and_ends_whoever_ends_it(acme: Tenancy, other: Tenancy, journal: Journal):
+    acme.add(settings=with_kinds("session"))
+    other.add(settings=with_kinds("authentication"))
+    own, foreign = slot_of(acme), slot_of(other)
+    journal.ship(accounting(own, "Start"), accounting(foreign, "Start"), accounting(own, "Start", session="s2"))
+    [first, second] = told(acme)
+    assert [each["admit"]["session"]["id"] for each in (first, second)] == ["s1", "s2"]
+    assert (first["event"]["action"], first["event"]["type"]) == ("session-started", ["start"])
+    assert (first["user"], first["observer"]["name"]) == ({"name": "anna"}, "switch-1")
+    journal.ship(accounting(own, "Interim-Update", at=AT + 60 * SECOND, seconds=60, Acct_Input_Octets="7"))
+    assert told(acme) == []
+    journal.ship(
+        accounting(
+            own, "Stop", at=AT + 90 * SECOND, seconds=90, Acct_Input_Octets="9", Acct_Terminate_Cause="Lost-Carrier"
+        )
+    )
+    [ended] = told(acme)
+    assert (ended["event"]["action"], ended["client"]["bytes"]) == ("session-ended", 9)
+    assert ended["admit"]["session"]["terminate_cause"] == "Lost-Carrier"
+    # One that nobody had heard of before its end, and one whose NAS starts anew.
+    journal.ship(accounting(own, "Stop", at=AT + 95 * SECOND, seconds=5, session="s3"))
+    assert actions(acme) == ["session-started", "session-ended"]
+    journal.ship(accounting(own, "Accounting-On", at=AT + 100 * SECOND))
+    [restarted] = told(acme)
+    assert restarted["admit"]["session"] | {"row": 0} == {
+        "id": "s2",
+        "row": 0,
+        "started": restarted["admit"]["session"]["started"],
+        "ended": restarted["@timestamp"],
+        "terminate_cause": "NAS-Reboot",
+        "flags": ["nas-restarted"],
+        "seconds": 0,
+    }
+    assert notes(other, "session") == 0
+
+
+def test_session_that_was_silent_and_goes_on_is_told_to_be_stale_and_resumed(acme: Tenancy, journal: Journal):
+    acme.add(settings=with_kinds("session"))
+    own = slot_of(acme)
+    journal.ship(accounting(own, "Start"))
+    journal.ship(accounting(own, "Interim-Update", at=AT + 60 * SECOND, seconds=60))
+    journal.clock.now = AT + 2 * 3_600 * SECOND
+    while journal.acct.step() or journal.acct._stream.due(journal.clock.now):
+        continue
+    journal.ship(accounting(own, "Interim-Update", at=AT + 3 * 3_600 * SECOND, seconds=3 * 3_600))
+    journal.ship(accounting(own, "Stop", at=AT + 4 * 3_600 * SECOND, seconds=4 * 3_600))
+    events = told(acme, most=1)
+    assert [each["event"]["action"] for each in events] == [
+        *("session-started", "session-stale", "session-resumed", "session-ended")
+    ]
+    assert events[1]["admit"]["session"]["flags"] == ["stale"]
+    assert "ended" not in events[2]["admit"]["session"]
+    assert len({each["event"]["id"] for each in events}) == 4
+
+
+def test_batch_of_sessions_is_one_mark(acme: Tenancy, journal: Journal):
+    acme.add(settings=with_kinds("session"))
+    own = slot_of(acme)
+    journal.ship(*(accounting(own, "Start", at=AT + n, session=f"s{n}") for n in range(300)))
+    journal.ship(*(accounting(own, "Stop", at=AT + 300 + n, seconds=0, session=f"s{n}") for n in range(300)))
+    with psycopg.connect(acme.owner_url) as connection:
+        marks = connection.execute("SELECT source, events FROM feed_marks WHERE source <> 'audit_log'").fetchall()
+    assert marks == [("session", 300), ("session", 300)]
+    assert len(told(acme)) == 600
+
+
+def test_device_is_told_of_from_its_discovery_to_its_removal(acme: Tenancy):
+    acme.add(settings=with_kinds("endpoint"))
+    by_owner(acme, "INSERT INTO endpoint_sightings (tenant_id, mac, last_seen_at) VALUES (%s, %s, now())", acme.id, MAC)
+    by_owner(acme, "INSERT INTO endpoint_work (tenant_id, mac) VALUES (%s, %s)", acme.id, MAC)
+    with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
+        enrich(session, tenant_id=acme.id)
+    [discovered] = told(acme)
+    assert discovered["event"]["action"] == "endpoint-discovered"
+    assert discovered["client"] == {"mac": "AA-BB-CC-00-11-22"}
+    given = {"actor": ACTOR, "tenant_id": acme.id, "mac": MAC}
+    for verb in (endpoints.add_endpoint, endpoints.block_endpoint, endpoints.unblock_endpoint):
+        more = {"name": "printer", "allow_random": True} if verb is endpoints.add_endpoint else {}
+        with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+            verb(session, **given, **more)
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        endpoints.set_endpoint(session, **given, name="printer 2")
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        endpoints.remove_endpoint(session, **given)
+    events = told(acme)
+    assert [each["admit"]["status"] for each in events] == ["approved", "blocked", "unblocked", "removed"]
+    assert [each["admit"]["name"] for each in events] == ["printer", "printer", "printer", "printer 2"]
+
+
+def test_approval_that_ends_is_told_once_and_not_where_it_was_prolonged(acme: Tenancy):
+    acme.add(settings=with_kinds("endpoint"))
+    soon = utc_now() + timedelta(hours=1)
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        for last in "01":
+            mac = f"00:1b:a9:00:00:0{last}"
+            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac=mac, valid_until=soon)
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        endpoints.set_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:00", valid_until=None)
+    assert actions(acme) == ["endpoint-created"] * 2
+    assert expire(acme) == 0
+    # As the clock does.
+    by_owner(acme, "UPDATE endpoint_expiries SET valid_until = now()")
+    assert [expire(acme), expire(acme)] == [1, 0]
+    [expired] = told(acme)
+    assert (expired["event"]["action"], expired["client"]["mac"]) == ("endpoint-expired", "00-1B-A9-00-00-01")
+
+
+def expire(tenancy: Tenancy) -> int:
+    with session_scope(PlatformScope(), engine=tenancy.worker) as session:
+        return note_expired(session)
+
+
+def test_certificate_is_told_when_it_is_issued_renewed_and_ends(acme: Tenancy):
+    acme.add(settings=with_kinds("certificate"))
+    certified = certify(acme.app, acme.id)
+    authorities = told(acme)
+    assert {each["admit"]["profile"] for each in authorities} >= {"root-authority", "issuing-authority"}
+    assert {each["event"]["action"] for each in authorities} == {"certificate-issued"}
+    now = certified.now
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        old = certified.issue(session, not_before=now - timedelta(days=365), not_after=now + timedelta(days=10))
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        certified.issue(session, common_name="laptop 2")
+    by_owner(acme, "UPDATE certificates SET status = 'intended', renews_id = id WHERE common_name = 'laptop 2'")
+    by_owner(acme, "UPDATE certificates SET status = 'valid' WHERE common_name = 'laptop 2'")
+    for _ in range(2):
+        with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
+            expiry.warn(session, actor=ACTOR, tenant_id=acme.id, now=now)
+    given = {"actor": ACTOR, "tenant_id": acme.id}
+    only = Certificate.common_name == "laptop 1"
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        revoking.suspend_all(session, **given, which=only, now=now)
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        revoking.reinstate_all(session, **given, which=only)
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        revoking.revoke_all(session, **given, which=only, now=now, reason="keyCompromise")
+    events = told(acme)
+    assert [each["admit"]["status"] for each in events] == [
+        *("issued", "issued", "renewed", "expiring", "suspended", "reinstated", "revoked")
+    ]
+    assert {each["x509"]["serial_number"] for each in (events[0], *events[3:])} == {old.serial.hex().upper()}
+    assert (events[3]["admit"]["days"], events[-1]["event"]["reason"]) == (14, "keyCompromise")
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        revoking.revoke_authority(session, **given, which="issuing", now=now)
+    events = told(acme)
+    assert {each["admit"]["status"] for each in events} == {"revoked"}
+    # What it has issued goes with it, but for what was revoked before.
+    profiles = sorted(each["admit"]["profile"] for each in events)
+    assert profiles == ["eap-client-device", "eap-server", "issuing-authority"]
+
+
+def test_alarm_of_a_tenant_is_told_to_it_alone_also_where_it_stood_for_a_moment(
+    acme: Tenancy, other: Tenancy, cell_engine: Engine, platform: Platform
+):
+    acme.add(settings=with_kinds("alarm"))
+    other.add(settings=with_kinds("alarm"))
+    alarms = Alarms()
+
+    def report() -> None:
+        with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+            standing = alarms.to_report()
+            told = [asdict(alarm) for alarm in standing]
+            cells.report_cell(session, cell_id=platform.cell_id, host="127.0.0.1", counters={}, alarms=told)
+        alarms.reported(standing)
+
+    with session_scope(PlatformScope(), engine=acme.app) as session:
+        number = session.scalars(select(TenantRow.number).where(TenantRow.id == acme.id)).one()
+    alarms.tell("disk-low", "Little room.")
+    alarms.tell("pool-low-1", "Pool guests has 3 addresses left.", tenant=number)
+    report()
+    alarms.tell("pool-low-1", "Pool guests has 2 addresses left.", tenant=number)
+    report()
+    [raised] = told(acme)
+    assert (raised["event"]["action"], raised["event"]["kind"], raised["event"]["code"]) == (
+        *("alarm-raised", "alert", "pool-low-1"),
+    )
+    assert raised["admit"]["cell"] == "cell-1"
+    alarms.clear("pool-low-1")
+    alarms.tell("brief", "It was over at once.", tenant=number)
+    alarms.clear("brief")
+    for _ in range(3):
+        report()
+    events = told(acme)
+    assert [(each["event"]["action"], each["admit"]["code"]) for each in events] == [
+        ("alarm-cleared", "pool-low-1"),
+        ("alarm-raised", "brief"),
+        ("alarm-cleared", "brief"),
+    ]
+    assert events[0]["admit"]["since"] == raised["admit"]["since"] == raised["@timestamp"]
+    assert told(other) == []
+
+
+def test_what_the_worker_finds_is_an_alarm_until_it_is_over(acme: Tenancy):
+    acme.add(settings=with_kinds("alarm"))
+    acme.add("hook")
+    fail = "UPDATE feeds SET told_failing_at = now(), failing_since = now(), failure = 'No answer.' WHERE slug = 'hook'"
+    by_owner(acme, fail)
+    by_owner(acme, fail)
+    by_owner(acme, "UPDATE feeds SET told_failing_at = NULL, failing_since = NULL, failure = '' WHERE slug = 'hook'")
+    by_owner(acme, fail)
+    acme.do(service.remove, "hook")
+    by_owner(
+        acme,
+        "INSERT INTO retention_notices (tenant_id, log, kind, since, detail)"
+        " VALUES (%s, 'auth', 'budget', now(), 'Full.')",
+        acme.id,
+    )
+    by_owner(acme, "DELETE FROM retention_notices")
+    assert [(each["event"]["action"], each["admit"]["code"], each["event"]["reason"]) for each in told(acme)] == [
+        ("alarm-raised", "feed-failing-hook", "No answer."),
+        ("alarm-cleared", "feed-failing-hook", "No answer."),
+        ("alarm-raised", "feed-failing-hook", "No answer."),
+        ("alarm-cleared", "feed-failing-hook", "No answer."),
+        ("alarm-raised", "retention-budget-auth", "Full."),
+        ("alarm-cleared", "retention-budget-auth", "Full."),
+    ]
+
+
+def test_replay_brings_what_was_noted_before_the_feed_was_there(acme: Tenancy):
+    with session_scope(TenantScope(acme.id), engine=acme.app) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=acme.id, mac="00:1b:a9:00:00:01")
+    acme.add(settings=with_kinds("endpoint", "alarm"))
+    assert told(acme) == []
+    acme.do(service.replay, since=utc_now() - timedelta(hours=1), until=utc_now(), now=utc_now())
+    assert actions(acme) == ["endpoint-created"]
+
+
+def test_notes_go_with_time_and_with_their_tenant(acme: Tenancy, other: Tenancy):
+    for tenancy in (acme, other):
+        with session_scope(TenantScope(tenancy.id), engine=tenancy.app) as session:
+            endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenancy.id, mac="00:1b:a9:00:00:01")
+    by_owner(other, "UPDATE event_notes SET at = at - interval '9 days' WHERE tenant_id = %s", other.id)
+    with session_scope(PlatformScope(), engine=acme.worker) as session:
+        turns.prune(session)
+    assert (notes(acme, "endpoint"), notes(other, "endpoint")) == (1, 0)
+    with session_scope(PlatformScope(), engine=acme.app) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=acme.id)
+        tenants.purge_tenant(session, actor=ACTOR, tenant_id=acme.id)
+    delete_logs(seconds=5, engine=acme.worker)
+    with psycopg.connect(acme.owner_url) as connection:
+        assert connection.execute("SELECT count(*) FROM event_notes").fetchone() == (0,)
