@@ -130,13 +130,18 @@ class EndedSession(Base):
 
 
 class NasRestart(Base):
-    """When a NAS last started or stopped accounting; `nas_key` is what it says of itself."""
+    """When a NAS last started or stopped accounting; `nas_key` is what it says of itself, the site 0 where unknown."""
 
     __tablename__ = "nas_restarts"
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     nas_key: Mapped[str] = mapped_column(primary_key=True)
+    site_id: Mapped[UUID] = mapped_column(primary_key=True, server_default=str(UUID(int=0)))
     restarted_at: Mapped[datetime]
+    # How far its sessions from before are ended; None when all are.
+    ended_session: Mapped[str | None]
+    ended_mac: Mapped[str | None]
+    ended_start: Mapped[datetime | None]
 
 
 # What a session used in an hour in which its NAS reported, told once the hour or the session is over. A session that
