@@ -53,6 +53,8 @@ class RadiusSession(Base):
         _index("ended_mac", "tenant_id", "mac", where=_ENDED),
         _index("ended_identity", "tenant_id", "identity_key", where=_ENDED),
         _index("ended_framed_ip", "tenant_id", "framed_ip", where=_ENDED),
+        Index("ix_sessions_session_id", "tenant_id", "session_id"),
+        _index("cui", "tenant_id", "cui", where="cui <> ''"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -95,9 +97,27 @@ class EndedSession(Base):
 
     __tablename__ = "session_history"
     __table_args__ = (
-        Index("ix_session_history_tenant_id_mac", "tenant_id", "mac", text("stopped_at DESC")),
         Index("ix_session_history_tenant_id_identity", "tenant_id", "identity_key", text("stopped_at DESC")),
-        Index("ix_session_history_tenant_id_framed_ip", "tenant_id", "framed_ip", text("stopped_at DESC")),
+        *(
+            Index(f"ix_session_history_tenant_id_{name}", "tenant_id", name, text("stopped_at DESC"))
+            for name in ("mac", "framed_ip", "site_id", "nas_id", "session_id")
+        ),
+        Index(
+            "ix_session_history_tenant_id_cui",
+            "tenant_id",
+            "cui",
+            text("stopped_at DESC"),
+            postgresql_where=text("cui <> ''"),
+        ),
+        *(
+            Index(
+                f"ix_session_history_tenant_id_{name}",
+                "tenant_id",
+                name,
+                postgresql_where=text(f"{name} IS NOT NULL"),
+            )
+            for name in ("framed_ipv6", "framed_prefix", "delegated_prefix")
+        ),
         {"postgresql_partition_by": "RANGE (stopped_at)"},
     )
 

@@ -99,6 +99,10 @@ class Filter:
     site: str = ""
     nas_identifier: str = ""
     nas_id: UUID | None = None
+    # Acct-Session-Id, as the NAS tells it.
+    session_id: str = ""
+    # Chargeable-User-Identity (RFC 4372).
+    cui: str = ""
     # Those that were there at some time from `since` to before `until`.
     since: datetime | None = None
     until: datetime | None = None
@@ -152,6 +156,8 @@ def _page(
         "site": wanted.site or None,
         "nas_identifier": wanted.nas_identifier or None,
         "nas_id": wanted.nas_id,
+        "session_id": wanted.session_id or None,
+        "cui": wanted.cui or None,
         "since": wanted.since if place != "live" else None,
         "until": wanted.until,
     }
@@ -204,9 +210,12 @@ def _selected(table: _Table) -> Select[Any]:
 
 
 def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[bool]]:
-    for name in ("mac", "nas_id"):
+    for name in ("mac", "nas_id", "session_id", "cui"):
         if name in given:
             yield getattr(table, name) == bindparam(name)
+    if "cui" in given:
+        # The index has no others.
+        yield table.cui != literal_column("''")
     if "site" in given:
         yield table.site_id == _id_of(Site, Site.slug == bindparam("site"))
     if "nas_identifier" in given:
