@@ -13,6 +13,7 @@ from sqlalchemy import (
     TextClause,
     UniqueConstraint,
     Uuid,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -114,7 +115,7 @@ class EndedSession(Base):
                 f"ix_session_history_tenant_id_{name}",
                 "tenant_id",
                 name,
-                postgresql_where=text(f"{name} IS NOT NULL"),
+                postgresql_where=literal_column(name).is_not(None),
             )
             for name in ("framed_ipv6", "framed_prefix", "delegated_prefix")
         ),
