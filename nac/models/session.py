@@ -54,7 +54,7 @@ class RadiusSession(Base):
         _index("ended_mac", "tenant_id", "mac", where=_ENDED),
         _index("ended_identity", "tenant_id", "identity_key", where=_ENDED),
         _index("ended_framed_ip", "tenant_id", "framed_ip", where=_ENDED),
-        Index("ix_sessions_session_id", "tenant_id", "session_id"),
+        _index("session_id", "tenant_id", "session_id", where="session_id <> ''"),
         _index("cui", "tenant_id", "cui", where="cui <> ''"),
     )
 

@@ -213,9 +213,9 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
     for name in ("mac", "nas_id", "session_id", "cui"):
         if name in given:
             yield getattr(table, name) == bindparam(name)
-    if "cui" in given:
-        # The index has no others.
-        yield table.cui != literal_column("''")
+    for name in {"session_id", "cui"} & given:
+        # The indexes have no others.
+        yield getattr(table, name) != literal_column("''")
     if "site" in given:
         yield table.site_id == _id_of(Site, Site.slug == bindparam("site"))
     if "nas_identifier" in given:

@@ -1,5 +1,6 @@
 -- A session id, or a Chargeable-User-Identity, as a bill or another system names it; few NASes tell the latter.
-CREATE INDEX ix_sessions_session_id ON sessions (tenant_id, session_id);
+-- With the condition, the merging of records cannot take the first for the index of its own, which knows the NAS too.
+CREATE INDEX ix_sessions_session_id ON sessions (tenant_id, session_id) WHERE session_id <> '';
 CREATE INDEX ix_sessions_cui ON sessions (tenant_id, cui) WHERE cui <> '';
 
 -- What ended long ago is asked for as what is live is.
