@@ -27,6 +27,8 @@ class _Wanted(TypedDict):
     address: str
     nas: str
     site: str
+    session_id: str
+    chargeable_user: str
     since: datetime | None
     until: datetime | None
 
@@ -43,6 +45,8 @@ def command() -> None:
 @click.option("--address", metavar="IP", default="", help="With this IP address or its prefix, or in this network.")
 @click.option("--nas", metavar="NAME|ID", default="", help="At this NAS.")
 @click.option("--site", metavar="SLUG", default="", help="At this site.")
+@click.option("--session-id", metavar="ID", default="", help="With this Acct-Session-Id.")
+@click.option("--chargeable-user", metavar="ID", default="", help="With this Chargeable-User-Identity (RFC 4372).")
 @click.option("--all", "ended", is_flag=True, help="Those that ended as well.")
 @click.option("--since", type=Since(), help="That were there after that: 15m, 1h, 2d ago, or a date and time (UTC).")
 @click.option("--until", type=Since(), help="That began before that.")

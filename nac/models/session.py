@@ -13,6 +13,7 @@ from sqlalchemy import (
     TextClause,
     UniqueConstraint,
     Uuid,
+    literal_column,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -53,6 +54,8 @@ class RadiusSession(Base):
         _index("ended_mac", "tenant_id", "mac", where=_ENDED),
         _index("ended_identity", "tenant_id", "identity_key", where=_ENDED),
         _index("ended_framed_ip", "tenant_id", "framed_ip", where=_ENDED),
+        _index("session_id", "tenant_id", "session_id", where="session_id <> ''"),
+        _index("cui", "tenant_id", "cui", where="cui <> ''"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -95,9 +98,27 @@ class EndedSession(Base):
 
     __tablename__ = "session_history"
     __table_args__ = (
-        Index("ix_session_history_tenant_id_mac", "tenant_id", "mac", text("stopped_at DESC")),
         Index("ix_session_history_tenant_id_identity", "tenant_id", "identity_key", text("stopped_at DESC")),
-        Index("ix_session_history_tenant_id_framed_ip", "tenant_id", "framed_ip", text("stopped_at DESC")),
+        *(
+            Index(f"ix_session_history_tenant_id_{name}", "tenant_id", name, text("stopped_at DESC"))
+            for name in ("mac", "framed_ip", "site_id", "nas_id", "session_id")
+        ),
+        Index(
+            "ix_session_history_tenant_id_cui",
+            "tenant_id",
+            "cui",
+            text("stopped_at DESC"),
+            postgresql_where=text("cui <> ''"),
+        ),
+        *(
+            Index(
+                f"ix_session_history_tenant_id_{name}",
+                "tenant_id",
+                name,
+                postgresql_where=literal_column(name).is_not(None),
+            )
+            for name in ("framed_ipv6", "framed_prefix", "delegated_prefix")
+        ),
         {"postgresql_partition_by": "RANGE (stopped_at)"},
     )
 
@@ -130,13 +151,18 @@ class EndedSession(Base):
 
 
 class NasRestart(Base):
-    """When a NAS last started or stopped accounting; `nas_key` is what it says of itself."""
+    """When a NAS last started or stopped accounting; `nas_key` is what it says of itself, the site 0 where unknown."""
 
     __tablename__ = "nas_restarts"
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     nas_key: Mapped[str] = mapped_column(primary_key=True)
+    site_id: Mapped[UUID] = mapped_column(primary_key=True, server_default=str(UUID(int=0)))
     restarted_at: Mapped[datetime]
+    # How far its sessions from before are ended; None when all are.
+    ended_session: Mapped[str | None]
+    ended_mac: Mapped[str | None]
+    ended_start: Mapped[datetime | None]
 
 
 # What a session used in an hour in which its NAS reported, told once the hour or the session is over. A session that

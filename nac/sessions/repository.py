@@ -101,6 +101,10 @@ class Filter:
     site: str = ""
     nas_identifier: str = ""
     nas_id: UUID | None = None
+    # Acct-Session-Id, as the NAS tells it.
+    session_id: str = ""
+    # Chargeable-User-Identity (RFC 4372).
+    cui: str = ""
     # Those that were there at some time from `since` to before `until`.
     since: datetime | None = None
     until: datetime | None = None
@@ -155,6 +159,8 @@ def _page(
         "site": wanted.site or None,
         "nas_identifier": wanted.nas_identifier or None,
         "nas_id": wanted.nas_id,
+        "session_id": wanted.session_id or None,
+        "cui": wanted.cui or None,
         "since": wanted.since if place != "live" else None,
         "until": wanted.until,
     }
@@ -209,9 +215,12 @@ def _selected(table: _Table) -> Select[Any]:
 def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[bool]]:
     if "row" in given:
         yield table.id == bindparam("row")
-    for name in ("mac", "nas_id"):
+    for name in ("mac", "nas_id", "session_id", "cui"):
         if name in given:
             yield getattr(table, name) == bindparam(name)
+    for name in {"session_id", "cui"} & given:
+        # The indexes have no others.
+        yield getattr(table, name) != literal_column("''")
     if "site" in given:
         yield table.site_id == _id_of(Site, Site.slug == bindparam("site"))
     if "nas_identifier" in given:

@@ -57,6 +57,8 @@ def list_sessions(
     address: str = "",
     nas: str = "",
     site: str = "",
+    session_id: str = "",
+    chargeable_user: str = "",
     since: datetime | None = None,
     until: datetime | None = None,
     ended: bool = False,
@@ -66,8 +68,8 @@ def list_sessions(
     """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
 
     `row` is the id of one, `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6 or a
-    network of them. Raises NotFound for a site or NAS that the tenant does not have, InvalidInput for what is no
-    address. One query;
+    network of them, `session_id` and `chargeable_user` as accounting told them. Raises NotFound for a site or NAS that
+    the tenant does not have, InvalidInput for what is no address. One query;
     three more where those that ended are asked for and needed, and some where nothing is found.
     """
     wanted = Filter(
@@ -77,6 +79,8 @@ def list_sessions(
         address=_network(address),
         site=site,
         nas_identifier=nas,
+        session_id=session_id,
+        cui=chargeable_user,
         since=since,
         until=until,
     )

@@ -258,7 +258,8 @@ class CellAgent:
         settings = self._settings
         live = self._live_feed()
         decisions = AuthStream(live)
-        streams: tuple[Stream, ...] = (decisions, AccountingStream(lambda: sync.session_counts.counted, live))
+        sessions = AccountingStream(lambda: sync.session_counts.counted, live, lambda: keeper.hears)
+        streams: tuple[Stream, ...] = (decisions, sessions)
         shippers = {
             stream.name: Shipper(
                 stream,

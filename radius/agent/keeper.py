@@ -103,6 +103,8 @@ class Keeper:
         self._follower = LogFollower(paths.radiusd_log, self._log_counts)
         self._counters: Counter[str] = Counter()
         # Whether the last report arrived, and since when the database is being asked something.
+        # Whether radiusd answered last time it was asked.
+        self.hears = True
         self._reported = False
         self._asking_since: float | None = None
         self._retry_at = float("inf")
@@ -295,6 +297,7 @@ class Keeper:
             serving = counted is not None
             counters.update(counted or {})
             self._hang.look(answers=serving)
+        self.hears = serving
         self._counters = counters
         document = status_document(
             state="serving" if serving else "down",

@@ -4,7 +4,7 @@
 Named = tuple[str, str | None, str]
 
 _ENDING = """
-WITH chosen AS MATERIALIZED (:chosen), ended AS (
+WITH :before chosen AS MATERIALIZED (:chosen), ended AS (
     UPDATE sessions s SET
         stopped_at = chosen.ended_at, terminate_cause = chosen.cause, flags = s.flags || chosen.flag,
         settled_seconds = coalesce(s.session_seconds, 0), settled_input = coalesce(s.input_octets, 0),
@@ -23,9 +23,10 @@ SELECT tenant_id::text, mac::text, identity FROM ended
 """
 
 
-def ending(chosen: str) -> str:
+def ending(chosen: str, *, before: str = "") -> str:
     """A statement that ends the sessions of the query `chosen` and returns tenant, station and name of each.
 
-    `chosen` yields place (ctid), ended_at, cause, flag (an array), and settled_seconds, settled_input, settled_output.
+    `chosen` yields place (ctid), ended_at, cause, flag (an array), and settled_seconds, settled_input, settled_output;
+    `before` are WITH queries that it reads, each followed by a comma.
     """
-    return _ENDING.replace(":chosen", chosen)
+    return _ENDING.replace(":chosen", chosen).replace(":before", before)

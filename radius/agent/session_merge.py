@@ -5,8 +5,9 @@ The shipper of a cell is the only one who writes the sessions of its tenants, so
 
 import psycopg
 
+from radius.agent.restarts import NOWHERE
 from radius.agent.rows import copy_rows
-from radius.agent.session_ends import Named, ending
+from radius.agent.session_refusals import Begun
 from radius.agent.stays import SAME_START_SECONDS, UNSURE_SECONDS, SessionBatch
 
 STAYS_TABLE = """
@@ -21,9 +22,10 @@ STAYS_COPY = "COPY shipped_stays FROM STDIN (NULL '')"
 # `earliest` and `latest` are columns because behind row-level security only bare comparisons reach the index. What was
 # found is updated by its place (ctid), here and below, not by its key: over a table that was all but empty when it was
 # last vacuumed, the planner would read the whole of it for each line of a batch. Two stays of a batch may be the same
-# session's, each near enough to its start: one of them is merged, the other is returned, for another round. Usage is of
-# the hour in which it was reported: what was reported before the hour of a later report is settled then, and everything
-# once a session is over. A record from before the restart of its NAS does not revive what that ended.
+# session's, each near enough to its start, or each near to the other: one of them is merged, the other is returned, for
+# another round. Usage is of the hour in which it was reported: what was reported before the hour of a later report is
+# settled then, and everything once a session is over. A record from before the restart of its NAS does not revive what
+# that ended.
 STAYS_MERGE = """
 WITH stay AS MATERIALIZED (
     SELECT
@@ -40,21 +42,51 @@ WITH stay AS MATERIALIZED (
         n.input_octets, n.output_octets, coalesce(n.terminate_cause, '') AS terminate_cause
     FROM shipped_stays n
 ), found AS MATERIALIZED (
-    SELECT stay.*, known.*, coalesce(
-            stay.progress, floor(greatest(0, extract(epoch FROM stay.event_at - known.known_start)))::bigint, 0
+    SELECT stay.*, restart.restarted_at, known.*, coalesce(
+            stay.progress,
+            -- Without a time that it lasted, nothing tells that it went on after its Stop.
+            CASE WHEN known.has_stopped AND NOT stay.stopped THEN known.known_seconds END,
+            floor(greatest(0, extract(epoch FROM stay.event_at - coalesce(known.known_start, stay.started_at))))::bigint
         ) AS seconds
-    FROM stay LEFT JOIN LATERAL (
+    FROM stay CROSS JOIN LATERAL (
+        SELECT max(r.restarted_at) AS restarted_at FROM nas_restarts r
+        WHERE r.tenant_id = stay.tenant_id AND r.nas_key = stay.nas_key
+            AND (r.site_id = stay.site_id OR r.site_id = :nowhere OR stay.site_id IS NULL)
+    ) restart LEFT JOIN LATERAL (
         SELECT s.ctid AS place, s.started_at AS known_start, s.stopped_at AS known_stop,
             s.session_seconds AS known_seconds, s.input_octets AS known_input, s.output_octets AS known_output,
             s.updated_at AS known_update, s.usage_hour AS known_hour, s.settled_seconds, s.settled_input,
-            s.settled_output, s.flags AS known_flags, 'nas-restarted' = ANY (s.flags) AS known_restarted
+            s.settled_output, s.class AS known_class, s.flags AS known_flags,
+            'nas-restarted' = ANY (s.flags) AS known_restarted,
+            s.stopped_at IS NOT NULL AND NOT (s.flags && %(presumed)s::text[]) AS has_stopped
         FROM sessions s
         WHERE s.tenant_id = stay.tenant_id AND s.nas_key = stay.nas_key AND s.session_id = stay.session_id
             AND s.mac_key = stay.mac_key AND s.started_at BETWEEN stay.earliest AND stay.latest
-            AND NOT (stay.has_start AND s.stopped_at <= stay.started_at AND 'nas-restarted' = ANY (s.flags))
+            AND (stay.has_start AND CASE WHEN s.stopped_at IS NULL
+                -- Its turn to be ended has not come yet.
+                THEN s.started_at < restart.restarted_at AND restart.restarted_at <= stay.started_at
+                    AND s.updated_at <= restart.restarted_at + interval '2 seconds'
+                ELSE s.stopped_at <= stay.started_at AND 'nas-restarted' = ANY (s.flags) END) IS NOT TRUE
+            -- Another that followed the Stop of this one, or whose Stop this one followed (stays.py).
+            AND (s.stopped_at IS NOT NULL AND NOT (s.flags && %(presumed)s::text[]) AND CASE WHEN stay.progress IS NULL
+                THEN stay.event_at > s.stopped_at + %(same_start)s::interval
+                ELSE stay.started_at > s.stopped_at + %(unsure)s::interval AND (
+                    stay.has_start OR stay.progress > s.session_seconds OR stay.input_octets > s.input_octets
+                    OR stay.output_octets > s.output_octets
+                ) END) IS NOT TRUE
+            AND (stay.stopped AND stay.progress IS NOT NULL
+                AND s.started_at > stay.event_at + %(unsure)s::interval AND (
+                'no-start' <> ALL (s.flags) OR s.session_seconds > stay.progress
+                OR s.input_octets > stay.input_octets OR s.output_octets > stay.output_octets
+            )) IS NOT TRUE
         ORDER BY abs(extract(epoch FROM s.started_at - stay.started_at))
         LIMIT 1
     ) known ON true
+), fresh AS MATERIALIZED (
+    SELECT f.*, coalesce(f.started_at - lag(f.started_at) OVER (
+            PARTITION BY f.tenant_id, f.nas_key, f.session_id, f.mac_key ORDER BY f.started_at, f.number
+        ) <= %(same_start)s::interval, false) AS is_waiting
+    FROM found f WHERE f.place IS NULL
 ), merged AS (
     UPDATE sessions s SET
         site_id = CASE WHEN f.is_later THEN coalesce(f.site_id, s.site_id) ELSE s.site_id END,
@@ -72,13 +104,14 @@ WITH stay AS MATERIALIZED (
             ELSE coalesce(s.framed_prefix, f.framed_prefix) END,
         delegated_prefix = CASE WHEN f.is_later THEN coalesce(f.delegated_prefix, s.delegated_prefix)
             ELSE coalesce(s.delegated_prefix, f.delegated_prefix) END,
-        -- Reports come in between as well, when something changes: a long pause counts at once, a shorter one in part,
-        -- and those below a minute not at all.
+        -- Reports come in between as well, when something changes. So a NAS may report each hour until it has shown
+        -- otherwise: a pause takes half of its length off what was thought, and a longer one counts at once. Of however
+        -- many in between, what is left is half of the right time.
         interim_seconds = CASE
             WHEN NOT f.is_later OR f.event_at < f.known_update + interval '1 minute' THEN s.interim_seconds
             ELSE least(greatest(
                 extract(epoch FROM f.event_at - f.known_update),
-                (3 * s.interim_seconds::bigint + extract(epoch FROM f.event_at - f.known_update)) / 4
+                coalesce(s.interim_seconds - extract(epoch FROM f.event_at - f.known_update) / 2, 3600)
             ), 86400)::int END,
         updated_at = greatest(s.updated_at, f.event_at),
         stopped_at = f.ends_at,
@@ -106,7 +139,9 @@ WITH stay AS MATERIALIZED (
             CASE WHEN t.hour_is_over THEN coalesce(t.known_output, 0) ELSE t.settled_output END AS base_output,
             CASE
                 WHEN t.is_later AND t.stopped THEN greatest(t.event_at, t.known_start)
-                WHEN t.is_later AND NOT (t.known_restarted AND t.event_at <= t.known_stop) THEN NULL
+                WHEN t.is_later AND NOT (
+                    t.known_restarted AND t.event_at <= greatest(t.known_stop, t.restarted_at + interval '2 seconds')
+                ) THEN NULL
                 ELSE t.known_stop END AS ends_at
         FROM (
             SELECT f.*, later.is_later, later.is_later AND f.hour > f.known_hour AS hour_is_over,
@@ -121,7 +156,6 @@ WITH stay AS MATERIALIZED (
                     END THEN '{counters-backwards}'::text[] ELSE '{}' END
                 || CASE WHEN f.known_stop IS NULL OR f.known_flags && %(presumed)s::text[] THEN '{}'::text[]
                     WHEN f.stopped AND f.seconds <> f.known_seconds THEN '{stopped-twice}'
-                    WHEN f.has_start AND f.started_at > f.known_stop + %(unsure)s::interval THEN '{started-again}'
                     ELSE '{}' END AS new_flags
             FROM found f CROSS JOIN LATERAL (
                 SELECT coalesce(
@@ -137,7 +171,8 @@ WITH stay AS MATERIALIZED (
         f.known_hour, f.base_seconds - f.settled_seconds AS seconds_before,
         f.base_input - f.settled_input AS input_before, f.base_output - f.settled_output AS output_before,
         s.usage_hour, s.settled_seconds - f.base_seconds AS seconds, s.settled_input - f.base_input AS input,
-        s.settled_output - f.base_output AS output
+        s.settled_output - f.base_output AS output, s.class,
+        s.stopped_at IS NULL AND (f.known_stop IS NOT NULL OR s.class <> f.known_class) AS is_new
 ), begun AS (
     INSERT INTO sessions (
         tenant_id, nas_key, session_id, mac_key, started_at, site_id, nas_id, nas_address, nas_port, mac, identity,
@@ -148,21 +183,21 @@ WITH stay AS MATERIALIZED (
         f.tenant_id, f.nas_key, f.session_id, f.mac_key, f.started_at, f.site_id, f.nas_id, f.nas_address, f.nas_port,
         f.mac, f.identity, f.framed_ip, f.framed_ipv6, f.framed_prefix, f.delegated_prefix, f.class, f.cui, f.event_at,
         CASE WHEN f.stopped THEN greatest(f.event_at, f.started_at)
-            ELSE greatest(restart.restarted_at, restart.event_at) END, f.seconds, f.input_octets, f.output_octets,
+            WHEN over.is_over THEN greatest(f.restarted_at, f.event_at) END, f.seconds, f.input_octets, f.output_octets,
         CASE WHEN over.is_over AND NOT f.stopped THEN 'NAS-Reboot' ELSE f.terminate_cause END,
         CASE WHEN f.has_start THEN '{}'::text[] ELSE '{no-start}' END || f.faults
             || CASE WHEN over.is_over AND NOT f.stopped THEN '{nas-restarted}'::text[] ELSE '{}' END,
         f.hour, CASE WHEN over.is_over THEN f.seconds ELSE 0 END,
         CASE WHEN over.is_over THEN coalesce(f.input_octets, 0) ELSE 0 END,
         CASE WHEN over.is_over THEN coalesce(f.output_octets, 0) ELSE 0 END
-    FROM found f LEFT JOIN LATERAL (
-        SELECT r.restarted_at, f.event_at FROM nas_restarts r
-        WHERE r.tenant_id = f.tenant_id AND r.nas_key = f.nas_key
-            AND r.restarted_at > f.started_at AND r.restarted_at >= f.event_at - interval '2 seconds'
-    ) restart ON true CROSS JOIN LATERAL (SELECT f.stopped OR restart.restarted_at IS NOT NULL AS is_over) over
-    WHERE f.place IS NULL
-    ON CONFLICT DO NOTHING
-    RETURNING tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
+    FROM fresh f CROSS JOIN LATERAL (
+        SELECT f.stopped OR coalesce(
+            f.restarted_at > f.started_at AND f.restarted_at >= f.event_at - interval '2 seconds', false
+        ) AS is_over
+    ) over
+    WHERE NOT f.is_waiting
+    RETURNING tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output,
+        class, stopped_at IS NULL AS is_new
 ), used AS (
     INSERT INTO usage_hours (
         tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input_octets, output_octets
@@ -173,56 +208,30 @@ WITH stay AS MATERIALIZED (
     SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, seconds, input, output
     FROM merged WHERE seconds > 0 OR input > 0 OR output > 0
     UNION ALL
-    SELECT * FROM begun WHERE settled_seconds > 0 OR settled_input > 0 OR settled_output > 0
+    SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
+    FROM begun WHERE settled_seconds > 0 OR settled_input > 0 OR settled_output > 0
 )
-SELECT number FROM found WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
-"""
-
-RESTARTS_TABLE = """
-CREATE TEMPORARY TABLE shipped_restarts (tenant_id uuid, nas_key text, event_at bigint) ON COMMIT DELETE ROWS
-"""
-RESTARTS_COPY = "COPY shipped_restarts FROM STDIN (NULL '')"
-RESTARTS_KEEP = """
-INSERT INTO nas_restarts (tenant_id, nas_key, restarted_at)
-SELECT tenant_id, coalesce(nas_key, ''), to_timestamp(event_at::float8 / 1e6) FROM shipped_restarts
-ON CONFLICT (tenant_id, nas_key) DO UPDATE SET restarted_at = greatest(nas_restarts.restarted_at, excluded.restarted_at)
-"""
-
-# RFC 2866 5.1: a NAS that starts or stops accounting holds no session that began before.
-RESTARTS_CLOSE = ending("""
-    SELECT known.place, greatest(known.updated_at, r.event_at) AS ended_at, 'NAS-Reboot' AS cause,
-        '{nas-restarted}'::text[] AS flag, known.settled_seconds, known.settled_input, known.settled_output
-    FROM (
-        SELECT tenant_id, coalesce(nas_key, '') AS nas_key, to_timestamp(event_at::float8 / 1e6) AS event_at
-        FROM shipped_restarts
-    ) r CROSS JOIN LATERAL (
-        SELECT live.ctid AS place, live.updated_at, live.settled_seconds, live.settled_input, live.settled_output
-        FROM sessions live
-        WHERE live.tenant_id = r.tenant_id AND live.nas_key = r.nas_key AND live.stopped_at IS NULL
-            AND live.started_at < r.event_at AND live.updated_at <= r.event_at + interval '2 seconds'
-        -- Not to be joined in another order.
-        OFFSET 0
-    ) known
-""")
+SELECT number, NULL, NULL, NULL FROM found WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
+UNION ALL SELECT number, NULL, NULL, NULL FROM fresh WHERE is_waiting
+UNION ALL SELECT NULL, tenant_id::text, mac::text, class FROM merged WHERE is_new AND mac IS NOT NULL
+UNION ALL SELECT NULL, tenant_id::text, mac::text, class FROM begun WHERE is_new AND mac IS NOT NULL
+""".replace(":nowhere", NOWHERE)
 
 
-def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> list[Named]:
-    """Write a batch; tenant, station and name of the sessions that a restart of their NAS ended."""
-    ended: list[Named] = []
-    restarted = copy_rows(cursor, RESTARTS_COPY, batch.restart_lines())
-    if restarted:
-        cursor.execute(RESTARTS_KEEP)
-        # First those that stand, so that a new session of the same id is not taken for one of them ...
-        ended += cursor.execute(RESTARTS_CLOSE.encode()).fetchall()
-    if copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
-        given = {
-            "same_start": f"{SAME_START_SECONDS} seconds",
-            "unsure": f"{UNSURE_SECONDS} seconds",
-            "presumed": ["nas-restarted", "stale"],
-        }
-        while waiting := [number for (number,) in cursor.execute(STAYS_MERGE.encode(), given)]:
-            cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))
-    if restarted:
-        # ... and then those of this batch that began before.
-        ended += cursor.execute(RESTARTS_CLOSE.encode()).fetchall()
-    return ended
+def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> list[Begun]:
+    """Write a batch, behind the restarts in it; the sessions that are on the network from now on, or again."""
+    begun: list[Begun] = []
+    if not copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
+        return begun
+    given = {
+        "same_start": f"{SAME_START_SECONDS} seconds",
+        "unsure": f"{UNSURE_SECONDS} seconds",
+        "presumed": ["nas-restarted", "stale"],
+    }
+    while True:
+        found = cursor.execute(STAYS_MERGE.encode(), given).fetchall()
+        begun += [tuple(of) for number, *of in found if number is None]
+        waiting = [number for number, *_ in found if number is not None]
+        if not waiting:
+            return begun
+        cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))

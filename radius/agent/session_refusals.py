@@ -1,5 +1,5 @@
-"""Sessions that begin although their device is refused by now: it was blocked, or its certificate revoked, before the
-Start was heard. Whoever did that found no session to end."""
+"""Sessions that begin, or go on after all, although their device is refused by now: it was blocked, or its certificate
+revoked, before they were heard. Whoever did that found no session to end."""
 
 from collections.abc import Sequence
 

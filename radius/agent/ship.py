@@ -34,6 +34,7 @@ _MAX_BACKOFF_SECONDS = 5.0
 # SQLSTATE classes of data that PostgreSQL refuses: data exception, integrity violation, program limit exceeded.
 # Anything else (no server, no room, no grant) may pass, so it is tried again.
 _DATA_FAULTS = ("22", "23", "54")
+_CHECK_VIOLATION = "23514"
 
 _POSITION_MAKE = """
 INSERT INTO journal_positions (cell_id, stream, segment, "offset") VALUES (%s, %s, '', 0) ON CONFLICT DO NOTHING
@@ -75,6 +76,9 @@ def shipping_engine(url: str, stream: Stream) -> Engine:
 
 def is_data_fault(exc: psycopg.Error) -> bool:
     """Whether PostgreSQL refuses what it was given, so that trying again is of no use."""
+    if exc.sqlstate == _CHECK_VIOLATION and not exc.diag.constraint_name:
+        # Of no constraint of ours: a day's partition was made while its row was on the way to the default partition.
+        return False
     return (exc.sqlstate or "")[:2] in _DATA_FAULTS
 
 

@@ -4,10 +4,15 @@ Every record tells when its session started: when it happened, less Acct-Session
 and station whose starts agree within `SAME_START_SECONDS` are one session. Of those, the one that tells of the longest
 time is the latest and gives the end; of each counter the largest counts, for they only ever grow (RFC 2866 5.3). So
 neither the order of arrival nor repetition matters.
+
+What began after a Stop, and tells of more than the Stop did, is of another session that has the same id. `Stays` and
+STAYS_MERGE (session_merge.py) have the same rules, for what one batch holds and for what is known already.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from radius.agent.rows import copy_line
 from radius.agent.session_counts import count_keys
@@ -22,7 +27,6 @@ UNSURE_SECONDS = 30
 _UNSURE = UNSURE_SECONDS * _SECOND
 # What only several records together show; docs/accounting.md explains them.
 BACKWARDS = "counters-backwards"
-STARTED_AGAIN = "started-again"
 STOPPED_TWICE = "stopped-twice"
 _NONE: frozenset[str] = frozenset()
 
@@ -57,24 +61,24 @@ class Stay:
     def add(self, usage: Usage, started_at: int, *, known: bool) -> None:
         if known and self.start_unknown:
             self.started_at, self.start_unknown = min(started_at, self.latest.event_at), False
-            self.progress = _progress(self.latest, started_at)
         if usage.faults:
             self.faults |= frozenset(usage.faults)
         if usage.status_type == "Start":
             self.has_start = True
-            if self.stopped and usage.event_at > self.latest.event_at + _UNSURE:
-                self.faults |= {STARTED_AGAIN}
-            # One that is later than what the session did since was heard late, or is of another that has the same id.
+            # One that is later than what the session did since was heard late.
             if started_at <= self.latest.event_at:
                 self.started_at = started_at
         elif usage.event_at < self.started_at:
             self.started_at = started_at
+        self.progress = _progress(self.latest, self.started_at)
         stopped = usage.status_type == "Stop"
         progress = _progress(usage, self.started_at)
         is_apart = progress != self.progress
+        # Without a time that it lasted, nothing tells that the session went on after its Stop.
+        is_late = self.stopped and not stopped and usage.session_seconds is None
         if stopped and self.stopped and is_apart:
             self.faults |= {STOPPED_TWICE}
-        older, newer = (usage, self.latest) if self._is_later(progress, stopped) else (self.latest, usage)
+        older, newer = (usage, self.latest) if is_late or self._is_later(progress, stopped) else (self.latest, usage)
         if newer is usage:
             self.progress, self.stopped, self.latest = progress, stopped, usage
         if _fill(newer, older) and is_apart:
@@ -83,6 +87,33 @@ class Stay:
     def _is_later(self, progress: int, stopped: bool) -> bool:
         """Whether what is known already is later than another record of this progress."""
         return self.progress > progress or (self.progress == progress and self.stopped and not stopped)
+
+    def is_of(self, usage: Usage, started_at: int, *, known: bool) -> bool:
+        """Whether a record that tells of this start, if it does, is of this session."""
+        ended_at = max(self.latest.event_at, self.started_at)
+        if not known:
+            is_near = self.start_unknown or self.started_at <= started_at + _SAME_START
+            return is_near and not (self.stopped and usage.event_at > ended_at + _SAME_START)
+        if started_at - self.started_at > _SAME_START or (
+            not self.start_unknown and self.started_at - started_at > _SAME_START
+        ):
+            return False
+        if self.stopped and started_at > ended_at + _UNSURE:
+            return not (
+                usage.status_type == "Start" or _tells_more(usage, usage.session_seconds, self.latest, self.progress)
+            )
+        if usage.status_type == "Stop" and not self.start_unknown and self.started_at > usage.event_at + _UNSURE:
+            return not (self.has_start or _tells_more(self.latest, self.progress, usage, usage.session_seconds))
+        return True
+
+
+def _tells_more(usage: Usage, seconds: int | None, other: Usage, other_seconds: int | None) -> bool:
+    pairs = (
+        (seconds, other_seconds),
+        (usage.input_octets, other.input_octets),
+        (usage.output_octets, other.output_octets),
+    )
+    return any(mine is not None and theirs is not None and mine > theirs for mine, theirs in pairs)
 
 
 def _fill(newer: Usage, older: Usage) -> bool:
@@ -108,42 +139,89 @@ def _progress(usage: Usage, started_at: int) -> int:
     return max(0, usage.event_at - started_at) // _SECOND
 
 
+_start_of = attrgetter("started_at")
+
+
+class Stays:
+    """Those of a batch that have one key, each kind in the order of their starts: a NAS may use one key for all."""
+
+    __slots__ = ("_known", "_unknown")
+
+    def __init__(self) -> None:
+        self._known: list[Stay] = []
+        self._unknown: list[Stay] = []
+
+    def __iter__(self) -> Iterator[Stay]:
+        yield from self._known
+        yield from self._unknown
+
+    def put(self, stay: Stay) -> None:
+        stays = self._unknown if stay.start_unknown else self._known
+        stays.insert(bisect_right(stays, stay.started_at, key=_start_of), stay)
+
+    def take_out(self, stay: Stay) -> None:
+        stays = self._unknown if stay.start_unknown else self._known
+        place = bisect_left(stays, stay.started_at, key=_start_of)
+        while stays[place] is not stay:
+            place += 1
+        del stays[place]
+
+    def find(self, usage: Usage, started_at: int, restarted_at: int, *, known: bool) -> Stay | None:
+        """The session that a record is of; of several the one that began nearest to it."""
+        fitting = (
+            stay
+            for stay in self._near(started_at, known=known)
+            # A NAS that has restarted may count its session ids from the beginning.
+            if not stay.started_at < restarted_at <= started_at and stay.is_of(usage, started_at, known=known)
+        )
+        return min(fitting, key=lambda stay: abs(stay.started_at - started_at), default=None)
+
+    def _near(self, started_at: int, *, known: bool) -> Iterator[Stay]:
+        """What may be, without a look at all: there may be thousands."""
+        last = bisect_right(self._known, started_at + _SAME_START, key=_start_of)
+        if known:
+            yield from self._known[bisect_left(self._known, started_at - _SAME_START, key=_start_of) : last]
+        else:
+            yield from self._known[max(0, last - 1) : last]
+        place = bisect_left(self._unknown, started_at - _SAME_START, key=_start_of)
+        yield from self._unknown[max(0, place - 1) : place + 2]
+
+
 class SessionBatch:
     """Collapses the records of a batch: each session is written once."""
 
     def __init__(self) -> None:
-        self._stays: dict[Key, list[Stay]] = {}
-        self._restarts: dict[tuple[str, str], Usage] = {}
+        self._stays: dict[Key, Stays] = {}
+        # By tenant and NAS the last of each site.
+        self._restarts: dict[tuple[str, str], dict[str, int]] = {}
 
     def add(self, usage: Usage) -> None:
         if usage.status_type in RESTARTS:
-            self._add_restart(usage)
+            restarts = self._restarts.setdefault((usage.tenant_id, usage.nas_key), {})
+            restarts[usage.site_id] = max(usage.event_at, restarts.get(usage.site_id, 0))
             return
         if usage.status_type not in ("Start", "Interim-Update", "Stop"):
             return
         seconds = 0 if usage.status_type == "Start" else usage.session_seconds
         known = seconds is not None
         started_at = usage.event_at - (seconds or 0) * _SECOND
-        key = (usage.tenant_id, usage.nas_key, usage.session_id, usage.mac_key)
-        stays = self._stays.setdefault(key, [])
-        restart = self._restarts.get((usage.tenant_id, usage.nas_key))
-        for stay in reversed(stays):
-            # A NAS that has restarted may count its session ids from the beginning.
-            if restart is not None and stay.started_at < restart.event_at <= started_at:
-                continue
-            if _is_same(stay, started_at, known=known):
-                stay.add(usage, started_at, known=known)
-                return
-        stopped = usage.status_type == "Stop"
-        started = usage.status_type == "Start"
-        faults = frozenset(usage.faults) if usage.faults else _NONE
-        stays.append(Stay(usage, started_at, not known, started, _progress(usage, started_at), stopped, faults))
+        stays = self._stays.setdefault((usage.tenant_id, usage.nas_key, usage.session_id, usage.mac_key), Stays())
+        stay = stays.find(usage, started_at, self._restarted_at(usage), known=known)
+        if stay is not None:
+            stays.take_out(stay)
+            stay.add(usage, started_at, known=known)
+        else:
+            stopped = usage.status_type == "Stop"
+            started = usage.status_type == "Start"
+            faults = frozenset(usage.faults) if usage.faults else _NONE
+            stay = Stay(usage, started_at, not known, started, _progress(usage, started_at), stopped, faults)
+        stays.put(stay)
 
-    def _add_restart(self, usage: Usage) -> None:
-        key = (usage.tenant_id, usage.nas_key)
-        known = self._restarts.get(key)
-        if known is None or known.event_at < usage.event_at:
-            self._restarts[key] = usage
+    def _restarted_at(self, usage: Usage) -> int:
+        """When its NAS restarted last, as far as the batch tells; 0 where it does not."""
+        restarts = self._restarts.get((usage.tenant_id, usage.nas_key), {})
+        fitting = (at for site, at in restarts.items() if site in ("", usage.site_id) or not usage.site_id)
+        return max(fitting, default=0)
 
     def stay_lines(self) -> Iterable[str]:
         every = (stay for stays in self._stays.values() for stay in stays)
@@ -155,21 +233,12 @@ class SessionBatch:
         named = ((stay.latest.tenant_id, stay.latest.mac or None, stay.latest.identity) for stay in changing)
         return count_keys(named, tenants) if tenants else []
 
-    def begun(self) -> list[tuple[str, str, str]]:
-        """Tenant, station and Class of the sessions that began and go on."""
-        every = (stay for stays in self._stays.values() for stay in stays if stay.has_start and not stay.stopped)
-        return [(stay.latest.tenant_id, stay.latest.mac, stay.latest.class_) for stay in every if stay.latest.mac]
-
     def restart_lines(self) -> Iterable[str]:
-        return [copy_line(tenant, key, str(usage.event_at)) for (tenant, key), usage in self._restarts.items()]
-
-
-def _is_same(stay: Stay, started_at: int, *, known: bool) -> bool:
-    if not known:
-        return stay.start_unknown or stay.started_at <= started_at + _SAME_START
-    if stay.start_unknown:
-        return started_at <= stay.started_at + _SAME_START
-    return abs(stay.started_at - started_at) <= _SAME_START
+        return [
+            copy_line(tenant, key, site, str(at))
+            for (tenant, key), sites in self._restarts.items()
+            for site, at in sites.items()
+        ]
 
 
 def _stay_line(number: int, stay: Stay) -> str:

@@ -1,6 +1,7 @@
 """The two streams of the journal: how a batch of records becomes rows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -11,13 +12,24 @@ from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import hits, pool_leases, rows, session_counts, session_merge, session_refusals, sightings, usage
+from radius.agent import (
+    hits,
+    pool_leases,
+    restarts,
+    rows,
+    session_counts,
+    session_merge,
+    session_refusals,
+    sightings,
+    usage,
+)
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
 from radius.agent.live import LiveBatch, LiveFeed, Make
 from radius.agent.rows import copy_rows
 from radius.agent.session_counts import count_keys
+from radius.agent.session_ends import Named
 from radius.agent.session_keeping import Keeping
 from radius.agent.sightings import ACCOUNTING_QUIET_MICROSECONDS, QUIET_MICROSECONDS, SightingBatch, Sightings
 from radius.agent.stays import SessionBatch
@@ -179,21 +191,27 @@ class AccountingStream(_Told):
     tables: tuple[str, ...] = (
         usage.ACCOUNTING_TABLE,
         session_merge.STAYS_TABLE,
-        session_merge.RESTARTS_TABLE,
+        restarts.RESTARTS_TABLE,
         sightings.SIGHTINGS_TABLE,
         sightings.EVIDENCE_TABLE,
     )
 
-    def __init__(self, counted: Callable[[], frozenset[str]] = frozenset, live: LiveFeed | None = None) -> None:
-        """`counted` tells the tenants whose live sessions the replica counts."""
+    def __init__(
+        self,
+        counted: Callable[[], frozenset[str]] = frozenset,
+        live: LiveFeed | None = None,
+        hears: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`counted` tells the tenants whose live sessions the replica counts, `hears` whether radiusd answers."""
         self.live = live
         self.sightings = Sightings(ACCOUNTING_QUIET_MICROSECONDS)
         self.keeping = Keeping()
         self._counted = counted
+        self._hears = hears
 
     def begin(self, tenants: frozenset[str]) -> "AccountingWork":
         live = _live_batch(self.live, accounting_event, "accounting_log_id_seq")
-        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping, live)
+        return AccountingWork(tenants, self.sightings.batch(), self._counted(), self.keeping, live, hears=self._hears())
 
     def committed(self, work: Work) -> None:
         assert isinstance(work, AccountingWork)
@@ -203,7 +221,8 @@ class AccountingStream(_Told):
             self.live.offer(work.live.told, work.live.noted)
 
     def restore(self, open_conversations: str) -> None:
-        """Accounting has none."""
+        """Accounting has none, but knows until when it was heard."""
+        self.keeping = Keeping.from_json(open_conversations)
 
     def due(self, now: int) -> bool:
         return self.keeping.is_due(now)
@@ -217,6 +236,8 @@ class AccountingWork:
         counted: frozenset[str],
         keeping: Keeping,
         live: LiveBatch,
+        *,
+        hears: bool,
     ) -> None:
         self.live = live
         self.sightings = seen
@@ -225,6 +246,7 @@ class AccountingWork:
         self._tenants = tenants
         self._lines: list[str] = []
         self._sessions = SessionBatch()
+        self._hears = hears
         self._now = 0
 
     def take(self, payload: memoryview) -> int:
@@ -253,22 +275,25 @@ class AccountingWork:
 
     def finish(self, now: int) -> None:
         self._now = now
+        if self._lines or self._hears:
+            self.keeping = self.keeping.heard(now)
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, usage.ACCOUNTING_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
-        ended = session_merge.merge(cursor, self._sessions)
-        session_refusals.end_refused(cursor, self._sessions.begun())
+        if restarts.keep(cursor, self._sessions):
+            self.keeping = replace(self.keeping, ending=True)
+        session_refusals.end_refused(cursor, session_merge.merge(cursor, self._sessions))
         write_sightings(cursor, self.sightings)
+        ended: list[Named] = []
         if self.keeping.is_due(self._now):
-            self.keeping, silent = self.keeping.run(cursor, self._tenants, self._now)
-            ended += silent
+            self.keeping, ended = self.keeping.run(cursor, self._tenants, self._now)
         changed = [*self._sessions.changed_counts(self._counted), *count_keys(ended, self._counted)]
         if changed:
             cursor.execute(session_counts.TELL, tuple(map(list, zip(*changed, strict=True))))
 
     def open_conversations(self) -> str:
-        return "{}"
+        return self.keeping.to_json()
 
 
 def _live_batch(feed: LiveFeed | None, make: Make, sequence: str) -> LiveBatch:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from nac.db import TenantScope, session_scope
 from nac.sessions.usage import DIMENSIONS, list_usage
+from radius.agent import stays
+from radius.agent.usage import read_usage
 from tests.agent.journal import AT, SECOND, accounting
 from tests.agent.test_session_keeping import interim, usage
 from tests.agent.test_sessions import life, sessions
@@ -66,16 +68,90 @@ def test_stop_that_comes_again_is_no_second_one(owner, alpha, journal):
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_start_soon_after_the_stop_begins_no_session_and_is_told(together, owner, alpha, journal):
+def test_start_within_seconds_of_the_stop_was_heard_late(together, owner, alpha, journal):
     before = [accounting(alpha, "Start"), accounting(alpha, "Stop", at=AT + 10 * SECOND, seconds=10)]
-    again = accounting(alpha, "Start", at=AT + 120 * SECOND)
+    again = accounting(alpha, "Start", at=AT + 30 * SECOND)
     if together:
         journal.ship(*before, again)
     else:
         journal.ship(*before).ship(again)
-    assert sessions(owner) == [("s1", AT, AT + 10 * SECOND, 10, None, "", ["started-again"])]
-    journal.ship(accounting(alpha, "Interim-Update", at=AT + 720 * SECOND, seconds=600, Acct_Input_Octets="9"))
-    assert [(row[2], row[3], row[4], row[6]) for row in sessions(owner)] == [(None, 600, 9, ["started-again"])]
+    assert sessions(owner) == [("s1", AT, AT + 10 * SECOND, 10, None, "", [])]
+    journal.ship(accounting(alpha, "Interim-Update", at=AT + 610 * SECOND, seconds=600, Acct_Input_Octets="9"))
+    assert [(row[2], row[3], row[4], row[6]) for row in sessions(owner)] == [(None, 600, 9, [])]
+
+
+FLAPS = {
+    "all": [0, 1, 2, 3],
+    "second start lost": [0, 1, 3],
+    "first start lost": [1, 2, 3],
+    "first stop late": [0, 3, 1],
+    "starts lost, stop late": [3, 1],
+}
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("heard", FLAPS.values(), ids=FLAPS)
+def test_session_id_used_again_within_minutes_loses_no_usage(heard, together, owner, alpha, journal):
+    records = [
+        accounting(alpha, "Start"),
+        accounting(alpha, "Stop", at=AT + 20 * SECOND, seconds=20, Acct_Input_Octets="1000"),
+        accounting(alpha, "Start", at=AT + 60 * SECOND),
+        accounting(alpha, "Stop", at=AT + 7_200 * SECOND, seconds=7_140, Acct_Input_Octets="5000"),
+    ]
+    if heard[:2] == [0, 3]:
+        # The one Start there is was of the first, so far as anybody can tell: what is told of both is of one session.
+        records[0] = accounting(alpha, "Start", at=AT + 60 * SECOND)
+    records = [records[number] for number in heard]
+    for part in [records] if together else [[record] for record in records]:
+        journal.ship(*part, *part)
+    assert [row[1:5] for row in sessions(owner)] == [
+        (AT, AT + 20 * SECOND, 20, 1_000),
+        (AT + 60 * SECOND, AT + 7_200 * SECOND, 7_140, 5_000),
+    ]
+    assert sorted(row[1:] for row in usage(owner)) == [(20, 1_000), (7_140, 5_000)]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_report_without_a_time_revives_no_session(together, owner, alpha, journal):
+    """Soon after the Stop it was heard late; later on it is of another session with the same id."""
+    records = [
+        accounting(alpha, "Start"),
+        accounting(alpha, "Stop", at=AT + 600 * SECOND, Acct_Input_Octets="1000"),
+        accounting(alpha, "Interim-Update", at=AT + 700 * SECOND, Acct_Input_Octets="900"),
+        accounting(alpha, "Interim-Update", at=AT + 36_000 * SECOND, Acct_Input_Octets="500"),
+        accounting(alpha, "Stop", at=AT + 36_600 * SECOND, Acct_Input_Octets="700"),
+    ]
+    for part in [records] if together else [[record] for record in records]:
+        journal.ship(*part)
+    assert [row[1:5] for row in sessions(owner)] == [
+        (AT, AT + 600 * SECOND, 600, 1_000),
+        (AT + 36_000 * SECOND, AT + 36_600 * SECOND, 600, 700),
+    ]
+
+
+def test_starts_of_a_batch_that_come_together_lose_nothing(owner, alpha, journal):
+    """Two that were apart when they were read, and agree once both are known."""
+    starts = [accounting(alpha, "Start", at=AT + seconds * SECOND) for seconds in (0, 400, 250, 100, 0)]
+    journal.ship(*starts, interim(alpha, 60, 12_345))
+    [(_, _, _, seconds, octets, *_)] = sessions(owner)
+    assert (seconds, octets) == (60, 12_345)
+
+
+def test_thousands_of_sessions_with_one_id_are_told_apart_by_few_looks(alpha, monkeypatch):
+    looks = []
+    is_of = stays.Stay.is_of
+
+    def counted(stay, usage, started_at, *, known):
+        looks.append(stay)
+        return is_of(stay, usage, started_at, known=known)
+
+    monkeypatch.setattr(stays.Stay, "is_of", counted)
+    batch = stays.SessionBatch()
+    for number in range(3_000):
+        at = AT + number * 301 * SECOND
+        batch.add(read_usage(accounting(alpha, "Stop", at=at, seconds=0 if number % 2 else None)))
+    assert len(batch.stay_lines()) == 3_000
+    assert len(looks) < 6 * 3_000
 
 
 @pytest.mark.parametrize("seconds", [10, None])
@@ -83,7 +159,7 @@ def test_start_soon_after_the_stop_begins_no_session_and_is_told(together, owner
 @pytest.mark.parametrize("together", [True, False])
 def test_session_never_ends_before_it_began(together, order, seconds, owner, alpha, journal):
     """Its Start was heard late, with no delay told."""
-    records = [accounting(alpha, "Start", at=AT + 200 * SECOND), accounting(alpha, "Stop", at=AT, seconds=seconds)]
+    records = [accounting(alpha, "Start", at=AT + 20 * SECOND), accounting(alpha, "Stop", at=AT, seconds=seconds)]
     records = [records[number] for number in order]
     if together:
         journal.ship(*records)

@@ -1,17 +1,21 @@
 """Sessions that nobody hears of any more, those that ended long ago, and what each hour used."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace as replaced
 
-from radius.agent import session_keeping
+from radius.agent import restarts, session_keeping
 from radius.agent.session_keeping import (
     LEAST_SILENCE_SECONDS,
     PASS_SECONDS,
     SETTLED_SECONDS,
     STALE_SECONDS,
 )
-from tests.agent.journal import AT, SECOND, accounting
+from radius.agent.streams import AccountingStream
+from tests.agent.journal import AT, SECOND, accounting, drain
 from tests.agent.test_sessions import life, sessions
 
 HOUR = 3_600
@@ -20,8 +24,10 @@ SILENT_SECONDS = 7 * 24 * HOUR
 
 
 def later(journal, seconds):
-    """The same cell so much later, when no more records came."""
+    """The same cell so much later, when no more records came, although it heard all the time."""
     journal.clock.now = AT + seconds * SECOND
+    stream = journal.acct._stream
+    stream.keeping = replace(stream.keeping, heard_until=journal.clock.now)
     while journal.acct.step() or journal.acct._stream.due(journal.clock.now):
         continue
 
@@ -46,11 +52,24 @@ def interim(tenant, seconds, octets=None, **more):
 class TestSilence:
     def test_session_of_a_nas_that_reports_ends_after_three_reports_that_did_not_come(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"), interim(alpha, 1_800, 5))
-        journal.ship(interim(alpha, 3_600, 7))
-        later(journal, 3_600 + 3 * 1_800 - 1)
+        for seconds in (3_600, 5_400, 7_200):
+            journal.ship(interim(alpha, seconds, 7))
+        later(journal, 7_200 + 3 * 1_800 - 1)
         assert sessions(owner)[0][2] is None
-        later(journal, 3_600 + 3 * 1_800 + PASS_SECONDS)
-        assert sessions(owner) == [("s1", AT, AT + 3_600 * SECOND, 3_600, 7, "", ["stale"])]
+        later(journal, 7_200 + 3 * 1_800 + PASS_SECONDS)
+        assert sessions(owner) == [("s1", AT, AT + 7_200 * SECOND, 7_200, 7, "", ["stale"])]
+
+    @pytest.mark.parametrize("first", [61, 300, 899])
+    def test_reports_in_between_at_the_beginning_or_later_hide_no_rhythm(self, first, owner, alpha, journal):
+        """A NAS that reports each hour, and whenever it learns something of the device."""
+        reports = [first, first + 65, 3_600, *range(3_700, 5_500, 100), 7_200, 7_300]
+        journal.ship(accounting(alpha, "Start"))
+        for seconds, following in pairwise([*reports, 10_800]):
+            journal.ship(interim(alpha, seconds))
+            later(journal, following - 1)
+            assert sessions(owner)[0][2] is None
+        later(journal, 7_300 + 3 * 3_600 + PASS_SECONDS)
+        assert sessions(owner)[0][2] == AT + 7_300 * SECOND
 
     def test_report_in_between_shortens_nobodys_time(self, owner, alpha, journal):
         """As switches send when they learn an address: soon after the Start, and at any time later."""
@@ -58,7 +77,7 @@ class TestSilence:
         for seconds in (3_603, 7_203, 7_210, 7_800):
             journal.ship(interim(alpha, seconds))
         (rhythm,) = owner.execute("SELECT interim_seconds FROM sessions").fetchone()
-        assert rhythm * 3 > 2 * 3_600
+        assert rhythm * 3 > 3_600
         journal.ship(interim(alpha, 10_803))
         (rhythm,) = owner.execute("SELECT interim_seconds FROM sessions").fetchone()
         assert 2_400 < rhythm <= 3_600
@@ -66,6 +85,7 @@ class TestSilence:
     def test_session_that_reports_each_minute_may_be_silent_for_a_while(self, owner, alpha, journal):
         journal.ship(accounting(alpha, "Start"))
         journal.ship(interim(alpha, 60))
+        owner.execute("UPDATE sessions SET interim_seconds = 60")
         later(journal, 60 + LEAST_SILENCE_SECONDS - 1)
         assert sessions(owner)[0][2] is None
         later(journal, 60 + LEAST_SILENCE_SECONDS + PASS_SECONDS)
@@ -84,6 +104,7 @@ class TestSilence:
         for tenant in (alpha, bravo):
             journal.ship(accounting(tenant, "Start", session="silent"), accounting(tenant, "Start"))
             journal.ship(interim(tenant, 600))
+        owner.execute("UPDATE sessions SET interim_seconds = 600 WHERE session_id = 's1'")
         ended = "SELECT session_id FROM sessions WHERE tenant_id = %s AND 'stale' = ANY (flags) ORDER BY 1"
         for seconds, of_alpha, of_bravo in (
             (600 + 9 * 600, ["s1"], []),
@@ -104,6 +125,28 @@ class TestSilence:
         journal.ship(accounting(alpha, "Stop", at=AT + 4 * HOUR * SECOND, seconds=4 * HOUR, Acct_Input_Octets="40"))
         assert sum(row[1] for row in usage(owner)) == 4 * HOUR
         assert sum(row[2] for row in usage(owner)) == 40
+
+    @pytest.mark.parametrize("cause", ["machine", "radiusd"])
+    def test_nobody_was_silent_while_the_cell_could_not_hear(self, cause, owner, alpha, journal):
+        """Silence counts from when it could; an agent that is started anew knows that of the one before."""
+        hears = cause == "machine"
+        shipper = journal.shipper(AccountingStream(hears=lambda: hears))
+        journal.write(accounting(alpha, "Start"), interim(alpha, 300))
+        drain(shipper)
+        owner.execute("UPDATE sessions SET interim_seconds = 300")
+        back = 300 + 1_200
+        for seconds in [] if hears else range(600, back, PASS_SECONDS):
+            journal.clock.now = AT + seconds * SECOND
+            drain(shipper)
+        hears = True
+        for seconds in range(back, back + LEAST_SILENCE_SECONDS + 1, PASS_SECONDS):
+            journal.clock.now = AT + seconds * SECOND
+            drain(shipper)
+            assert sessions(owner)[0][2] is None
+            shipper = journal.shipper(AccountingStream())
+        journal.clock.now += PASS_SECONDS * SECOND
+        drain(shipper)
+        assert sessions(owner)[0][2] == AT + 300 * SECOND
 
     def test_nobody_is_silent_while_a_backlog_is_read(self, owner, alpha, journal):
         """The database was away for a day; the records of that day come in many batches."""
@@ -206,6 +249,46 @@ class TestRestart:
         journal.ship(accounting(alpha, "Start"), accounting(alpha, "Accounting-On", at=AT + 700 * SECOND))
         journal.ship(accounting(alpha, "Stop", at=AT + 300 * SECOND, seconds=300, Acct_Terminate_Cause="User-Request"))
         assert sessions(owner) == [("s1", AT, AT + 300 * SECOND, 300, None, "User-Request", [])]
+
+    def test_sessions_of_a_large_nas_end_some_at_a_time_whoever_goes_on(self, owner, alpha, journal, monkeypatch):
+        monkeypatch.setattr(restarts, "MOST_SESSIONS", 3)
+        journal.ship(*(accounting(alpha, "Start", session=f"s{number}") for number in range(8)))
+        at = AT + 700 * SECOND
+        journal.write(accounting(alpha, "Accounting-On", at=at))
+        shippers = [journal.acct, journal.shipper(AccountingStream())]
+        live = [8]
+        for turn in range(1, 5):
+            # The id of one whose turn has not come is used again at once.
+            again = [accounting(alpha, "Start", session="s7", at=at + SECOND)] if turn == 1 else []
+            journal.write(*again)
+            shippers[turn % 2]._position = None
+            assert shippers[turn % 2].step() == (2 if again else 0)
+            live.append(sum(row[2] is None for row in sessions(owner)))
+        assert live == [8, 6, 3, 1, 1]
+        assert [(row[0], row[1]) for row in sessions(owner) if row[2] is None] == [("s7", at + SECOND)]
+        assert {row[5] for row in sessions(owner) if row[2] is not None} == {"NAS-Reboot"}
+
+    def test_equal_nases_of_two_sites_end_their_own_sessions(self, owner, alpha, journal):
+        """What the site of a session is may not be known: then it is that of any."""
+        here, there = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
+        journal.ship(
+            *(
+                replaced(accounting(alpha, "Start", session=name), site_id=site)
+                for name, site in (("here", here), ("there", there), ("anywhere", ""))
+            )
+        )
+        journal.ship(replaced(accounting(alpha, "Accounting-On", at=AT + 60 * SECOND), site_id=here))
+        late = [replaced(interim(alpha, 30, session=f"late-{site[-1]}"), site_id=site) for site in (here, there)]
+        journal.ship(*late)
+        assert {row[0] for row in sessions(owner) if row[2] is None} == {"there", "late-1"}
+        journal.ship(accounting(alpha, "Accounting-Off", at=AT + 90 * SECOND))
+        assert {row[0] for row in sessions(owner) if row[2] is None} == set()
+
+    def test_restart_is_forgotten_when_no_record_from_before_can_come(self, owner, alpha, journal):
+        journal.ship(accounting(alpha, "Accounting-On"))
+        for seconds, known in ((restarts.KEPT_SECONDS - 1, 1), (restarts.KEPT_SECONDS + PASS_SECONDS, 0)):
+            later(journal, seconds)
+            assert owner.execute("SELECT count(*) FROM nas_restarts").fetchone() == (known,)
 
 
 def test_two_stays_of_a_batch_that_are_one_session_are_both_merged(owner, alpha, journal):

@@ -5,6 +5,7 @@ import pytest
 from nac.session_class import class_of
 from tests.agent.journal import AT, SECOND, accounting, auth
 from tests.agent.rows import add_authority, add_certificate, add_endpoint
+from tests.agent.test_session_keeping import interim, later
 
 MAC = "aabbccddeeff"
 SERIAL = "0a0b"
@@ -28,6 +29,25 @@ def test_start_of_a_blocked_device_has_it_asked_off_once(owner, alpha, journal, 
     owner.execute("UPDATE coa_requests SET state = 'acknowledged'")
     journal.ship(start)
     assert asked(owner) == [("endpoint-blocked", "disconnect", "", "acknowledged")]
+
+
+@pytest.mark.parametrize("heard", ["first by an Interim-Update", "silent", "stopped", "nas-restarted"])
+def test_blocked_device_that_is_heard_of_only_then_is_asked_off(owner, alpha, journal, heard):
+    """Whoever blocked it found no live session."""
+    add_endpoint(owner, alpha, MAC)
+    if heard != "first by an Interim-Update":
+        journal.ship(accounting(alpha, "Start"), interim(alpha, 60))
+    if heard == "silent":
+        later(journal, 8 * 24 * 3_600)
+    elif heard == "stopped":
+        journal.ship(accounting(alpha, "Stop", at=AT + 90 * SECOND, seconds=90))
+    elif heard == "nas-restarted":
+        journal.ship(accounting(alpha, "Accounting-On", at=AT + 90 * SECOND))
+    assert owner.execute("SELECT count(*) FROM sessions WHERE stopped_at IS NULL").fetchone() == (0,)
+    owner.execute("UPDATE endpoints SET status = 'blocked'")
+    for seconds in (600, 1_200):
+        journal.ship(interim(alpha, seconds))
+    assert asked(owner) == [("endpoint-blocked", "disconnect", "", "queued")]
 
 
 def test_start_that_is_over_already_and_those_of_others_ask_nothing(owner, alpha, journal, blocked):

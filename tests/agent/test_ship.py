@@ -5,18 +5,22 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from datetime import timedelta
 
 import msgspec
 import psycopg
 import pytest
 
-from nac.errors import CellTaken
+from nac.clock import utc_now
+from nac.errors import CellTaken, Unavailable
 from nac.journal.reader import JournalReader, Position
 from nac.journal.segment import list_segments, segment_path
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain
 from tests.replica.reading import ROOT
 from tests.waiting import until
+from worker.jobs.logs import make_partitions
 
 pytestmark = pytest.mark.early
 
@@ -106,6 +110,52 @@ def test_row_of_the_day_goes_into_the_days_partition(owner, alpha, journal):
     rows = owner.execute("SELECT tableoid::regclass::text FROM auth_log ORDER BY at").fetchall()
     assert rows[0][0].startswith("auth_log_2")
     assert rows[1][0] == "auth_log_default"
+
+
+def test_partition_made_while_its_rows_come_takes_them_all(owner, database, alpha, journal, worker_engine):
+    """Its day was missed: rows are in the default partition, more are being written, and more wait for the lock."""
+    day = utc_now() + timedelta(days=7)
+    at = int(day.timestamp()) * SECOND
+    partition = f"accounting_log_{day:%Y%m%d}"
+    owner.execute(f"DROP TABLE {partition}")
+    journal.ship(accounting(alpha, "Start", session="before", at=at))
+    made = threading.Thread(target=make_at_last, args=(worker_engine,))
+    stop = threading.Event()
+    shipping = threading.Thread(target=journal.acct.run, args=(stop,))
+    with psycopg.connect(database.owner_url) as other:
+        other.execute(
+            "INSERT INTO accounting_log (at, tenant_id, cell_id, status_type) VALUES (%s, %s, 1, 'Stop')",
+            (day, alpha.id),
+        )
+        made.start()
+        until(lambda: waiting(owner) == 1, "the partition's maker waits for the writer")
+        journal.write(accounting(alpha, "Stop", session="before", at=at + SECOND, seconds=1))
+        shipping.start()
+        until(lambda: waiting(owner) == 2, "the shipper waits behind it")
+    try:
+        made.join()
+        until(lambda: not journal.acct.backlog_bytes(), "all is shipped")
+    finally:
+        stop.set()
+        shipping.join()
+    assert (count(owner, partition), count(owner, "accounting_log_default")) == (3, 0)
+    assert (journal.acct.counters["quarantined"], journal.alarm_codes) == (0, set())
+    assert sorted(row[0] for row in owner.execute("SELECT session_id FROM sessions")) == ["before"]
+
+
+def make_at_last(engine):
+    """As the job, which is tried again where others wrote for too long."""
+    while True:
+        with suppress(Unavailable):
+            make_partitions(engine=engine)
+            return
+
+
+def waiting(owner):
+    """How many wait for a lock on the log of accounting."""
+    return owner.execute(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'accounting_log_default'::regclass"
+    ).fetchone()[0]
 
 
 def test_what_was_shipped_is_not_shipped_again(owner, alpha, journal):

@@ -72,6 +72,8 @@ def test_live_sessions_are_listed_and_with_all_the_ended_ones(there: Admit) -> N
         (("--address", "2001:db8::/32"), 0),
         (("--since", "10m"), 1),
         (("--until", "2h"), 0),
+        (("--session-id", "none"), 0),
+        (("--chargeable-user", "none"), 0),
         (("--limit", "1"), 1),
     ],
 )

@@ -11,6 +11,7 @@ from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER
 from loadtest.carrier.queries import KINDS, ask
 from nac.db import TenantScope, driver_connection, session_scope
 from nac.errors import NotFound
+from nac.models import EndedSession
 from nac.sessions import service as sessions
 from nac.sessions.usage import DIMENSIONS, list_usage
 from tests.factories.tenancy import make_platform, make_tenant
@@ -23,6 +24,8 @@ INDEXES = {
     "nas": {"ix_sessions_live_nas"},
     "site": {"ix_sessions_live_site"},
     "address": {"ix_sessions_live_framed_ip"},
+    "session_id": {"ix_sessions_session_id"},
+    "chargeable_user": {"ix_sessions_cui"},
     "ipv6": {"ix_sessions_live_framed_ipv6", "ix_sessions_live_framed_prefix", "ix_sessions_live_delegated_prefix"},
 }
 
@@ -33,12 +36,20 @@ def crowds(database, app_engine, cell_engine):
     platform = make_platform(app_engine, cell_engine, slots=3)
     tenants = [make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "charlie")]
     with psycopg.connect(database.owner_url, autocommit=True) as connection:
-        return preload(connection, tenants, LIVE)
+        crowds = preload(connection, tenants, LIVE)
+        connection.execute("UPDATE sessions SET cui = 'cui-' || ('x' || session_id)::bit(32)::int WHERE id % 3 = 0")
+        connection.execute("UPDATE sessions SET cui = 'cui-5' WHERE session_id = '00000005'")
+        connection.execute("ANALYZE sessions")
+        return crowds
 
 
 def wanted_of(crowd, kind, n):
     if kind == "ipv6":
         return {"address": "2001:db8::5"}
+    if kind == "session_id":
+        return {kind: f"{n:08X}"}
+    if kind == "chargeable_user":
+        return {kind: f"cui-{n}"}
     if kind == "site":
         return {"site": "site-0"}
     return {kind: getattr(crowd, kind)(n)}
@@ -74,6 +85,42 @@ def test_each_question_reaches_an_index(crowds, app_engine):
             plan = [line for (line,) in driver_connection(session).execute(f"EXPLAIN {statement}", parameters)]
         assert {index for index in indexes if any(index in line for line in plan)} == indexes, plan
         assert not any("Seq Scan on sessions" in line for line in plan)
+
+
+ENDED = {
+    "nas": "nas_id",
+    "site": "site_id",
+    "ipv6": "framed_ipv6",
+    "session_id": "session_id",
+    "chargeable_user": "cui",
+}
+
+
+def test_what_ended_long_ago_is_found_by_an_index_too(crowds, app_engine, database):
+    """The one session of its kind among many of its tenant."""
+    [crowd, *_] = crowds
+    columns = ", ".join(column.name for column in EndedSession.__table__.columns if column.name != "stopped_at")
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute(
+            f"INSERT INTO session_history ({columns}, stopped_at) SELECT {columns}, updated_at FROM sessions"
+        )
+        connection.execute("ANALYZE session_history")
+        for kind, column in ENDED.items():
+            with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+                wanted = {"ended": True, "limit": LIVE, **wanted_of(crowd, kind, 5)}
+                found = sessions.list_sessions(session, tenant_id=crowd.tenant_id, **wanted)
+            assert {shown.row.stopped_at is None for shown in found} == {False, True}
+            connection.execute("SET enable_seqscan = off")
+            (value,) = connection.execute(
+                f"SELECT {column} FROM sessions WHERE tenant_id = %s AND session_id = '00000005'", (crowd.tenant_id,)
+            ).fetchone()
+            plan = connection.execute(
+                f"EXPLAIN SELECT FROM session_history WHERE tenant_id = %s AND {column} = %s "
+                + ("AND cui <> ''" if column == "cui" else ""),
+                (crowd.tenant_id, value),
+            )
+            lines = [line for (line,) in plan]
+            assert any(f"_{column}_" in line for line in lines), lines
 
 
 def test_nas_is_known_by_its_name_too_and_one_without_sessions_is_none(crowds, app_engine):

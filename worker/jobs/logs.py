@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 from celery import shared_task
-from sqlalchemy import func, select
+from sqlalchemy import Engine, func, select
 
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
+from nac.retention.logs import PARTITIONED
 
 _DAYS_AHEAD = 7
 
@@ -21,6 +22,21 @@ _DAYS_AHEAD = 7
 )
 def ensure_partitions() -> None:
     """Make the daily partitions from yesterday to a week ahead; those that exist are left alone."""
+    make_partitions()
+
+
+def make_partitions(*, engine: Engine | None = None) -> None:
+    """Each in a transaction of its own, so that what waits for one lock holds no other.
+
+    Raises Unavailable, when all others are made, where somebody wrote for too long to what has no partition.
+    """
     yesterday = utc_now().date() - timedelta(days=1)
-    with session_scope(PlatformScope()) as session:
-        session.execute(select(func.ensure_log_partitions(yesterday, _DAYS_AHEAD + 2)))
+    busy = []
+    for log in PARTITIONED:
+        for number in range(_DAYS_AHEAD + 2):
+            day = yesterday + timedelta(days=number)
+            with session_scope(PlatformScope(), engine=engine) as session:
+                if session.scalar(select(func.make_log_partition(log, day))) == "busy":
+                    busy.append(f"{log} {day}")
+    if busy:
+        raise Unavailable(f"No partitions could be made beside what is written: {', '.join(busy)}.")
