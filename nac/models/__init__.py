@@ -1,5 +1,6 @@
 """Every table, one file per aggregate. Importing this package completes the metadata."""
 
+from nac.models.alarm import PlatformAlarm
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import (
@@ -38,12 +39,15 @@ from nac.models.redecision import (
 )
 from nac.models.replica_change import ReplicaChange
 from nac.models.retention import (
+    EarlyDeletion,
     LogMeasure,
     LogSize,
+    RetentionClock,
     RetentionHold,
     RetentionLimits,
     RetentionNotice,
     RetentionSetting,
+    RetentionTerm,
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
@@ -64,6 +68,7 @@ __all__ = [
     "CertificateSettings",
     "CoaRequest",
     "Dictionary",
+    "EarlyDeletion",
     "EndedSession",
     "Endpoint",
     "EndpointEvidence",
@@ -86,6 +91,7 @@ __all__ = [
     "Nas",
     "NasRestart",
     "OcspSignerRow",
+    "PlatformAlarm",
     "Policy",
     "PolicyHits",
     "PolicyVersion",
@@ -99,10 +105,12 @@ __all__ = [
     "RedecisionMark",
     "RedecisionSettings",
     "ReplicaChange",
+    "RetentionClock",
     "RetentionHold",
     "RetentionLimits",
     "RetentionNotice",
     "RetentionSetting",
+    "RetentionTerm",
     "RevocationList",
     "RevocationWork",
     "ScepTransaction",

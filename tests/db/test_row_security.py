@@ -36,12 +36,13 @@ NOT_FOR_CELLS = {
     *("enrolment_secrets", "scep_transactions", "scep_webhooks"),
     *("redecision_settings", "redecision_marks", "redecisions", "redecision_items"),
     *("retention_settings", "retention_holds", "retention_notices", "log_sizes", "export_jobs"),
+    *("retention_terms", "early_deletions"),
     *("feeds", "feed_marks"),
 }
 
 
 # The worker alone writes them.
-OF_THE_WORKER = {"retention_notices", "log_sizes"}
+OF_THE_WORKER = {"retention_notices", "log_sizes", "early_deletions"}
 
 
 @dataclass(frozen=True)
