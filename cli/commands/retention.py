@@ -103,7 +103,7 @@ def set_command(
 
 def _lost(would_be: LogPlan) -> str:
     """What is there now and would go for the change's sake."""
-    lost = sum(would_be.keep_from <= day < would_be.wanted_from for day in would_be.sizes)
+    lost = sum(would_be.is_lost(day) for day in would_be.sizes)
     if lost:
         return f"{lost} days of the {would_be.log} log will be deleted for it."
     if would_be.terms.export and would_be.export_format is None:

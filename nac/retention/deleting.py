@@ -29,22 +29,25 @@ PAUSE_SECONDS = 0.02
 _DAY = timedelta(days=1)
 # A batch that cannot have its rows at once lets them be; what a crash takes back is deleted again.
 _MANNERS = text("SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)")
+_EXPORTED = "AND is_written_before(xmin, :before)"
 # A day is in one partition, and the sub-select is planned for that one. Where an index has the order, each batch begins
 # behind the one before it, so that none walks through what is dead already.
 _DELETE = {
-    log: text(
+    (log, only): text(
         """
         WITH gone AS (
             DELETE FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant AND ctid = ANY (ARRAY(
-                SELECT ctid FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant
-                    AND (CAST(:before AS bigint) IS NULL OR is_written_before(xmin, :before)) :order LIMIT :most
+                SELECT ctid FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant :only
+                :order LIMIT :most
             )) RETURNING :key AS moment
         )
         SELECT count(*), max(moment) FROM gone
         """.replace(":table", table)
         .replace(":key", key)
+        .replace(":only", only)
         .replace(":order", order)
     )
+    for only in ("", _EXPORTED)
     for log, table, key, order in (
         ("auth", "auth_log", "at", "ORDER BY at"),
         ("accounting", "accounting_log", "at", "ORDER BY at"),
@@ -123,18 +126,18 @@ def _batches(
                     released = standing.release(session, plan.tenant_id, log.log, day, folder=folder, now=now)
                 if released is None:
                     continue
-            yield from _day(plan.tenant_id, log, day, released, engine)
+            yield from _day(plan.tenant_id, log, day, released, now, engine)
 
 
 def _day(
-    tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, engine: Engine | None
+    tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime, engine: Engine | None
 ) -> Iterator[int]:
     rows, first = BATCH_ROWS, midnight(day)
     while rows == BATCH_ROWS:
         try:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 session.execute(_MANNERS)
-                if not _is_still_given_up(session, tenant_id, log, day, released):
+                if not _is_still_given_up(session, tenant_id, log, day, released, now):
                     return
                 before = released.rows_before if released else None
                 rows, last = delete_batch(session, tenant_id, log.log, day, first, before=before)
@@ -151,11 +154,11 @@ def _day(
 
 
 def _is_still_given_up(
-    session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None
+    session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime
 ) -> bool:
-    """As of this transaction: no hold is set on the day, and the export of what goes is there."""
+    """As of this transaction: no hold keeps the day, and the export of what goes is there."""
     repository.share_holds(session)
-    if any(holds(hold, log.log, day) for hold in repository.holds_in_force(session, tenant_id)):
+    if any(holds(hold, log.log, day) for hold in repository.holds_that_keep(session, tenant_id, now)):
         return False
     return released is None or standing.still_holds(session, tenant_id, log.log, day, released)
 
@@ -167,8 +170,11 @@ def delete_batch(
 
     Where `before` is given, those alone that transactions before it have written.
     """
-    given = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS, "before": before}
-    rows, last = session.execute(_DELETE[log], given).one()
+    given: dict[str, object] = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
+    only = ""
+    if before is not None:
+        only, given["before"] = _EXPORTED, before
+    rows, last = session.execute(_DELETE[log, only], given).one()
     return rows, last
 
 

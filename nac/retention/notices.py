@@ -1,6 +1,6 @@
 """What people and scripts are told before rows go early, or less is kept, and while days wait for their export."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.exports import standing
 from nac.ids import TenantId
-from nac.models import RetentionNotice
+from nac.models import RetentionHold, RetentionNotice
 from nac.retention import budget, repository
 from nac.retention.plan import LogPlan, TenantPlan
-from nac.retention.terms import UNBOUNDED, WAITING, Part, PartName
+from nac.retention.terms import UNBOUNDED, WAITING
 
 ACTOR = "system:retention"
 # Of the budget. A notice that stands goes where less is used, so that it does not come and go.
@@ -84,8 +84,9 @@ def _due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> 
         used = budget.total(log.sizes, since=log.oldest)
         if used >= (CLEAR_BELOW if "budget" in since else WARN_AT) * log.bytes:
             yield _of_budget(log, used, log.bytes, since.get("budget", now))
-    if announced := log.terms.announced:
-        yield _of_change(log, announced)
+    cleared = [hold for hold in log.holds if hold.cleared_at is not None]
+    if log.terms.announced or cleared:
+        yield _of_change(log, cleared)
     if log.released is not None:
         jobs = standing.ordered_days(session, tenant_id, log.log)
         late = sorted(
@@ -119,9 +120,13 @@ def _of_budget(log: LogPlan, used: int, most: int, since: datetime) -> Notice:
     return Notice("budget", since, early, detail)
 
 
-def _of_change(log: LogPlan, announced: Mapping[PartName, Part]) -> Notice:
+def _of_change(log: LogPlan, cleared: Sequence[RetentionHold]) -> Notice:
     told, dates = [], []
-    for name, part in announced.items():
+    for hold in cleared:
+        assert hold.cleared_at is not None
+        dates.append(hold.cleared_at)
+        told.append(f"from {_in_force_on(hold.cleared_at)} on hold {hold.id} keeps nothing")
+    for name, part in log.terms.announced.items():
         assert part.announced is not None
         assert part.announced_at is not None
         dates.append(part.announced_at)
@@ -135,7 +140,7 @@ def _of_change(log: LogPlan, announced: Mapping[PartName, Part]) -> Notice:
                 "export": "days are deleted without having been exported",
             }[name]
         )
-    lost = sum(log.keep_from <= day < log.wanted_from for day in log.sizes)
+    lost = sum(log.is_lost(day) for day in log.sizes)
     detail = f"Less will be kept: {', '.join(told)}. {lost} days that are there now go then."
     return Notice("change", max(dates), _in_force_on(min(dates)), detail)
 

@@ -65,6 +65,12 @@ class LogPlan:
             and (self.released is None or day in self.released)
         )
 
+    def is_lost(self, day: date) -> bool:
+        """Whether the day is kept now, and no longer once all that was chosen is in force."""
+        in_force = any(holds(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
+        kept = day >= self.keep_from or any(holds(hold, self.log, day) for hold in self.holds)
+        return kept and not in_force and day < self.wanted_from
+
     def is_early(self, day: date) -> bool:
         """Whether it goes for the budget's sake, before its time."""
         return day >= self.oldest
@@ -92,7 +98,7 @@ def load(
     """
     today = now.astimezone(UTC).date()
     stored = {setting.log: setting for setting in repository.settings(session, tenant_id)}
-    in_force = repository.holds_in_force(session, tenant_id)
+    keeping = repository.holds_that_keep(session, tenant_id, now)
     notices = repository.notices(session, tenant_id)
     sizes = repository.sizes(session, tenant_id)
     known = repository.terms(session, tenant_id)
@@ -111,7 +117,7 @@ def load(
             wanted,
             terms,
             sizes=[size for size in sizes if size.log == log],
-            holds=[hold for hold in in_force if hold.log in (None, log)],
+            holds=[hold for hold in keeping if hold.log in (None, log)],
             released=standing.released_days(session, tenant_id, log) if terms.export else None,
             notices={notice.kind: notice for notice in notices if notice.log == log},
             danger=danger,

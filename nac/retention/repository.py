@@ -1,8 +1,8 @@
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import cast
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -19,7 +19,7 @@ from nac.models import (
     Tenant,
 )
 from nac.retention.logs import LogName
-from nac.retention.terms import Part, PartName, Terms
+from nac.retention.terms import WAITING, Part, PartName, Terms
 
 # Who deletes shares it, who sets a hold has it alone: what is being deleted is deleted before the hold is in force.
 _HOLDS_LOCK = func.hashtext("retention_holds")
@@ -108,6 +108,15 @@ def own_holds(session: Session) -> None:
 
 def holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
     query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
+    return session.scalars(query.order_by(RetentionHold.id)).all()
+
+
+def holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
+    """Those in force, and those that were cleared too short a time ago for something to go because of that."""
+    query = select(RetentionHold).where(
+        RetentionHold.tenant_id == tenant_id,
+        or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - WAITING),
+    )
     return session.scalars(query.order_by(RetentionHold.id)).all()
 
 

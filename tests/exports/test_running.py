@@ -216,6 +216,24 @@ def test_export_that_cannot_be_written_for_whatever_reason_fails_and_others_have
     assert (exports.job(job_id).state, exports.job(job_id).rows) == ("done", 3)
 
 
+def test_day_of_every_log_is_exported_before_deletion_as_deletion_finds_it(exports: Exports) -> None:
+    """Of sessions that is the history alone; what comes into it later is late."""
+    tables = {"auth": "auth_log", "accounting": "accounting_log", "sessions": "session_history", "usage": "usage_hours"}
+    at = exports.today - 3 * DAY
+    for table in [*tables.values(), "sessions"]:
+        exports.add(table, at)
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        for log, form in zip(SOURCES, ("csv", "jsonl", "parquet", "parquet"), strict=True):
+            standing.order(session, exports.alpha, log, [at.date()], format=form)
+    while exports.run() is not None:
+        continue
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        jobs = {job.log: (job.state, job.rows) for job in service.list_jobs(session, tenant_id=exports.alpha)}
+        assert jobs == dict.fromkeys(SOURCES, ("done", 1))
+        given = {"folder": exports.folder, "now": exports.today}
+        assert all(standing.release(session, exports.alpha, log, at.date(), **given) for log in SOURCES)
+
+
 def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Exports, monkeypatch) -> None:
     add_rows(exports, 300, days=3)
     first = exports.start("auth", "csv")

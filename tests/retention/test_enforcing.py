@@ -68,7 +68,7 @@ def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> No
     for (tenant, log), days in chosen["days"].items():
         logs.choose(tenant, log, days=days)
     for tenant, log, first, last, in_force in chosen["held"]:
-        cleared = None if in_force else logs.now
+        cleared = None if in_force else logs.now - 8 * DAY
         logs.hold(
             tenant,
             log=log,
@@ -420,8 +420,16 @@ def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> Non
     with session_scope(TenantScope(alpha), engine=logs.app) as session:
         (hold,) = holds.list_holds(session, tenant_id=alpha)
         holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
+    # For a week more, in which somebody may see that it was the wrong one.
+    assert logs.enforce().deleted == 0
+    (notice,) = [notice for notice in logs.scalars(RetentionNotice) if notice.log == "auth"]
+    assert notice.expected_on == logs.ago(-7)
+    assert f"hold {hold.id} keeps nothing. 1 days that are there now go then." in notice.detail
+    with psycopg.connect(logs.database.owner_url) as connection:
+        connection.execute("UPDATE retention_holds SET cleared_at = cleared_at - interval '8 days'")
     logs.enforce()
     assert logs.there("auth") == set()
+    assert logs.scalars(RetentionNotice) == []
 
 
 def _hold(logs: Logs) -> None:
