@@ -23,9 +23,7 @@ def test_nothing_less_is_in_force_than_what_was_wanted_within_the_week(
         seen.append((now, wanted))
         part = part.advance(wanted, now)
         assert part.value >= wanted
-        # Whatever was wanted last before the week began was wanted in it.
-        first = max((index for index, (at, _) in enumerate(seen) if at <= now - WAITING), default=0)
-        assert part.value >= min(value for _, value in seen[first:])
+        assert part.value >= max(value for at, value in seen if at >= now - WAITING)
         assert (part.announced is None) == (part.value == wanted)
         if part.announced is not None and part.announced_at is not None:
             assert wanted <= part.announced < part.value
