@@ -5,6 +5,7 @@ A check returns "" when all is well, else a few words for the person who waits.
 
 import http.client
 import json
+import re
 import socket
 import ssl
 from datetime import datetime
@@ -16,11 +17,12 @@ from cli.layout import Layout
 from nac.clock import epoch_microseconds
 from nac.settings import Settings
 from nac.sources import Networks
-from worker.names import HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
+from worker.names import ALARMS_KEY, HEARTBEAT_INTERVAL_SECONDS, HEARTBEAT_KEY
 
 # Older than this, a sign of life proves nothing. The agent writes its status every second.
 _HEARTBEAT_SECONDS = 4 * HEARTBEAT_INTERVAL_SECONDS
 _STATUS_SECONDS = 10
+_REPLY_BYTES = 1 << 16
 
 
 def complaint(name: str, layout: Layout, settings: Settings, *, started_at: float = 0) -> str:
@@ -43,13 +45,27 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
     raise ValueError(name)
 
 
+def platform_alarms(layout: Layout) -> list[dict[str, str]]:
+    """What the worker told last; none where Redis does not answer, which is told in its own place."""
+    try:
+        told = json.loads(_ask_redis(layout, f"GET {ALARMS_KEY}"))
+    except (OSError, ValueError):
+        return []
+    return told if isinstance(told, list) else []
+
+
 def _ask_redis(layout: Layout, command: str) -> str:
     """The first line of the reply, or of a bulk string's content (redis.io: RESP); raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(2)
         connection.connect(str(layout.redis_socket))
         connection.sendall(f"{command}\r\n".encode())
-        lines = connection.recv(4096).decode("utf-8", "replace").split("\r\n")
+        reply = connection.recv(_REPLY_BYTES)
+        length = re.match(rb"\$(\d+)\r\n", reply)
+        whole = length.end() + int(length[1]) if length else len(reply)
+        while len(reply) < min(whole, _REPLY_BYTES) and (more := connection.recv(_REPLY_BYTES)):
+            reply += more
+    lines = reply.decode("utf-8", "replace").split("\r\n")
     return lines[1] if lines[0].startswith("$") and lines[0] != "$-1" else lines[0]
 
 

@@ -78,6 +78,8 @@ class Settings:
     export_kept_days: int
     # What exports leave of their disk to others.
     export_least_free_bytes: int
+    # What exports of a tenant may have together, beside those that go before deletion; 0 for no limit.
+    export_tenant_max_bytes: int
     # Whether `up` shows the demo.
     demo: bool
 
@@ -289,6 +291,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         export_dir=reader.folder("EXPORT_DIR", var_dir / "exports"),
         export_kept_days=reader.number("EXPORT_KEPT_DAYS", 14, 1, 365),
         export_least_free_bytes=reader.number("EXPORT_LEAST_FREE_BYTES", 1 << 30, 0, 1 << 50),
+        export_tenant_max_bytes=reader.number("EXPORT_TENANT_MAX_BYTES", 20 << 30, 0, 1 << 50),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     reader.refuse_unknown()

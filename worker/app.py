@@ -9,6 +9,7 @@ from celery.schedules import crontab
 from nac.db import make_engine, use_engine
 from nac.settings import Settings, load_settings
 from worker.names import (
+    ALARMS_INTERVAL_SECONDS,
     ENRICH_INTERVAL_SECONDS,
     EXPIRY_INTERVAL_SECONDS,
     EXPORT_INTERVAL_SECONDS,
@@ -22,6 +23,7 @@ from worker.names import (
 from worker.priority import give_way, serve_last
 
 JOBS = (
+    "worker.jobs.alarms",
     "worker.jobs.authorities",
     "worker.jobs.certificates",
     "worker.jobs.endpoints",
@@ -77,6 +79,11 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": HEARTBEAT_INTERVAL_SECONDS,
                 # Those of an outage are worth nothing afterwards.
                 "options": {"expires": 2 * HEARTBEAT_INTERVAL_SECONDS},
+            },
+            "alarms.publish": {
+                "task": "alarms.publish",
+                "schedule": ALARMS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * ALARMS_INTERVAL_SECONDS},
             },
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},

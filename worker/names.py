@@ -3,6 +3,9 @@
 # In Redis: epoch seconds of the last `worker.heartbeat` job, which has gone through beat, broker and worker.
 HEARTBEAT_KEY = "admit:heartbeat:worker"
 HEARTBEAT_INTERVAL_SECONDS = 5
+# In Redis: JSON of the alarms that stand of the platform, as `alarms.publish` saw them last: code, detail and since.
+ALARMS_KEY = "admit:alarms:platform"
+ALARMS_INTERVAL_SECONDS = 30
 # What a device tells is worked out within so long.
 ENRICH_INTERVAL_SECONDS = 1
 # An approval that has ended is told within so long.

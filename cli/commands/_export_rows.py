@@ -25,6 +25,8 @@ def export_row(job: ExportJob) -> Row:
         "asked_by": job.asked_by,
         "asked": job.created_at.isoformat(),
         "started": job.started_at and job.started_at.isoformat(),
+        # Of one before deletion: since when its files are the only copy.
+        "rows_gone": job.rows_gone_at and job.rows_gone_at.isoformat(),
         "ended": job.ended_at and job.ended_at.isoformat(),
     }
 

@@ -22,10 +22,10 @@ def retention_row(log: LogPlan) -> Row:
         "used_is_estimate": True,
         "used_rows": sum(log.rows.values()),
         "oldest_day": str(min(log.sizes)) if log.sizes else None,
-        # What is older goes.
+        # What is older goes; and once all that was chosen is in force.
         "kept_from": str(log.keep_from),
+        "kept_from_later": str(log.wanted_from),
         "export": log.export_format or "none",
-        "export_wait_days": log.export_wait_days,
         "held": bool(log.holds),
         "notices": [
             {

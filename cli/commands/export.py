@@ -69,6 +69,7 @@ def start(
             since=since,
             until=until or utc_now(),
             format=form,
+            most_bytes=domain.settings.export_tenant_max_bytes,
         )
     if wait or output is not None:
         job = _ended(domain, tenant, job)
@@ -114,6 +115,18 @@ def cancel(tenant: str, export_id: int, as_json: bool) -> None:
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         row = export_row(service.cancel(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@click.argument("export_id", metavar="ID", type=int)
+@json_option
+def remove(tenant: str, export_id: int, as_json: bool) -> None:
+    """Do not keep the files of the export ID until their time is over."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        row = export_row(service.remove(session, actor=domain.actor, tenant_id=tenant_id, job_id=export_id))
     show_one(row, as_json=as_json)
 
 

@@ -10,10 +10,11 @@ from cli.domain import Domain
 from cli.fail import confirm
 from cli.output import json_option, show_json, show_list, show_one, tenant_option
 from nac.models.export import EXPORT_FORMATS
-from nac.retention import holds, service
-from nac.retention.logs import LOG_NAMES, Limits
+from nac.retention import clock, holds, service
+from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, Limits
 from nac.retention.plan import LogPlan
 from nac.retention.service import DEFAULT, Default
+from nac.retention.terms import WAITING
 
 _UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="Which log.")
@@ -76,7 +77,6 @@ def show(tenant: str, as_json: bool) -> None:
     type=click.Choice([*EXPORT_FORMATS, "none"]),
     help="Export each day before it is deleted; 'none' ends that.",
 )
-@click.option("--export-wait-days", type=int, help="For so long deletion waits for an export that fails.")
 @click.option("--yes", is_flag=True, help="Do not ask, where days that are there now will be deleted.")
 @json_option
 def set_command(
@@ -85,31 +85,30 @@ def set_command(
     days: int | Default | None,
     size: int | Default | None,
     export_format: str | None,
-    export_wait_days: int | None,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set how much of a log is kept; what is not given stays as it is."""
+    """Set how much of a log is kept; what is not given stays as it is. Less takes effect a week later."""
     domain = Domain()
+    change = service.Change(log=log, days=days, bytes=size, export_format=export_format)
+    if not yes:
+        with domain.tenant(tenant) as (session, tenant_id):
+            lost = _lost(service.foresee(session, tenant_id=tenant_id, change=change))
+        if lost:
+            confirm(f"{lost} In {WAITING.days} days that takes effect. Do it?")
     with domain.tenant(tenant) as (session, tenant_id):
-        before = service.show(session, tenant_id=tenant_id)[service.require_log(log)]
-        after = service.change(
-            session,
-            actor=domain.actor,
-            tenant_id=tenant_id,
-            log=log,
-            days=days,
-            bytes=size,
-            export_format=export_format,
-            export_wait_days=export_wait_days,
-        )
-        if not yes and (lost := _lost_days(before, after)):
-            confirm(f"{lost} days of the {log} log are older and will be deleted. Shorten it?")
+        after = service.change(session, actor=domain.actor, tenant_id=tenant_id, change=change)
     show_one(retention_row(after), as_json=as_json)
 
 
-def _lost_days(before: LogPlan, after: LogPlan) -> int:
-    return sum(before.keep_from <= day < after.keep_from for day in before.sizes)
+def _lost(would_be: LogPlan) -> str:
+    """What is there now and would go for the change's sake."""
+    lost = sum(would_be.is_lost(day) for day in would_be.sizes)
+    if lost:
+        return f"{lost} days of the {would_be.log} log will be deleted for it."
+    if would_be.terms.export and would_be.export_format is None:
+        return f"Days of the {would_be.log} log will be deleted without having been exported."
+    return ""
 
 
 @command.command()
@@ -122,6 +121,14 @@ def notices(as_json: bool) -> None:
         with domain.tenant(slug) as (session, tenant_id):
             rows += [notice_row(slug, notice) for notice in service.list_notices(session, tenant_id=tenant_id)]
     show_list(rows, as_json=as_json)
+
+
+@command.command("trust-clock")
+def trust_clock() -> None:
+    """Say that the time is right, where it was not believed: what is due is deleted again."""
+    domain = Domain()
+    with domain.platform() as session:
+        clock.trust(session, actor=domain.actor)
 
 
 @command.group()
@@ -211,18 +218,26 @@ def limits_set(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set what tenants may choose of a log; what is not given stays as it is. It holds for settings of before, too."""
+    """Set what tenants may choose of a log; what is not given stays as it is.
+
+    It holds for settings of before, too; where it leaves tenants less, a week later.
+    """
     domain = Domain()
     with domain.platform() as session:
         now = service.show_limits(session)[service.require_log(log)]
-        most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes
-        wanted = Limits(
-            now.floor_days if floor_days is None else floor_days,
-            now.default_days if default_days is None else default_days,
-            now.ceiling_days if ceiling_days is None else ceiling_days,
-            None if most == DEFAULT else most,
+    most = now.ceiling_bytes if ceiling_bytes is None else ceiling_bytes
+    wanted = Limits(
+        now.floor_days if floor_days is None else floor_days,
+        now.default_days if default_days is None else default_days,
+        now.ceiling_days if ceiling_days is None else ceiling_days,
+        None if most == DEFAULT else most,
+    )
+    service.require_order(wanted)
+    if not yes and service.is_less(now, DEFAULT_LIMITS[service.require_log(log)] if reset else wanted):
+        confirm(
+            f"What tenants have of the {log} log beyond that will be deleted, {WAITING.days} days later."
+            " Shorten it for all?"
         )
+    with domain.platform() as session:
         made = service.change_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)
-        if not yes and (made.ceiling_days < now.ceiling_days or made.default_days < now.default_days):
-            confirm(f"What tenants have of the {log} log and is older will be deleted. Shorten it for all?")
     show_one(limits_row(log, made), as_json=as_json)

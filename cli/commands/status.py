@@ -40,15 +40,17 @@ def command(ctx: click.Context, as_json: bool) -> None:
     layout = find_layout()
     states = Supervisor(layout).states() if layout else {}
     if layout is None or not states:
-        click.echo(json.dumps({"processes": [], "cells": []}) if as_json else str(NothingRuns()))
+        click.echo(json.dumps({"processes": [], "cells": [], "alarms": []}) if as_json else str(NothingRuns()))
         ctx.exit(1)
     settings = environment.load_into_process()
     rows = [_row(name, states[name], layout, settings) for name in NAMES if name in states]
     cells = _cells(layout)
+    alarms = health.platform_alarms(layout)
     if as_json:
-        click.echo(json.dumps({"processes": [asdict(row) for row in rows], "cells": cells}, indent=1))
+        click.echo(json.dumps({"processes": [asdict(row) for row in rows], "cells": cells, "alarms": alarms}, indent=1))
     else:
         _show(rows, cells)
+        _show_alarms(alarms, indent="")
     ctx.exit(0 if all(row.state == "running" and not row.complaint for row in rows) else 1)
 
 
@@ -98,9 +100,14 @@ def _show_cell(cell: dict[str, Any]) -> None:
     of_radiusd = {name: count for name, count in counters.items() if name in STATISTICS.values()}
     _show_counters("radiusd", radiusd, of_radiusd)
     _show_counters("the agent", cell.get("agent_pid"), {name: counters[name] for name in counters.keys() - of_radiusd})
-    for alarm in cell.get("alarms") or [{}]:
-        said = f"{alarm['code']}: {alarm['detail']} (since {alarm['since']})" if alarm else "none"
-        click.echo(f"  {'alarm':<10}{said}")
+    _show_alarms(cell.get("alarms") or [], indent="  ")
+
+
+def _show_alarms(alarms: list[dict[str, str]], *, indent: str) -> None:
+    for alarm in alarms:
+        click.echo(f"{indent}{'alarm':<10}{alarm['code']}: {alarm['detail']} (since {alarm['since']})")
+    if indent and not alarms:
+        click.echo(f"{indent}{'alarm':<10}none")
 
 
 def _show_counters(whose: str, pid: int | None, counters: dict[str, int]) -> None:

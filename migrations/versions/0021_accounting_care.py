@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0021"
-down_revision = "0019"
+down_revision = "0020"
 
 
 def upgrade() -> None:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0024"
-down_revision = "0020"
+down_revision = "0023"
 
 
 def upgrade() -> None:

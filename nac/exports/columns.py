@@ -38,14 +38,29 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows from `since` to before `until`.
+
+    Where `rows_before` is given, only of the table that retention deletes from, and those that transactions before that
+    one have written.
+    """
+
+    tenant_id: TenantId
+    since: datetime
+    until: datetime
+    rows_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
+    # What has all rows of the log; `table` is where retention deletes them.
     relation: str
     # The column by which a row is of a time.
     moment: str
     table: Table
     columns: tuple[Exported, ...]
 
-    def for_csv(self, tenant_id: TenantId, since: datetime, until: datetime) -> sql.Composed:
+    def for_csv(self, stretch: Stretch) -> sql.Composed:
         def written(column: Exported) -> sql.Composable:
             name, plain = sql.Identifier(column.name), column.plain(self.table.c[column.name])
             match column.kind:
@@ -61,11 +76,11 @@ class Source:
 
         quoted = [column for column in self.columns if column.kind in ("text", "name", "json", "texts")]
         return sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE ({}))").format(
-            self._select({column.name: written(column) for column in self.columns}, tenant_id, since, until),
+            self._select({column.name: written(column) for column in self.columns}, stretch),
             sql.SQL(", ").join(sql.Identifier(column.name) for column in quoted),
         )
 
-    def for_json(self, tenant_id: TenantId, since: datetime, until: datetime) -> sql.Composed:
+    def for_json(self, stretch: Stretch) -> sql.Composed:
         def written(column: Exported) -> sql.Composable:
             name = sql.Identifier(column.name)
             if column.kind == "moment":
@@ -73,30 +88,31 @@ class Source:
             # What is JSON stays so.
             return name if column.kind == "json" else column.plain(self.table.c[column.name])
 
-        rows = self._select({column.name: written(column) for column in self.columns}, tenant_id, since, until)
+        rows = self._select({column.name: written(column) for column in self.columns}, stretch)
         return sql.SQL("SELECT row_to_json(r)::text FROM ({}) r").format(rows)
 
-    def for_parquet(self, tenant_id: TenantId, since: datetime, until: datetime) -> sql.Composed:
+    def for_parquet(self, stretch: Stretch) -> sql.Composed:
         written = {column.name: column.plain(self.table.c[column.name]) for column in self.columns}
-        return self._select(written, tenant_id, since, until)
+        return self._select(written, stretch)
 
-    def _select(
-        self, written: Mapping[str, sql.Composable], tenant_id: TenantId, since: datetime, until: datetime
-    ) -> sql.Composed:
+    def _select(self, written: Mapping[str, sql.Composable], stretch: Stretch) -> sql.Composed:
         # Of the table's own column, which has an index, not of what is written of it.
         moment = sql.Identifier("source", self.moment)
         return sql.SQL(
             "SELECT {columns} FROM {relation} source"
-            " WHERE tenant_id = {tenant} AND {moment} >= {since} AND {moment} < {until} ORDER BY {moment}"
+            " WHERE tenant_id = {tenant} AND {moment} >= {since} AND {moment} < {until} AND {settled} ORDER BY {moment}"
         ).format(
             columns=sql.SQL(", ").join(
                 sql.SQL("{} AS {}").format(expression, sql.Identifier(name)) for name, expression in written.items()
             ),
-            relation=sql.Identifier(self.relation),
-            tenant=sql.Literal(tenant_id),
+            relation=sql.Identifier(self.relation if stretch.rows_before is None else self.table.name),
+            tenant=sql.Literal(stretch.tenant_id),
             moment=moment,
-            since=sql.Literal(since),
-            until=sql.Literal(until),
+            since=sql.Literal(stretch.since),
+            until=sql.Literal(stretch.until),
+            settled=sql.SQL("true")
+            if stretch.rows_before is None
+            else sql.SQL("is_written_before(source.xmin, {})").format(sql.Literal(stretch.rows_before)),
         )
 
 

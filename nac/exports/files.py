@@ -1,9 +1,10 @@
 """Where exports are: a folder for each tenant, in it one for each job, and a manifest that tells what is in it."""
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Folder:
         folder = self.of_job(tenant_id, job_id)
         for path in (self.root, folder.parent, folder):
             path.mkdir(mode=0o750, parents=True, exist_ok=True)
+            sync(path.parent)
         return folder
 
     def tenants(self) -> Iterator[TenantId]:
@@ -58,7 +60,30 @@ def _folders(parent: Path) -> list[Path]:
         return []
 
 
-def settle(folder: Path, parts: list[Any], manifest: Mapping[str, Any]) -> str:
+def sync(path: Path) -> None:
+    """What the file, or the folder, has is on the disk: a power cut does not take it back."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def first_broken(folder: Path, parts: Sequence[Mapping[str, Any]]) -> int | None:
+    """Which of the parts is not there as it was written, byte for byte; None where all are."""
+    for number, part in enumerate(parts):
+        try:
+            with (folder / part["file"]).open("rb") as file:
+                if os.fstat(file.fileno()).st_size != part["bytes"]:
+                    return number
+                if hashlib.file_digest(file, "sha256").hexdigest() != part["sha256"]:
+                    return number
+        except OSError:
+            return number
+    return None
+
+
+def settle(folder: Path, parts: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
     """Take away what is no part, and write the manifest; returns its text."""
     named = {part["file"] for part in parts}
     for path in folder.iterdir():
@@ -66,9 +91,6 @@ def settle(folder: Path, parts: list[Any], manifest: Mapping[str, Any]) -> str:
             path.unlink()
     content = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     write_private(folder / MANIFEST, content, mode=0o640)
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(folder / MANIFEST)
+    sync(folder)
     return content

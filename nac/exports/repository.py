@@ -1,10 +1,22 @@
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import ExportJob
+from nac.models import ExportJob, RetentionSetting
+
+# Who asks for what goes before deletion.
+ACTOR = "system:retention"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Exports whose files are there, or come to be there."""
+
+    jobs: int
+    bytes: int
 
 
 def list_page(
@@ -34,3 +46,22 @@ def count_waiting(session: Session, tenant_id: TenantId) -> int:
         ExportJob.tenant_id == tenant_id, ExportJob.state.in_(("queued", "running")), ~ExportJob.standing
     )
     return session.scalars(query).one()
+
+
+def kept(session: Session, tenant_id: TenantId) -> Kept:
+    """Of those that somebody asked for."""
+    query = select(func.count(), func.coalesce(func.sum(ExportJob.bytes), 0)).where(
+        ExportJob.tenant_id == tenant_id,
+        ExportJob.state.in_(("queued", "running", "done", "failed")),
+        ExportJob.asked_by != ACTOR,
+    )
+    jobs, size = session.execute(query).one()
+    return Kept(jobs, int(size))
+
+
+def is_ordered(session: Session, tenant_id: TenantId, log: str) -> bool:
+    """Whether the tenant has days of the log exported before they are deleted."""
+    query = select(RetentionSetting.export_format).where(
+        RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log
+    )
+    return session.scalar(query) is not None

@@ -16,8 +16,9 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db import PlatformScope, TenantScope, driver_connection, session_scope
-from nac.exports import files, repository, standing
-from nac.exports.columns import SOURCES
+from nac.errors import Unavailable
+from nac.exports import files, repository, service, standing
+from nac.exports.columns import SOURCES, Stretch
 from nac.exports.files import Folder
 from nac.exports.writing import SUFFIXES, Written, write_rows
 from nac.ids import TenantId
@@ -45,6 +46,16 @@ class Limits:
     least_free_bytes: int
     # After so long another job has its turn.
     seconds: float
+    # A tenant's exports may have so much together, beside those that go before deletion; 0 for no limit.
+    tenant_max_bytes: int = 0
+
+
+class Damaged(OSError):
+    """A file was changed or removed, is in another worker's folder, or was never on the disk when the power went."""
+
+
+class _OverQuota(Exception):
+    """The tenant's exports have as much as they may."""
 
 
 class _Lost(Exception):
@@ -63,9 +74,15 @@ def run_next(folder: Folder, limits: Limits, *, engine: Engine | None = None) ->
         run.run()
     except _Lost:
         _log.info("export %d of tenant %s is no longer to be written here", job_id, tenant_id)
-    except OSError as exc:
-        _log.warning("export %d of tenant %s fails: %s", job_id, tenant_id, exc)
-        run.fail(exc)
+    except _OverQuota as exc:
+        run.fail(str(exc), for_good=True)
+    except Unavailable:
+        # Nobody can be told either; it is gone on with when its time is over.
+        raise
+    except Exception as exc:  # house-rule: whatever is wrong with this one, the others have their turns
+        told = _told(exc)
+        _log.warning("export %d of tenant %s fails: %s", job_id, tenant_id, told, exc_info=not isinstance(exc, OSError))
+        run.fail(told)
     return job_id
 
 
@@ -85,12 +102,17 @@ class _Run:
             if job is None or job.state not in ("queued", "running") or job.due_at > utc_now():
                 raise _Lost
             job.state, job.due_at, job.started_at = "running", utc_now() + LEASE, job.started_at or utc_now()
+            if job.standing and job.rows_before is None:
+                standing.begin(session, job)
         path = self._folder.make(self._tenant_id, self._job_id)
         while job.done_until < job.until:
             job = self._write(job, path)
             if time.monotonic() > deadline and job.done_until < job.until:
                 self._change(job, state="queued", due_at=utc_now())
                 return
+        if (broken := files.first_broken(path, job.parts)) is not None:
+            self._rewind(job, broken)
+            raise Damaged(f"the file {job.parts[broken]['file']} is not there as it was written; it is written again")
         manifest = files.settle(path, job.parts, _manifest(job))
         digest = hashlib.sha256(manifest.encode()).hexdigest()
         self._change(job, state="done", ended_at=utc_now(), sha256=digest, error="")
@@ -99,13 +121,12 @@ class _Run:
         """One file, and the row that says so."""
         log, since = cast("LogName", job.log), job.done_until.astimezone(UTC)
         with self._scope() as session:
+            self._require_quota(session, job)
             until = min(job.until, _next(since, _rows(session, self._tenant_id, log, since)))
             written = write_rows(
                 driver_connection(session),
                 SOURCES[log],
-                tenant_id=self._tenant_id,
-                since=since,
-                until=until,
+                stretch=Stretch(self._tenant_id, since, until, job.rows_before),
                 format=cast("ExportFormat", job.format),
                 path=path / f"{log}-{since:%Y%m%dT%H%M%S%fZ}{SUFFIXES[cast('ExportFormat', job.format)]}",
                 least_free_bytes=self._limits.least_free_bytes,
@@ -122,6 +143,22 @@ class _Run:
                 mine.rows, mine.bytes = mine.rows + written.rows, mine.bytes + written.bytes
             mine.done_until, mine.due_at, mine.error = until, utc_now() + LEASE, ""
         return mine
+
+    def _require_quota(self, session: Session, job: ExportJob) -> None:
+        most = self._limits.tenant_max_bytes
+        if most and not job.standing and repository.kept(session, self._tenant_id).bytes >= most:
+            raise _OverQuota(f"The tenant's exports have {most} bytes, which is all they may. {service.MAKE_ROOM}")
+
+    def _rewind(self, job: ExportJob, broken: int) -> None:
+        """All from that part on is to be written again."""
+        whole = job.parts[:broken]
+        self._change(
+            job,
+            parts=whole,
+            rows=sum(part["rows"] for part in whole),
+            bytes=sum(part["bytes"] for part in whole),
+            done_until=datetime.fromisoformat(job.parts[broken]["since"]),
+        )
 
     def _renew(self) -> None:
         if time.monotonic() - self._renewed > _RENEWED_SECONDS:
@@ -144,13 +181,13 @@ class _Run:
             for name, value in values.items():
                 setattr(mine, name, value)
 
-    def fail(self, exc: OSError) -> None:
+    def fail(self, told: str, *, for_good: bool = False) -> None:
         with self._scope() as session:
             job = repository.lock(session, self._tenant_id, self._job_id)
             if job is None or job.state != "running":
                 return
-            job.error = (exc.strerror or str(exc))[:500]
-            if job.failures < len(_RETRY_AFTER) or job.standing:
+            job.error = told[:500]
+            if job.standing or (job.failures < len(_RETRY_AFTER) and not for_good):
                 job.state = "queued"
                 job.due_at = utc_now() + _RETRY_AFTER[min(job.failures, len(_RETRY_AFTER) - 1)]
             else:
@@ -159,6 +196,12 @@ class _Run:
 
     def _scope(self) -> Any:  # noqa: ANN401 -- the context manager of session_scope
         return session_scope(TenantScope(self._tenant_id), engine=self._engine)
+
+
+def _told(exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.strerror:
+        return exc.strerror
+    return (str(exc) or type(exc).__name__).splitlines()[0]
 
 
 def _rows(session: Session, tenant_id: TenantId, log: LogName, at: datetime) -> int:
@@ -188,7 +231,9 @@ def _next(since: datetime, rows: int) -> datetime:
 def _moved(written: Written, since: datetime, until: datetime) -> dict[str, object]:
     # Under the lock of the job's row: nobody else puts another file in its place.
     name = written.path.name.removeprefix(".").rpartition(".")[0]
-    written.path.replace(written.path.with_name(name))
+    path = written.path.replace(written.path.with_name(name))
+    # Before the row says that it is there.
+    files.sync(path.parent)
     return {
         "file": name,
         "since": since.isoformat(),
@@ -249,4 +294,8 @@ def prune(folder: Folder, *, kept: timedelta, now: datetime, engine: Engine | No
 
 
 def _is_over(job: ExportJob, before: datetime) -> bool:
-    return job.state in ("cancelled", "pruned") or (job.ended_at is not None and job.ended_at < before)
+    if job.state in ("cancelled", "pruned"):
+        return True
+    # What goes before deletion, and what is left of that, is the only copy once the rows are gone.
+    since = job.rows_gone_at if job.standing else job.rows_gone_at or job.ended_at
+    return since is not None and since < before

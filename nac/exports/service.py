@@ -15,8 +15,10 @@ from nac.models.export import EXPORT_FORMATS, EXPORT_STATES
 from nac.retention.logs import EXPORTED
 
 MOST_DAYS = 3_660
-# Of a tenant at a time, beside those that go before deletion.
+# Of a tenant at a time, beside those that go before deletion: that wait, and whose files are kept.
 MOST_WAITING = 20
+MOST_KEPT = 200
+MAKE_ROOM = "Remove one: ./admit export remove"
 _LISTED = "They are listed by: ./admit export list"
 
 
@@ -33,8 +35,11 @@ def start(
     since: datetime,
     until: datetime,
     format: str,  # noqa: A002 -- as it is called everywhere
+    most_bytes: int = 0,
 ) -> ExportJob:
     """A job for the rows from `since` to before `until` (aware), tomorrow at the latest.
+
+    `most_bytes` is what the tenant's exports may have together; 0 for no limit.
 
     Raises InvalidInput with every mistake, and Conflict where too many wait.
     """
@@ -52,6 +57,11 @@ def start(
     mistakes.refuse()
     if repository.count_waiting(session, tenant_id) >= MOST_WAITING:
         raise Conflict(f"{MOST_WAITING} exports wait already.", remedy="Wait for them, or cancel one.")
+    kept = repository.kept(session, tenant_id)
+    if kept.jobs >= MOST_KEPT:
+        raise Conflict(f"Files of {MOST_KEPT} exports are kept, which is all there may be.", remedy=MAKE_ROOM)
+    if most_bytes and kept.bytes >= most_bytes:
+        raise Conflict(f"Exports have {kept.bytes} bytes, and {most_bytes} are allowed.", remedy=MAKE_ROOM)
     job = ExportJob(
         tenant_id=tenant_id, log=log, since=since, until=until, done_until=since, format=format, asked_by=actor
     )
@@ -93,7 +103,7 @@ def get_job(session: Session, *, tenant_id: TenantId, job_id: int) -> ExportJob:
 def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
     """Its files go, too. Raises ExportNotFound, and Conflict where it has ended, or deletion waits for it."""
     job = _locked(session, tenant_id, job_id)
-    if job.standing:
+    if job.standing and repository.is_ordered(session, tenant_id, job.log):
         raise Conflict(
             f"Export {job_id} is of a day that is to be exported before it is deleted.",
             place="export",
@@ -101,9 +111,30 @@ def cancel(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) ->
         )
     if job.state not in ("queued", "running"):
         raise Conflict(f"Export {job_id} is {job.state} already.", place="export")
-    job.state, job.ended_at = "cancelled", utc_now()
+    # Of an order that was ended nobody waits for it; a new one has the day exported again.
+    job.state, job.standing, job.ended_at = "cancelled", False, utc_now()
     session.flush()
     _audit(session, actor, job, "cancel", {"state": job.state})
+    return job
+
+
+def remove(session: Session, *, actor: str, tenant_id: TenantId, job_id: int) -> ExportJob:
+    """Do not keep the files of one that ended any longer; the worker removes them within the hour.
+
+    Raises ExportNotFound, and Conflict where there are none, or rows are deleted because they are in them.
+    """
+    job = _locked(session, tenant_id, job_id)
+    if job.state not in ("done", "failed"):
+        raise Conflict(f"Export {job_id} is {job.state}: there are no files to remove.", place="export")
+    if job.asked_by == repository.ACTOR:
+        raise Conflict(
+            f"Export {job_id} is of a day that is deleted because its files are there.",
+            place="export",
+            remedy="They go by themselves, when their time is over.",
+        )
+    job.state = "pruned" if job.state == "done" else "cancelled"
+    session.flush()
+    _audit(session, actor, job, "remove", {"state": job.state})
     return job
 
 

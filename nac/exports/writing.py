@@ -6,15 +6,13 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
 import psycopg
 
-from nac.exports.columns import Source
-from nac.ids import TenantId
+from nac.exports.columns import Source, Stretch
 from nac.models.export import ExportFormat
 
 SUFFIXES: dict[ExportFormat, str] = {"csv": ".csv.gz", "jsonl": ".jsonl.gz", "parquet": ".parquet"}
@@ -83,15 +81,13 @@ def write_rows(
     connection: psycopg.Connection,
     source: Source,
     *,
-    tenant_id: TenantId,
-    since: datetime,
-    until: datetime,
+    stretch: Stretch,
     format: ExportFormat,  # noqa: A002 -- as it is called everywhere
     path: Path,
     least_free_bytes: int,
     look: Callable[[], None] = lambda: None,
 ) -> Written | None:
-    """Write the rows from `since` to before `until`, of one snapshot, in a file beside `path`; None for no rows.
+    """Write the rows of the stretch, of one snapshot, in a file beside `path`; None for no rows.
 
     The caller moves it to `path`. Raises DiskFull and other OSErrors, and what `look` raises; nothing is left then.
     """
@@ -107,7 +103,7 @@ def write_rows(
             os.fchmod(handle, 0o640)
             look_around()
             measured = _Measured(file, look_around)
-            rows = _WRITERS[format](connection, source, tenant_id, since, until, measured)
+            rows = _WRITERS[format](connection, source, stretch, measured)
             file.flush()
             os.fsync(handle)
         if not rows:
@@ -126,29 +122,25 @@ def require_room(folder: Path, least_free_bytes: int) -> None:
         raise DiskFull(f"{free} bytes are free where exports are written, and {least_free_bytes} have to stay so")
 
 
-_Writer = Callable[[psycopg.Connection, Source, TenantId, datetime, datetime, _Measured], int]
+_Writer = Callable[[psycopg.Connection, Source, Stretch, _Measured], int]
 
 
-def _csv(
-    connection: psycopg.Connection, source: Source, tenant_id: TenantId, since: datetime, until: datetime, to: _Measured
-) -> int:
+def _csv(connection: psycopg.Connection, source: Source, stretch: Stretch, to: _Measured) -> int:
     with gzip.GzipFile(filename="", mode="wb", compresslevel=_GZIP_LEVEL, fileobj=to, mtime=0) as file:
         cursor = connection.cursor()
-        with cursor.copy(source.for_csv(tenant_id, since, until)) as copy:
+        with cursor.copy(source.for_csv(stretch)) as copy:
             for data in copy:
                 file.write(data)
     return max(cursor.rowcount, 0)
 
 
-def _jsonl(
-    connection: psycopg.Connection, source: Source, tenant_id: TenantId, since: datetime, until: datetime, to: _Measured
-) -> int:
+def _jsonl(connection: psycopg.Connection, source: Source, stretch: Stretch, to: _Measured) -> int:
     rows = 0
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=_GZIP_LEVEL, fileobj=to, mtime=0) as file,
         connection.cursor(name="export") as cursor,
     ):
-        cursor.execute(source.for_json(tenant_id, since, until))
+        cursor.execute(source.for_json(stretch))
         while fetched := cursor.fetchmany(_FETCHED):
             # JSON may have been stored in several lines; within a string they are escaped (RFC 8259 7).
             file.write(b"".join(_one_line(line) for (line,) in fetched))
@@ -160,15 +152,13 @@ def _one_line(line: str) -> bytes:
     return line.replace("\n", " ").replace("\r", " ").encode() + b"\n"
 
 
-def _parquet(
-    connection: psycopg.Connection, source: Source, tenant_id: TenantId, since: datetime, until: datetime, to: _Measured
-) -> int:
+def _parquet(connection: psycopg.Connection, source: Source, stretch: Stretch, to: _Measured) -> int:
     # Here, because it takes a third of a second and 60 MB, and most exports do without.
     from nac.exports.parquet import Table
 
     rows = 0
     with connection.cursor(name="export") as cursor, Table(source, to) as table:
-        cursor.execute(source.for_parquet(tenant_id, since, until))
+        cursor.execute(source.for_parquet(stretch))
         while fetched := cursor.fetchmany(_FETCHED):
             table.add(fetched)
             rows += len(fetched)

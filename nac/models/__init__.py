@@ -1,5 +1,6 @@
 """Every table, one file per aggregate. Importing this package completes the metadata."""
 
+from nac.models.alarm import PlatformAlarm
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import (
@@ -40,12 +41,15 @@ from nac.models.redecision import (
 )
 from nac.models.replica_change import ReplicaChange
 from nac.models.retention import (
+    EarlyDeletion,
     LogMeasure,
     LogSize,
+    RetentionClock,
     RetentionHold,
     RetentionLimits,
     RetentionNotice,
     RetentionSetting,
+    RetentionTerm,
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
@@ -66,6 +70,7 @@ __all__ = [
     "CertificateSettings",
     "CoaRequest",
     "Dictionary",
+    "EarlyDeletion",
     "EndedSession",
     "Endpoint",
     "EndpointEvidence",
@@ -90,6 +95,7 @@ __all__ = [
     "Nas",
     "NasRestart",
     "OcspSignerRow",
+    "PlatformAlarm",
     "Policy",
     "PolicyHits",
     "PolicyVersion",
@@ -104,10 +110,12 @@ __all__ = [
     "RedecisionMark",
     "RedecisionSettings",
     "ReplicaChange",
+    "RetentionClock",
     "RetentionHold",
     "RetentionLimits",
     "RetentionNotice",
     "RetentionSetting",
+    "RetentionTerm",
     "RevocationList",
     "RevocationWork",
     "ScepTransaction",

@@ -48,3 +48,8 @@ class ExportJob(TenantOwned, CreatedAt, Base):
     error: Mapped[str] = mapped_column(server_default="")
     # Of a standing one: from then on its rows are being deleted.
     deletion_began_at: Mapped[datetime | None]
+    # Of a standing one: its files have the rows that transactions before this one have written, in this database.
+    rows_before: Mapped[int | None] = mapped_column(BigInteger())
+    origin: Mapped[str] = mapped_column(server_default="")
+    # Since when the database has none of them any more.
+    rows_gone_at: Mapped[datetime | None]

@@ -1,6 +1,6 @@
 from datetime import date, datetime
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, true
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned
@@ -28,9 +28,22 @@ class RetentionSetting(TenantOwned, Base):
     log: Mapped[str] = mapped_column(primary_key=True)
     days: Mapped[int | None]
     bytes: Mapped[int | None] = mapped_column(BigInteger())
-    # Each day is exported so before it is deleted, which waits for that so long.
+    # Each day is exported so before it is deleted.
     export_format: Mapped[str | None]
-    export_wait_days: Mapped[int] = mapped_column(server_default=text("7"))
+
+
+class RetentionTerm(TenantOwned, Base):
+    """A part of what is in force of a tenant's log, and the less that was announced in its place."""
+
+    __tablename__ = "retention_terms"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    log: Mapped[str] = mapped_column(primary_key=True)
+    # days | floor | bytes | export
+    part: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[int] = mapped_column(BigInteger())
+    announced: Mapped[int | None] = mapped_column(BigInteger())
+    announced_at: Mapped[datetime | None]
 
 
 class RetentionHold(CreatedAt, Base):
@@ -58,7 +71,7 @@ class RetentionNotice(TenantOwned, Base):
 
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     log: Mapped[str] = mapped_column(primary_key=True)
-    # budget | export
+    # budget | change | export
     kind: Mapped[str] = mapped_column(primary_key=True)
     since: Mapped[datetime]
     expected_on: Mapped[date | None]
@@ -87,3 +100,24 @@ class LogMeasure(Base):
     day: Mapped[date] = mapped_column(primary_key=True)
     inserted: Mapped[int] = mapped_column(BigInteger())
     measured_at: Mapped[datetime]
+
+
+class EarlyDeletion(TenantOwned, Base):
+    """Rows of a day that went early so far, until the audit log has them all."""
+
+    __tablename__ = "early_deletions"
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    log: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(primary_key=True)
+    rows: Mapped[int] = mapped_column(BigInteger())
+
+
+class RetentionClock(Base):
+    """When the last turn was, by the database's clock, and until when that clock is not believed. One row."""
+
+    __tablename__ = "retention_clock"
+
+    id: Mapped[bool] = mapped_column(primary_key=True, server_default=true())
+    seen_at: Mapped[datetime]
+    doubted_until: Mapped[datetime | None]

@@ -14,6 +14,8 @@ from nac.audit import service as audit
 from nac.db import TenantScope, session_scope
 from nac.errors import Conflict, Unavailable
 from nac.exports import standing
+from nac.exports.files import Folder
+from nac.exports.standing import Release
 from nac.ids import TenantId
 from nac.retention import repository
 from nac.retention.logs import LogName
@@ -27,21 +29,25 @@ PAUSE_SECONDS = 0.02
 _DAY = timedelta(days=1)
 # A batch that cannot have its rows at once lets them be; what a crash takes back is deleted again.
 _MANNERS = text("SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)")
+_EXPORTED = "AND is_written_before(xmin, :before)"
 # A day is in one partition, and the sub-select is planned for that one. Where an index has the order, each batch begins
 # behind the one before it, so that none walks through what is dead already.
 _DELETE = {
-    log: text(
+    (log, only): text(
         """
         WITH gone AS (
             DELETE FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant AND ctid = ANY (ARRAY(
-                SELECT ctid FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant :order LIMIT :most
+                SELECT ctid FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant :only
+                :order LIMIT :most
             )) RETURNING :key AS moment
         )
         SELECT count(*), max(moment) FROM gone
         """.replace(":table", table)
         .replace(":key", key)
+        .replace(":only", only)
         .replace(":order", order)
     )
+    for only in ("", _EXPORTED)
     for log, table, key, order in (
         ("auth", "auth_log", "at", "ORDER BY at"),
         ("accounting", "accounting_log", "at", "ORDER BY at"),
@@ -73,16 +79,19 @@ def delete(
     *,
     now: datetime,
     seconds: float,
+    folder: Folder,
+    most_days: int,
     busy: Collection[tuple[LogName, date]] = (),
     engine: Engine | None = None,
 ) -> int:
     """Delete what these tenants gave up, for about `seconds`; returns how many rows.
 
     Each batch is a transaction of its own, and tenants take turns. `busy` are days that will be dropped as a whole.
+    Of a log of a tenant, `most_days` are begun. `folder` is where exports are that have to be there first.
     """
     deadline = clock.monotonic() + seconds
     deleted = 0
-    waiting = deque((plan, _batches(plan, now, busy, engine)) for plan in plans)
+    waiting = deque((plan, _batches(plan, now, busy, folder, most_days, engine)) for plan in plans)
     while waiting and clock.monotonic() < deadline:
         plan, batches = waiting.popleft()
         began = clock.monotonic()
@@ -101,26 +110,41 @@ def delete(
 
 
 def _batches(
-    plan: TenantPlan, now: datetime, busy: Collection[tuple[LogName, date]], engine: Engine | None
+    plan: TenantPlan,
+    now: datetime,
+    busy: Collection[tuple[LogName, date]],
+    folder: Folder,
+    most_days: int,
+    engine: Engine | None,
 ) -> Iterator[int]:
     for log in plan.logs.values():
-        for day in sorted(log.sizes):
-            if log.gives_up(day) and (log.log, day) not in busy:
-                yield from _day(plan.tenant_id, log, day, now, engine)
+        days = [day for day in sorted(log.sizes) if log.gives_up(day) and (log.log, day) not in busy]
+        for day in days[:most_days]:
+            released = None
+            if log.released is not None:
+                with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
+                    released = standing.release(session, plan.tenant_id, log.log, day, folder=folder, now=now)
+                if released is None:
+                    continue
+            yield from _day(plan.tenant_id, log, day, released, now, engine)
 
 
-def _day(tenant_id: TenantId, log: LogPlan, day: date, now: datetime, engine: Engine | None) -> Iterator[int]:
-    deleted, rows, first = 0, BATCH_ROWS, midnight(day)
+def _day(
+    tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime, engine: Engine | None
+) -> Iterator[int]:
+    rows, first = BATCH_ROWS, midnight(day)
     while rows == BATCH_ROWS:
         try:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 session.execute(_MANNERS)
-                if not _is_still_given_up(session, tenant_id, log, day, now):
+                if not _is_still_given_up(session, tenant_id, log, day, released, now):
                     return
-                rows, last = delete_batch(session, tenant_id, log.log, day, first)
-                deleted += rows
+                before = released.rows_before if released else None
+                rows, last = delete_batch(session, tenant_id, log.log, day, first, before=before)
+                if rows and log.is_early(day):
+                    repository.count_early(session, tenant_id, log.log, day, rows)
                 if rows < BATCH_ROWS:
-                    _finish(session, tenant_id, log, day, deleted)
+                    _finish(session, tenant_id, log, day, released)
         except Conflict:
             # Another process has the rows; they are there at the next turn.
             return
@@ -129,32 +153,41 @@ def _day(tenant_id: TenantId, log: LogPlan, day: date, now: datetime, engine: En
         yield rows
 
 
-def _is_still_given_up(session: Session, tenant_id: TenantId, log: LogPlan, day: date, now: datetime) -> bool:
-    """As of this transaction: no hold is set on the day, and nothing has come since it was exported."""
+def _is_still_given_up(
+    session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime
+) -> bool:
+    """As of this transaction: no hold keeps the day, and the export of what goes is there."""
     repository.share_holds(session)
-    if any(holds(hold, log.log, day) for hold in repository.holds_in_force(session, tenant_id)):
+    if any(holds(hold, log.log, day) for hold in repository.holds_that_keep(session, tenant_id, now)):
         return False
-    return log.released is None or standing.may_delete(session, tenant_id, log.log, day, now=now, in_parts=True)
+    return released is None or standing.still_holds(session, tenant_id, log.log, day, released)
 
 
 def delete_batch(
-    session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime
+    session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime, *, before: int | None = None
 ) -> tuple[int, datetime | None]:
-    """Delete up to BATCH_ROWS rows of the day from `first` on; how many went, and the latest moment of theirs."""
-    given = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
-    rows, last = session.execute(_DELETE[log], given).one()
+    """Delete up to BATCH_ROWS rows of the day from `first` on; how many went, and the latest moment of theirs.
+
+    Where `before` is given, those alone that transactions before it have written.
+    """
+    given: dict[str, object] = {"tenant": tenant_id, "first": first, "last": midnight(day + _DAY), "most": BATCH_ROWS}
+    only = ""
+    if before is not None:
+        only, given["before"] = _EXPORTED, before
+    rows, last = session.execute(_DELETE[log, only], given).one()
     return rows, last
 
 
-def _finish(session: Session, tenant_id: TenantId, log: LogPlan, day: date, deleted: int) -> None:
-    """What comes of the day later is measured, and so found, again."""
-    repository.forget_size(session, tenant_id, log.log, day)
-    if deleted and log.is_early(day):
+def _finish(session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None) -> None:
+    """What comes of the day later is measured, and so found, again; what has come by now stays known."""
+    if released is None or standing.is_empty(session, tenant_id, log.log, day):
+        repository.forget_size(session, tenant_id, log.log, day)
+    if rows := repository.take_early(session, tenant_id, log.log, day):
         audit.append(
             session,
             actor=ACTOR,
             action="retention.delete-early",
             target=f"{log.log} {day}",
             tenant_id=tenant_id,
-            after={"rows": deleted, "estimate": False},
+            after={"rows": rows, "estimate": False},
         )

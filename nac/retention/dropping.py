@@ -6,14 +6,20 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.exports import standing
-from nac.retention import measuring
+from nac.exports.files import Folder
+from nac.retention import measuring, repository
 from nac.retention.logs import PARTITIONED, LogName
 from nac.retention.notices import ACTOR
 from nac.retention.plan import TenantPlan
+
+# While so many rows of tenants are looked at that have the day exported, late rows of the day wait to be shipped: some
+# seconds. A day with more of them goes row by row.
+LOOKED_AT_ROWS = 5_000_000
 
 
 @dataclass(slots=True)
@@ -23,29 +29,60 @@ class Dropped:
     busy: set[tuple[LogName, date]] = field(default_factory=set)
 
 
-def drop(plans: Sequence[TenantPlan], *, now: datetime, seconds: float, engine: Engine | None = None) -> Dropped:
-    """Drop what all of these tenants gave up, for about `seconds`.
+def drop(
+    plans: Sequence[TenantPlan],
+    *,
+    now: datetime,
+    seconds: float,
+    folder: Folder,
+    most_days: int,
+    engine: Engine | None = None,
+) -> Dropped:
+    """Drop what all of these tenants gave up, for about `seconds`, and of a log no more than `most_days`.
 
-    The database looks itself whether others have rows there.
+    The database looks itself whether others have rows there, or somebody has some that no export has. `folder` is where
+    exports are.
     """
     deadline = time.monotonic() + seconds
     dropped = Dropped()
     for log, day in _given_up(plans, engine):
+        if sum(each == log for each, _ in dropped.days) == most_days:
+            continue
         if time.monotonic() > deadline or any(busy == log for busy, _ in dropped.busy):
             # Each try makes the shippers wait for a moment.
             dropped.busy.add((log, day))
             continue
-        if not all(_may_go(plan, log, day, now, engine) for plan in plans):
-            continue
-        with session_scope(PlatformScope(), engine=engine) as session:
-            ids = [plan.tenant_id for plan in plans if plan.logs[log].gives_up(day)]
-            outcome = session.scalar(select(func.drop_log_partition(log, day, ids)))
+        outcome = _drop([plan for plan in plans if plan.logs[log].gives_up(day)], log, day, now, folder, engine)
         if outcome == "dropped":
             dropped.days.append((log, day))
-            _tell(plans, log, day, engine)
         elif outcome == "busy":
             dropped.busy.add((log, day))
     return dropped
+
+
+def _drop(
+    plans: Sequence[TenantPlan], log: LogName, day: date, now: datetime, folder: Folder, engine: Engine | None
+) -> str:
+    exported = {}
+    for plan in plans:
+        if plan.logs[log].released is not None:
+            with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
+                exported[plan.tenant_id] = standing.release(session, plan.tenant_id, log, day, folder=folder, now=now)
+    horizons = {tenant_id: released.rows_before for tenant_id, released in exported.items() if released is not None}
+    given_up = [plan.tenant_id for plan in plans if exported.get(plan.tenant_id, True) is not None]
+    if sum(plan.logs[log].rows.get(day, 0) for plan in plans if plan.tenant_id in horizons) > LOOKED_AT_ROWS:
+        return "wanted"
+    with session_scope(PlatformScope(), engine=engine) as session:
+        # First, because nobody writes to the log while the transaction is open.
+        for plan in plans:
+            if plan.logs[log].is_early(day):
+                _tell(session, plan, log, day)
+        outcome: str = session.scalars(
+            select(func.drop_log_partition(log, day, given_up, list(horizons), list(horizons.values())))
+        ).one()
+        if outcome != "dropped":
+            session.rollback()
+    return outcome
 
 
 def _given_up(plans: Sequence[TenantPlan], engine: Engine | None) -> Iterator[tuple[LogName, date]]:
@@ -61,24 +98,15 @@ def _given_up(plans: Sequence[TenantPlan], engine: Engine | None) -> Iterator[tu
             yield log, day
 
 
-def _may_go(plan: TenantPlan, log: LogName, day: date, now: datetime, engine: Engine | None) -> bool:
-    if plan.logs[log].released is None or day not in plan.logs[log].sizes:
-        return True
-    with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
-        return standing.may_delete(session, plan.tenant_id, log, day, now=now, in_parts=False)
-
-
-def _tell(plans: Sequence[TenantPlan], log: LogName, day: date, engine: Engine | None) -> None:
-    for plan in plans:
-        rows = plan.logs[log].rows.get(day)
-        if rows and plan.logs[log].is_early(day):
-            with session_scope(TenantScope(plan.tenant_id), engine=engine) as session:
-                after = {"rows": rows, "estimate": True}
-                audit.append(
-                    session,
-                    actor=ACTOR,
-                    action="retention.delete-early",
-                    target=f"{log} {day}",
-                    tenant_id=plan.tenant_id,
-                    after=after,
-                )
+def _tell(session: Session, plan: TenantPlan, log: LogName, day: date) -> None:
+    enter_tenant(session, plan.tenant_id)
+    rows = plan.logs[log].rows.get(day, 0) + repository.take_early(session, plan.tenant_id, log, day)
+    if rows:
+        audit.append(
+            session,
+            actor=ACTOR,
+            action="retention.delete-early",
+            target=f"{log} {day}",
+            tenant_id=plan.tenant_id,
+            after={"rows": rows, "estimate": True},
+        )

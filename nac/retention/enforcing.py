@@ -13,12 +13,15 @@ from random import SystemRandom
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
+from nac.alarms import service as alarms
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Unavailable
 from nac.exports import standing
+from nac.exports.files import Folder
 from nac.ids import TenantId
 from nac.models import Tenant
 from nac.retention import deleting, dropping, measuring, notices, plan
+from nac.retention.clock import Time
 from nac.retention.deleting import Window
 from nac.retention.logs import EXPORTED, LEAST_DAYS, LOG_NAMES
 from nac.retention.plan import TenantPlan
@@ -26,6 +29,9 @@ from nac.retention.plan import TenantPlan
 _log = logging.getLogger(__name__)
 # Of the bytes that the database may have: from then on budgets are enforced at once.
 DANGER_AT = 0.95
+NEARLY_FULL = "database-nearly-full"
+# More than one that goes each day, so that what an outage has left is made good, and few enough for somebody to notice.
+MOST_DAYS = 4
 _DAY = timedelta(days=1)
 
 
@@ -38,64 +44,89 @@ class Enforced:
 
 def enforce(
     *,
-    now: datetime,
+    at: Time,
     window: Window,
     seconds: float,
+    folder: Folder,
     database_max_bytes: int = 0,
+    most_days: int = MOST_DAYS,
     measure_every: timedelta = measuring.EVERY,
     engine: Engine | None = None,
 ) -> Enforced:
-    """One turn, for about `seconds`. `database_max_bytes`: what the database may have, 0 for no limit."""
-    deadline = time.monotonic() + seconds
+    """One turn, for about `seconds`. `folder`: where exports are; `database_max_bytes`: what the database may have, 0
+    for no limit; `most_days`: of a log, and of a tenant's, no more go.
+
+    Where the time is not believed, nothing goes, and nothing that was announced comes into force.
+    """
+    now, deadline = at.now, time.monotonic() + seconds
     measured = measuring.measure(LOG_NAMES, now=now, seconds=seconds / 2, every=measure_every, engine=engine)
-    plans, danger = _plans(now, database_max_bytes, engine)
-    dropped = dropping.drop(plans, now=now, seconds=deadline - time.monotonic(), engine=engine)
+    danger = _is_in_danger(now, database_max_bytes, engine)
+    if not at.believed:
+        _log.error("the clock is not believed: nothing is deleted")
+        return Enforced(measured, 0, 0)
+    plans = _plans(now, danger, engine)
+    dropped = dropping.drop(
+        plans, now=now, seconds=deadline - time.monotonic(), folder=folder, most_days=most_days, engine=engine
+    )
     open_now = [each for each in plans if danger or window.is_open(each, now)]
     deleted = deleting.delete(
         SystemRandom().sample(open_now, len(open_now)),
         now=now,
         seconds=deadline - time.monotonic(),
+        folder=folder,
+        most_days=most_days,
         busy=dropped.busy,
         engine=engine,
     )
     return Enforced(measured, len(dropped.days), deleted)
 
 
-def _plans(now: datetime, database_max_bytes: int, engine: Engine | None) -> tuple[list[TenantPlan], bool]:
-    """Of every tenant, and whether the database is nearly as large as it may be."""
+def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
+    """Whether the database is nearly as large as it may be; an alarm stands as long as it is."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one() if most else 0
+        if size <= DANGER_AT * most:
+            alarms.clear(session, code=NEARLY_FULL)
+            return False
+        detail = (
+            f"The database has {size} of {most} bytes: budgets of logs are enforced without warning."
+            " Give it room (ADMIT_DATABASE_MAX_BYTES), or keep less: ./admit retention limits set"
+        )
+        alarms.tell(session, code=NEARLY_FULL, detail=detail, now=now)
+    _log.error(detail)
+    return True
+
+
+def _plans(now: datetime, danger: bool, engine: Engine | None) -> list[TenantPlan]:
+    """Of every tenant. `danger`: budgets are enforced at once."""
     with session_scope(PlatformScope(), engine=engine) as session:
         limits = plan.load_limits(session)
-        size = _database_bytes(session) if database_max_bytes else 0
         tenants: Sequence[TenantId] = session.scalars(select(Tenant.id)).all()
-    danger = bool(size) and size > DANGER_AT * database_max_bytes
-    if danger:
-        _log.error("the database has %d of %d bytes: budgets are enforced without warning", size, database_max_bytes)
     plans = []
     for tenant_id in tenants:
         try:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 found = plan.load(session, tenant_id=tenant_id, now=now, limits=limits, danger=danger)
+                standing.follow(session, tenant_id, {name: log.sizes.keys() for name, log in found.logs.items()}, now)
                 for notice in notices.refresh(session, found, now=now):
                     _log.warning("tenant %s, log %s: %s", tenant_id, notice.log, notice.detail)
-                _order_exports(session, found)
+                _order_exports(session, found, now)
         except Unavailable:
             raise
         except Exception:  # house-rule: nothing of this tenant goes; the others' logs are looked after
             _log.exception("what is kept of the logs of tenant %s cannot be worked out", tenant_id)
             continue
         plans.append(found)
-    return plans, danger
+    return plans
 
 
-def _database_bytes(session: Session) -> int:
-    size: int = session.scalars(select(func.pg_database_size(func.current_database()))).one()
-    return size
-
-
-def _order_exports(session: Session, found: TenantPlan) -> None:
+def _order_exports(session: Session, found: TenantPlan, now: datetime) -> None:
     for name in EXPORTED:
         log = found.logs[name]
         if log.export_format is not None:
-            until = min(log.keep_from + standing.LEAD_DAYS * _DAY, log.today - LEAST_DAYS * _DAY)
+            due = max(log.keep_from, log.wanted_from) + standing.LEAD_DAYS * _DAY
+            until = min(due, log.today - LEAST_DAYS * _DAY)
             days = [day for day in log.sizes if day < until]
             standing.order(session, found.tenant_id, name, days, format=log.export_format)
+        elif not log.terms.export:
+            standing.end(session, found.tenant_id, name, now=now)

@@ -61,7 +61,7 @@ def set_hold(
 
 
 def clear_hold(session: Session, *, actor: str, tenant_id: TenantId, hold_id: int) -> RetentionHold:
-    """What it kept goes by the settings again. Raises HoldNotFound, and Conflict where it was cleared already."""
+    """What it kept goes by the settings again, a week later. Raises HoldNotFound, and Conflict where it was cleared."""
     hold = repository.lock_hold(session, tenant_id, hold_id)
     if hold is None:
         raise HoldNotFound(

@@ -1,6 +1,6 @@
-"""What people and scripts are told before rows go early, or without having been exported."""
+"""What people and scripts are told before rows go early, or less is kept, and while days wait for their export."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 from nac.audit import service as audit
 from nac.exports import standing
 from nac.ids import TenantId
-from nac.models import RetentionNotice
-from nac.retention import budget
-from nac.retention.plan import WARNING_DAYS, LogPlan, TenantPlan
+from nac.models import RetentionHold, RetentionNotice
+from nac.retention import budget, repository
+from nac.retention.plan import LogPlan, TenantPlan
+from nac.retention.terms import UNBOUNDED, WAITING
 
 ACTOR = "system:retention"
 # Of the budget. A notice that stands goes where less is used, so that it does not come and go.
@@ -25,6 +26,8 @@ _DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class Notice:
     kind: str
+    # Since when it holds.
+    since: datetime
     expected_on: date | None
     detail: str
 
@@ -33,6 +36,7 @@ def refresh(session: Session, plan: TenantPlan, *, now: datetime) -> list[Retent
     """Write what holds at `now`, in the tenant's scope; returns what is new. Those of before keep their date."""
     new = []
     for log in plan.logs.values():
+        repository.store_terms(session, plan.tenant_id, log.log, log.terms)
         holding = {notice.kind: notice for notice in _due(session, plan.tenant_id, log, now)}
         for kind, standing_notice in log.notices.items():
             if kind not in holding:
@@ -48,15 +52,15 @@ def refresh(session: Session, plan: TenantPlan, *, now: datetime) -> list[Retent
                 "tenant_id": plan.tenant_id,
                 "log": log.log,
                 "kind": notice.kind,
-                "since": now,
+                "since": notice.since,
                 "expected_on": notice.expected_on,
                 "detail": notice.detail,
             }
-            told = {"expected_on": notice.expected_on, "detail": notice.detail}
+            told = {"since": notice.since, "expected_on": notice.expected_on, "detail": notice.detail}
             session.execute(
                 insert(RetentionNotice).values(row).on_conflict_do_update(constraint="pk_retention_notices", set_=told)
             )
-            if notice.kind not in log.notices:
+            if notice.kind not in log.notices or notice.since > log.notices[notice.kind].since:
                 new.append(RetentionNotice(**row))
                 _record(session, plan.tenant_id, log, notice)
     return new
@@ -75,35 +79,71 @@ def _record(session: Session, tenant_id: TenantId, log: LogPlan, notice: Notice)
 
 
 def _due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> Iterator[Notice]:
+    since = {kind: notice.since for kind, notice in log.notices.items()}
     if log.bytes is not None:
         used = budget.total(log.sizes, since=log.oldest)
-        stands = log.notices.get("budget")
-        if used >= (CLEAR_BELOW if stands else WARN_AT) * log.bytes:
-            yield _of_budget(log, used, log.bytes, stands.since if stands else now)
-    if log.export_format is not None:
-        late = [
-            (day, job)
-            for day, job in standing.ordered_days(session, tenant_id, log.log).items()
-            if standing.is_holding_up(job, now) and day in log.sizes
-        ]
+        if used >= (CLEAR_BELOW if "budget" in since else WARN_AT) * log.bytes:
+            yield _of_budget(log, used, log.bytes, since.get("budget", now))
+    cleared = [hold for hold in log.holds if hold.cleared_at is not None]
+    if log.terms.announced or cleared:
+        yield _of_change(log, cleared)
+    if log.released is not None:
+        jobs = standing.ordered_days(session, tenant_id, log.log)
+        late = sorted(
+            day
+            for day in log.sizes
+            if day < log.keep_from
+            and day not in log.released
+            and (standing.is_holding_up(jobs[day], now) if day in jobs else log.export_format is None)
+        )
         if late:
-            day, job = min(late)
-            limit = standing.overdue_at(job, log.export_wait_days).astimezone(UTC).date()
-            why = f": {job.error}" if job.error else "."
+            error = jobs[late[0]].error if late[0] in jobs else ""
             detail = (
-                f"{len(late)} days wait to be exported before they are deleted, the first is {day}{why}"
-                f" It is deleted on {limit} all the same."
+                f"{len(late)} days wait to be exported before they are deleted, the first is {late[0]}"
+                f"{f': {error}' if error else '.'}"
             )
-            yield Notice("export", limit, detail)
+            yield Notice("export", since.get("export", now), None, detail)
 
 
 def _of_budget(log: LogPlan, used: int, most: int, since: datetime) -> Notice:
     expected = budget.exceeded_on(log.sizes, today=log.today, days=log.days, budget=most)
     told = f"{used / most:.0%} of {most} bytes are used (estimate)."
     if expected is None:
-        return Notice("budget", None, f"{told} At the present rate nothing is deleted early.")
-    early = max(expected, since.astimezone(UTC).date() + WARNING_DAYS * _DAY, log.today)
+        return Notice("budget", since, None, f"{told} At the present rate nothing is deleted early.")
+    lowered_at = log.terms.parts["bytes"].announced_at
+    waited = max(since, lowered_at) if lowered_at else since
+    early = max(expected, _in_force_on(waited), log.today)
     floor = log.today - log.limits.floor_days * _DAY
     if budget.first_kept_day(log.sizes, since=log.oldest, budget=most) > floor:
         told += f" The last {log.limits.floor_days} days alone are more; these stay."
-    return Notice("budget", early, f"{told} From {early} on, the oldest days are deleted before their {log.days} days.")
+    detail = f"{told} From {early} on, the oldest days are deleted before their {log.days} days."
+    return Notice("budget", since, early, detail)
+
+
+def _of_change(log: LogPlan, cleared: Sequence[RetentionHold]) -> Notice:
+    told, dates = [], []
+    for hold in cleared:
+        assert hold.cleared_at is not None
+        dates.append(hold.cleared_at)
+        told.append(f"from {_in_force_on(hold.cleared_at)} on hold {hold.id} keeps nothing")
+    for name, part in log.terms.announced.items():
+        assert part.announced is not None
+        assert part.announced_at is not None
+        dates.append(part.announced_at)
+        before = "any number" if part.value == UNBOUNDED else part.value
+        told.append(
+            f"from {_in_force_on(part.announced_at)} on "
+            + {
+                "days": f"{part.announced} days are kept instead of {before}",
+                "floor": f"a budget spares the last {part.announced} days instead of {before}",
+                "bytes": f"{part.announced} bytes are kept instead of {before}",
+                "export": "days are deleted without having been exported",
+            }[name]
+        )
+    lost = sum(log.is_lost(day) for day in log.sizes)
+    detail = f"Less will be kept: {', '.join(told)}. {lost} days that are there now go then."
+    return Notice("change", max(dates), _in_force_on(min(dates)), detail)
+
+
+def _in_force_on(announced_at: datetime) -> date:
+    return (announced_at + WAITING).astimezone(UTC).date()

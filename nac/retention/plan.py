@@ -16,10 +16,8 @@ from nac.ids import TenantId
 from nac.models import LogSize, RetentionHold, RetentionNotice, RetentionSetting
 from nac.retention import budget, repository
 from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, Limits, LogName
+from nac.retention.terms import WAITING, Terms, Wanted
 
-# Between the first warning of a budget and the first day that is deleted for its sake.
-WARNING_DAYS = 7
-DEFAULT_WAIT_DAYS = 7
 _DAY = timedelta(days=1)
 
 
@@ -28,10 +26,11 @@ class LogPlan:
     log: LogName
     today: date
     limits: Limits
-    # As it is in force.
+    # As it was chosen; what of it is in force already, `terms` say.
     days: int
     # None for no budget.
     bytes: int | None
+    terms: Terms
     # Of the tenant's own choice; None where it made none.
     chosen: RetentionSetting | None
     # Estimates of the bytes and rows of each day.
@@ -39,14 +38,16 @@ class LogPlan:
     rows: Mapping[date, int]
     # Days before this one go; for their age those before `oldest`.
     keep_from: date
+    # As soon as all that was chosen is in force.
+    wanted_from: date
     holds: Sequence[RetentionHold]
-    # Days that were exported, or waited for it too long; None where none are to be.
+    # Days that were exported; None where none are to be.
     released: frozenset[date] | None
     notices: Mapping[str, RetentionNotice]
 
     @property
     def oldest(self) -> date:
-        return self.today - self.days * _DAY
+        return self.today - self.terms.days * _DAY
 
     @property
     def total_bytes(self) -> int:
@@ -56,10 +57,6 @@ class LogPlan:
     def export_format(self) -> str | None:
         return self.chosen.export_format if self.chosen else None
 
-    @property
-    def export_wait_days(self) -> int:
-        return self.chosen.export_wait_days if self.chosen else DEFAULT_WAIT_DAYS
-
     def gives_up(self, day: date) -> bool:
         """Whether the rows of the day are to be deleted now."""
         return (
@@ -67,6 +64,12 @@ class LogPlan:
             and not any(holds(hold, self.log, day) for hold in self.holds)
             and (self.released is None or day in self.released)
         )
+
+    def is_lost(self, day: date) -> bool:
+        """Whether the day is kept now, and no longer once all that was chosen is in force."""
+        in_force = any(holds(hold, self.log, day) for hold in self.holds if hold.cleared_at is None)
+        kept = day >= self.keep_from or any(holds(hold, self.log, day) for hold in self.holds)
+        return kept and not in_force and day < self.wanted_from
 
     def is_early(self, day: date) -> bool:
         """Whether it goes for the budget's sake, before its time."""
@@ -81,26 +84,41 @@ class TenantPlan:
 
 
 def load(
-    session: Session, *, tenant_id: TenantId, now: datetime, limits: Mapping[LogName, Limits], danger: bool = False
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    now: datetime,
+    limits: Mapping[LogName, Limits],
+    danger: bool = False,
+    instead: Mapping[LogName, RetentionSetting] | None = None,
 ) -> TenantPlan:
-    """The tenant's plan at `now` (aware), in its scope; where `danger` is, a budget takes effect without a warning."""
+    """The tenant's plan at `now` (aware), in its scope; where `danger` is, a budget takes effect without a warning.
+
+    `instead` are settings that it might choose.
+    """
     today = now.astimezone(UTC).date()
-    chosen = {setting.log: setting for setting in repository.settings(session, tenant_id)}
-    in_force = repository.holds_in_force(session, tenant_id)
+    stored = {setting.log: setting for setting in repository.settings(session, tenant_id)}
+    keeping = repository.holds_that_keep(session, tenant_id, now)
     notices = repository.notices(session, tenant_id)
     sizes = repository.sizes(session, tenant_id)
+    known = repository.terms(session, tenant_id)
     plans = {}
     for log in LOG_NAMES:
-        setting = chosen.get(log)
+        chosen = (instead or {}).get(log, stored.get(log))
+        wanted = _wanted(limits[log], chosen)
+        # Of a log that nothing is known of, what is stored was never anything else.
+        terms = known.get(log, Terms.begin(_wanted(limits[log], stored.get(log)))).advance(wanted, now)
         plans[log] = _plan(
             log,
             today,
             now,
             limits[log],
-            setting,
+            chosen,
+            wanted,
+            terms,
             sizes=[size for size in sizes if size.log == log],
-            holds=[hold for hold in in_force if hold.log in (None, log)],
-            released=_released(session, tenant_id, log, setting, now),
+            holds=[hold for hold in keeping if hold.log in (None, log)],
+            released=standing.released_days(session, tenant_id, log) if terms.export else None,
             notices={notice.kind: notice for notice in notices if notice.log == log},
             danger=danger,
         )
@@ -126,6 +144,15 @@ def effective_bytes(limits: Limits, setting: RetentionSetting | None) -> int | N
     return min(given, default=None)
 
 
+def _wanted(limits: Limits, setting: RetentionSetting | None) -> Wanted:
+    return Wanted(
+        days=effective_days(limits, setting),
+        floor=limits.floor_days,
+        bytes=effective_bytes(limits, setting),
+        export=setting is not None and setting.export_format is not None,
+    )
+
+
 def holds(hold: RetentionHold, log: str, day: date) -> bool:
     return (
         hold.log in (None, log)
@@ -140,6 +167,8 @@ def _plan(
     now: datetime,
     limits: Limits,
     setting: RetentionSetting | None,
+    wanted: Wanted,
+    terms: Terms,
     *,
     sizes: Sequence[LogSize],
     holds: Sequence[RetentionHold],
@@ -147,35 +176,34 @@ def _plan(
     notices: Mapping[str, RetentionNotice],
     danger: bool,
 ) -> LogPlan:
-    days, most = effective_days(limits, setting), effective_bytes(limits, setting)
     by_day = {size.day: size.bytes for size in sizes}
-    keep_from = today - days * _DAY
-    warned = notices.get("budget")
-    if most is not None and (danger or (warned is not None and now - warned.since >= WARNING_DAYS * _DAY)):
+
+    def first_kept(days: int, floor: int, most: int | None) -> date:
+        keep_from = today - days * _DAY
+        if most is None:
+            return keep_from
         fitting = budget.first_kept_day(by_day, since=keep_from, budget=most)
-        keep_from = max(keep_from, min(fitting, today - limits.floor_days * _DAY))
+        return max(keep_from, min(fitting, today - floor * _DAY))
+
+    warned = notices.get("budget")
+    is_warned = warned is not None and now - warned.since >= WAITING
+    in_force = terms.bytes if is_warned else None
     return LogPlan(
         log=log,
         today=today,
         limits=limits,
-        days=days,
-        bytes=most,
+        days=wanted.days,
+        bytes=wanted.bytes,
+        terms=terms,
         chosen=setting,
         sizes=by_day,
         rows={size.day: size.rows for size in sizes},
-        keep_from=keep_from,
+        keep_from=first_kept(terms.days, terms.floor, wanted.bytes if danger else in_force),
+        wanted_from=first_kept(wanted.days, wanted.floor, wanted.bytes),
         holds=holds,
         released=released,
         notices=notices,
     )
-
-
-def _released(
-    session: Session, tenant_id: TenantId, log: LogName, setting: RetentionSetting | None, now: datetime
-) -> frozenset[date] | None:
-    if setting is None or setting.export_format is None:
-        return None
-    return standing.released_days(session, tenant_id, log, wait_days=setting.export_wait_days, now=now)
 
 
 def midnight(day: date) -> datetime:

@@ -1,12 +1,25 @@
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
+from typing import cast
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import LogSize, RetentionHold, RetentionLimits, RetentionNotice, RetentionSetting, Site, Tenant
+from nac.models import (
+    EarlyDeletion,
+    LogSize,
+    RetentionHold,
+    RetentionLimits,
+    RetentionNotice,
+    RetentionSetting,
+    RetentionTerm,
+    Site,
+    Tenant,
+)
+from nac.retention.logs import LogName
+from nac.retention.terms import WAITING, Part, PartName, Terms
 
 # Who deletes shares it, who sets a hold has it alone: what is being deleted is deleted before the hold is in force.
 _HOLDS_LOCK = func.hashtext("retention_holds")
@@ -20,11 +33,67 @@ def settings(session: Session, tenant_id: TenantId) -> Sequence[RetentionSetting
     return session.scalars(select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id)).all()
 
 
+def setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting | None:
+    return session.get(RetentionSetting, (tenant_id, log))
+
+
 def lock_setting(session: Session, tenant_id: TenantId, log: str) -> RetentionSetting:
     """The tenant's row for the log, made where there is none."""
     session.execute(insert(RetentionSetting).values(tenant_id=tenant_id, log=log).on_conflict_do_nothing())
     query = select(RetentionSetting).where(RetentionSetting.tenant_id == tenant_id, RetentionSetting.log == log)
     return session.scalars(query.with_for_update().execution_options(populate_existing=True)).one()
+
+
+def terms(session: Session, tenant_id: TenantId) -> dict[LogName, Terms]:
+    """As they were stored last; a log of which nothing is known is left out."""
+    parts: dict[LogName, dict[PartName, Part]] = {}
+    for row in session.scalars(select(RetentionTerm).where(RetentionTerm.tenant_id == tenant_id)):
+        of_log = parts.setdefault(cast("LogName", row.log), {})
+        of_log[cast("PartName", row.part)] = Part(row.value, row.announced, row.announced_at)
+    return {log: Terms(found) for log, found in parts.items()}
+
+
+def store_terms(session: Session, tenant_id: TenantId, log: LogName, stored: Terms) -> None:
+    """Its parts; others stay as they are."""
+    rows = _term_rows(tenant_id, log, stored)
+    if not rows:
+        return
+    statement = insert(RetentionTerm).values(rows)
+    told = {name: statement.excluded[name] for name in ("value", "announced", "announced_at")}
+    session.execute(statement.on_conflict_do_update(constraint="pk_retention_terms", set_=told))
+
+
+def begin_terms(session: Session, tenant_id: TenantId, log: LogName, found: Terms) -> None:
+    """Where nothing is known of the log yet."""
+    if rows := _term_rows(tenant_id, log, found):
+        session.execute(insert(RetentionTerm).values(rows).on_conflict_do_nothing())
+
+
+def _term_rows(tenant_id: TenantId, log: LogName, terms: Terms) -> list[dict[str, object]]:
+    return [
+        {
+            "tenant_id": tenant_id,
+            "log": log,
+            "part": name,
+            "value": part.value,
+            "announced": part.announced,
+            "announced_at": part.announced_at,
+        }
+        for name, part in terms.parts.items()
+    ]
+
+
+def count_early(session: Session, tenant_id: TenantId, log: str, day: date, rows: int) -> None:
+    """So many more of the day went early, by this transaction."""
+    statement = insert(EarlyDeletion).values(tenant_id=tenant_id, log=log, day=day, rows=rows)
+    more = {"rows": EarlyDeletion.rows + statement.excluded.rows}
+    session.execute(statement.on_conflict_do_update(constraint="pk_early_deletions", set_=more))
+
+
+def take_early(session: Session, tenant_id: TenantId, log: str, day: date) -> int:
+    """How many of the day went early so far, to be told by this transaction."""
+    mine = (EarlyDeletion.tenant_id == tenant_id, EarlyDeletion.log == log, EarlyDeletion.day == day)
+    return session.scalar(delete(EarlyDeletion).where(*mine).returning(EarlyDeletion.rows)) or 0
 
 
 def share_holds(session: Session) -> None:
@@ -39,6 +108,15 @@ def own_holds(session: Session) -> None:
 
 def holds_in_force(session: Session, tenant_id: TenantId) -> Sequence[RetentionHold]:
     query = select(RetentionHold).where(RetentionHold.tenant_id == tenant_id, RetentionHold.cleared_at.is_(None))
+    return session.scalars(query.order_by(RetentionHold.id)).all()
+
+
+def holds_that_keep(session: Session, tenant_id: TenantId, now: datetime) -> Sequence[RetentionHold]:
+    """Those in force, and those that were cleared too short a time ago for something to go because of that."""
+    query = select(RetentionHold).where(
+        RetentionHold.tenant_id == tenant_id,
+        or_(RetentionHold.cleared_at.is_(None), RetentionHold.cleared_at > now - WAITING),
+    )
     return session.scalars(query.order_by(RetentionHold.id)).all()
 
 

@@ -1,7 +1,7 @@
 """How long a tenant's logs are kept, and within which limits: what people set and see."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from sqlalchemy import delete
@@ -17,11 +17,11 @@ from nac.models.export import EXPORT_FORMATS
 from nac.retention import plan, repository
 from nac.retention.logs import DEFAULT_LIMITS, EXPORTED, LEAST_DAYS, LOG_NAMES, Limits, LogName
 from nac.retention.plan import LogPlan
+from nac.retention.terms import UNBOUNDED
 
 # Less is used up by a day of a small site, and its indexes.
 LEAST_BYTES = 1 << 20
 MOST_DAYS = 36_500
-MOST_WAIT_DAYS = 30
 # Of a setting: as the platform has it.
 DEFAULT: Literal["default"] = "default"
 Default = Literal["default"]
@@ -33,50 +33,45 @@ def show(session: Session, *, tenant_id: TenantId) -> Mapping[LogName, LogPlan]:
     return plan.load(session, tenant_id=tenant_id, now=utc_now(), limits=limits).logs
 
 
-def change(
-    session: Session,
-    *,
-    actor: str,
-    tenant_id: TenantId,
-    log: str,
-    days: int | Default | None = None,
-    bytes: int | Default | None = None,  # noqa: A002 -- as it is called everywhere
-    export_format: str | None = None,
-    export_wait_days: int | None = None,
-) -> LogPlan:
-    """None leaves a part as it is; `export_format` "none" ends a standing order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Of a log; None leaves a part as it is. `export_format` "none" ends a standing order."""
 
-    Raises InvalidInput with every mistake.
-    """
-    mistakes = Mistakes()
-    with mistakes.noted():
-        name = require_log(log)
-    mistakes.refuse()
-    limits = plan.load_limits(session)[name]
-    with mistakes.noted():
-        _require_days(days, limits)
-    with mistakes.noted():
-        _require_bytes(bytes, limits)
-    with mistakes.noted():
-        _require_export(export_format, name)
-    with mistakes.noted():
-        if export_wait_days is not None and not 1 <= export_wait_days <= MOST_WAIT_DAYS:
-            raise InvalidInput(
-                f"Deletion cannot wait for {export_wait_days} days.",
-                place="export_wait_days",
-                remedy=f"Give 1 to {MOST_WAIT_DAYS}.",
-            )
-    mistakes.refuse()
+    log: str
+    days: int | Default | None = None
+    bytes: int | Default | None = None
+    export_format: str | None = None
+
+    def applied(self, setting: RetentionSetting) -> RetentionSetting:
+        if self.days is not None:
+            setting.days = None if self.days == DEFAULT else self.days
+        if self.bytes is not None:
+            setting.bytes = None if self.bytes == DEFAULT else self.bytes
+        if self.export_format is not None:
+            setting.export_format = None if self.export_format == "none" else self.export_format
+        return setting
+
+
+def foresee(session: Session, *, tenant_id: TenantId, change: Change) -> LogPlan:
+    """What would be, of a change that is not made; nothing is locked. Raises InvalidInput with every mistake."""
+    name = _require_valid(session, change)
+    there = repository.setting(session, tenant_id, name)
+    would_be = RetentionSetting(tenant_id=tenant_id, log=name)
+    if there is not None:
+        would_be.days, would_be.bytes, would_be.export_format = there.days, there.bytes, there.export_format
+    limits = plan.load_limits(session)
+    instead = {name: change.applied(would_be)}
+    return plan.load(session, tenant_id=tenant_id, now=utc_now(), limits=limits, instead=instead).logs[name]
+
+
+def change(session: Session, *, actor: str, tenant_id: TenantId, change: Change) -> LogPlan:
+    """Less takes effect a week later. Raises InvalidInput with every mistake."""
+    name = _require_valid(session, change)
     setting = repository.lock_setting(session, tenant_id, name)
+    # What was promised, where no turn of retention has seen this tenant yet.
+    repository.begin_terms(session, tenant_id, name, show(session, tenant_id=tenant_id)[name].terms.settled())
     before = _values(setting)
-    if days is not None:
-        setting.days = None if days == DEFAULT else days
-    if bytes is not None:
-        setting.bytes = None if bytes == DEFAULT else bytes
-    if export_format is not None:
-        setting.export_format = None if export_format == "none" else export_format
-    if export_wait_days is not None:
-        setting.export_wait_days = export_wait_days
+    change.applied(setting)
     session.flush()
     after = _values(setting)
     if after != before:
@@ -89,7 +84,26 @@ def change(
             before=before,
             after=after,
         )
-    return show(session, tenant_id=tenant_id)[name]
+    changed = show(session, tenant_id=tenant_id)[name]
+    # More is promised from now on. Less is announced by the next turn, when it is told.
+    repository.store_terms(session, tenant_id, name, changed.terms.settled())
+    return changed
+
+
+def _require_valid(session: Session, change: Change) -> LogName:
+    mistakes = Mistakes()
+    with mistakes.noted():
+        name = require_log(change.log)
+    mistakes.refuse()
+    limits = plan.load_limits(session)[name]
+    with mistakes.noted():
+        _require_days(change.days, limits)
+    with mistakes.noted():
+        _require_bytes(change.bytes, limits)
+    with mistakes.noted():
+        _require_export(change.export_format, name)
+    mistakes.refuse()
+    return name
 
 
 def list_notices(session: Session, *, tenant_id: TenantId) -> Sequence[RetentionNotice]:
@@ -138,7 +152,6 @@ def _values(setting: RetentionSetting) -> dict[str, object]:
         "days": setting.days,
         "bytes": setting.bytes,
         "export": setting.export_format,
-        "export_wait_days": setting.export_wait_days,
     }
 
 
@@ -146,14 +159,28 @@ def show_limits(session: Session) -> dict[LogName, Limits]:
     return plan.load_limits(session)
 
 
+def is_less(before: Limits, after: Limits) -> bool:
+    """Whether some tenant may keep less, or for its budget's sake may lose younger days."""
+
+    def most(limits: Limits) -> int:
+        return limits.ceiling_bytes or UNBOUNDED
+
+    return most(after) < most(before) or any(
+        getattr(after, name) < getattr(before, name) for name in ("floor_days", "default_days", "ceiling_days")
+    )
+
+
 def change_limits(session: Session, *, actor: str, log: str, limits: Limits | None) -> Limits:
-    """The platform's, in its scope; None for those that the product comes with. Raises InvalidInput."""
+    """The platform's, in its scope; None for those that the product comes with. Less takes effect a week later.
+
+    Raises InvalidInput.
+    """
     name = require_log(log)
     before = plan.load_limits(session)[name]
     if limits is None:
         session.execute(delete(RetentionLimits).where(RetentionLimits.log == name))
     else:
-        _require_order(limits)
+        require_order(limits)
         values = asdict(limits)
         session.execute(
             insert(RetentionLimits)
@@ -172,7 +199,8 @@ def change_limits(session: Session, *, actor: str, log: str, limits: Limits | No
     return after
 
 
-def _require_order(limits: Limits) -> None:
+def require_order(limits: Limits) -> None:
+    """Raises InvalidInput."""
     if not LEAST_DAYS <= limits.floor_days <= limits.default_days <= limits.ceiling_days <= MOST_DAYS:
         raise InvalidInput(
             f"Floor {limits.floor_days}, default {limits.default_days}, ceiling {limits.ceiling_days}: not in order.",

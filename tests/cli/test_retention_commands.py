@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -43,9 +43,11 @@ def test_each_log_is_shown_with_what_is_in_force_and_used(measured: Admit) -> No
 
 def test_what_is_set_is_in_force_and_recorded(measured: Admit, owner_engine: Engine) -> None:
     command = ("retention", "set", "-t", "alpha", "--log", "auth")
-    row = measured.json(*command, "--days", "60", "--bytes", "2GB", "--export", "parquet", "--export-wait-days", "3")
-    assert (row["days"], row["bytes"], row["export"], row["export_wait_days"]) == (60, 2 << 30, "parquet", 3)
-    row = measured.json(*command, "--days", "default", "--bytes", "none", "--export", "none")
+    row = measured.json(*command, "--days", "60", "--bytes", "2GB", "--export", "parquet")
+    assert (row["days"], row["bytes"], row["export"]) == (60, 2 << 30, "parquet")
+    unexported = measured.run(*command, "--export", "none", text="n\n")
+    assert "will be deleted without having been exported" in unexported.stderr
+    row = measured.json(*command, "--days", "default", "--bytes", "none", "--export", "none", "--yes")
     assert (row["days"], row["days_chosen"], row["bytes"], row["export"]) == (90, False, None, "none")
     with Session(owner_engine) as session:
         entries = session.scalars(
@@ -58,9 +60,37 @@ def test_shortening_asks_because_days_will_be_deleted(measured: Admit) -> None:
     command = ("retention", "set", "-t", "alpha", "--log", "auth", "--days", "30")
     refused = measured.run(*command, text="n\n")
     assert refused.exit_code == 1
-    assert "10 days of the auth log are older and will be deleted" in refused.stderr
+    assert "10 days of the auth log will be deleted for it. In 7 days that takes effect." in refused.stderr
     assert measured.json("retention", "show", "-t", "alpha")[0]["days"] == 90
-    assert measured.json(*command, "--yes")["days"] == 30
+    row = measured.json(*command, "--yes")
+    today = utc_now().date()
+    # Less takes effect later, and more at once, before any worker has seen it.
+    assert (row["days"], row["kept_from"]) == (30, str(today - timedelta(days=90)))
+    assert row["kept_from_later"] == str(today - timedelta(days=30))
+
+
+def test_smaller_budget_asks_and_nothing_is_locked_meanwhile(
+    measured: Admit, owner_engine: Engine, monkeypatch
+) -> None:
+    def answer(question: str) -> None:
+        asked.append(question)
+        with owner_engine.connect() as connection:
+            told = connection.execute(
+                text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'admit-cli' AND state <> 'idle'")
+            )
+            assert told.scalar() == 0
+
+    asked: list[str] = []
+    monkeypatch.setattr("cli.commands.retention.confirm", answer)
+    measured.json("retention", "set", "-t", "alpha", "--log", "auth", "--bytes", "30MB")
+    assert asked.pop().startswith("10 days of the auth log will be deleted for it.")
+    limits = ("retention", "limits", "set", "--log", "auth")
+    measured.json(*limits, "--ceiling-bytes", "20MB")
+    measured.json(*limits, "--ceiling-bytes", "10MB")
+    measured.json(*limits, "--floor-days", "2")
+    assert len(asked) == 3
+    measured.json(*limits, "--ceiling-bytes", "none", "--floor-days", "7")
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -72,7 +102,6 @@ def test_shortening_asks_because_days_will_be_deleted(measured: Admit) -> None:
         (("--log", "auth", "--bytes", "5"), "Give 1048576 or more, or none."),
         (("--log", "auth", "--bytes", "many"), "is no size such as 500MB"),
         (("--log", "coa", "--export", "csv"), "The log coa is not exported."),
-        (("--log", "auth", "--export-wait-days", "31"), "Give 1 to 30."),
         (("--log", "audit", "--days", "90"), "'audit' is not one of"),
     ],
 )
@@ -90,6 +119,7 @@ def test_every_mistake_is_named_at_once(alpha: Admit) -> None:
 def test_limits_of_the_platform_bound_what_tenants_have(alpha: Admit) -> None:
     alpha.json("retention", "set", "-t", "alpha", "--log", "auth", "--days", "700", "--yes")
     refused = alpha.run("retention", "limits", "set", "--log", "auth", "--ceiling-days", "400")
+    assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730
     assert (refused.exit_code, "Shorten it for all?" in refused.stderr) == (1, True)
     made = alpha.json(
         "retention", "limits", "set", "--log", "auth", "--ceiling-days", "400", "--ceiling-bytes", "1GB", "--yes"
@@ -100,6 +130,7 @@ def test_limits_of_the_platform_bound_what_tenants_have(alpha: Admit) -> None:
     wrong = alpha.run("retention", "limits", "set", "--log", "auth", "--floor-days", "91")
     assert (wrong.exit_code, "not in order" in wrong.stderr) == (2, True)
     alpha.json("retention", "limits", "set", "--log", "auth", "--reset")
+    assert alpha.run("retention", "trust-clock").exit_code == 0
     assert alpha.json("retention", "limits", "show")[0]["ceiling_days"] == 730
 
 

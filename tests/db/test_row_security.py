@@ -36,12 +36,13 @@ NOT_FOR_CELLS = {
     *("enrolment_secrets", "scep_transactions", "scep_webhooks"),
     *("redecision_settings", "redecision_marks", "redecisions", "redecision_items"),
     *("retention_settings", "retention_holds", "retention_notices", "log_sizes", "export_jobs"),
+    *("retention_terms", "early_deletions"),
     *("feeds", "feed_marks", "endpoint_expiries"),
 }
 
 
 # The worker alone writes them, or triggers alone do.
-NOT_FOR_APP = {"retention_notices", "log_sizes", "event_notes", "endpoint_expiries"}
+NOT_FOR_APP = {"retention_notices", "log_sizes", "early_deletions", "event_notes", "endpoint_expiries"}
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,15 @@ class Exports:
         with Session(self.owner) as session, session.begin():
             make_row(session, Base.metadata.tables[table], tenant or self.alpha, **{key: at} | values)
 
-    def start(self, log: str, form: str, *, since: datetime | None = None, until: datetime | None = None) -> int:
+    def start(
+        self,
+        log: str,
+        form: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        most_bytes: int = 0,
+    ) -> int:
         with session_scope(TenantScope(self.alpha), engine=self.app) as session:
             job = service.start(
                 session,
@@ -56,11 +64,12 @@ class Exports:
                 since=since or self.today - 3 * DAY,
                 until=until or self.today + DAY,
                 format=form,
+                most_bytes=most_bytes,
             )
             return job.id
 
-    def run(self, *, seconds: float = 60, least_free_bytes: int = 0) -> int | None:
-        limits = running.Limits(least_free_bytes=least_free_bytes, seconds=seconds)
+    def run(self, *, seconds: float = 60, least_free_bytes: int = 0, tenant_max_bytes: int = 0) -> int | None:
+        limits = running.Limits(least_free_bytes, seconds, tenant_max_bytes)
         return running.run_next(self.folder, limits, engine=self.worker)
 
     def job(self, job_id: int) -> ExportJob:

@@ -9,7 +9,9 @@ import stat
 import subprocess
 import sys
 from datetime import timedelta
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -156,6 +158,115 @@ def test_file_that_cannot_be_written_leaves_nothing_and_fails_in_the_end(exports
     job = exports.job(job_id)
     assert (job.state, job.error, job.failures) == ("failed", "File too large", 7)
     assert list(exports.path(job_id).iterdir()) == []
+
+
+@pytest.mark.parametrize("harm", ["removed", "changed", "elsewhere"])
+def test_file_that_is_not_there_as_it_was_written_is_written_again(exports: Exports, harm: str) -> None:
+    """As a power cut leaves it, or a worker that has another folder."""
+    add_rows(exports, 30, days=3)
+    job_id = exports.start("auth", "jsonl")
+    for _ in range(2):
+        exports.run(seconds=0.000001)
+    path = exports.files(job_id)[1]
+    if harm == "removed":
+        path.unlink()
+    elif harm == "changed":
+        path.write_bytes(bytes(path.stat().st_size))
+    else:
+        exports.path(job_id).rename(exports.folder.root / "elsewhere")
+    exports.run()
+    job = exports.job(job_id)
+    assert (job.state, job.failures, len(job.parts)) == ("queued", 1, 0 if harm == "elsewhere" else 1)
+    assert "is not there as it was written" in job.error
+    exports.due(job_id)
+    exports.run()
+    job = exports.job(job_id)
+    assert (job.state, job.rows, len(job.parts)) == ("done", 30, 3)
+    assert sum(part["bytes"] for part in job.parts) == job.bytes
+    assert read(exports, job_id, "jsonl") == in_order(stored(exports, "auth_log", SOURCES["auth"]))
+
+
+def test_export_that_cannot_be_written_for_whatever_reason_fails_and_others_have_their_turn(
+    exports: Exports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = running.write_rows
+
+    def poisoned(connection: psycopg.Connection, *args: Any, **given: Any) -> Any:
+        if given["stretch"].tenant_id == exports.alpha:
+            connection.execute("SELECT 1/0")
+        return real(connection, *args, **given)
+
+    monkeypatch.setattr(running, "write_rows", poisoned)
+    add_rows(exports, 3)
+    job_id = exports.start("auth", "csv")
+    for failures in range(1, 8):
+        assert exports.run() == job_id
+        job = exports.job(job_id)
+        assert (job.failures, job.error, job.state) == (
+            failures,
+            "division by zero",
+            "failed" if failures == 7 else "queued",
+        )
+        assert exports.run() is None
+        exports.due(job_id)
+    monkeypatch.undo()
+    with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
+        service.retry(session, actor=ACTOR, tenant_id=exports.alpha, job_id=job_id)
+    exports.run()
+    assert (exports.job(job_id).state, exports.job(job_id).rows) == ("done", 3)
+
+
+def test_day_of_every_log_is_exported_before_deletion_as_deletion_finds_it(exports: Exports) -> None:
+    """Of sessions that is the history alone; what comes into it later is late."""
+    tables = {"auth": "auth_log", "accounting": "accounting_log", "sessions": "session_history", "usage": "usage_hours"}
+    at = exports.today - 3 * DAY
+    for table in [*tables.values(), "sessions"]:
+        exports.add(table, at)
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        for log, form in zip(SOURCES, ("csv", "jsonl", "parquet", "parquet"), strict=True):
+            standing.order(session, exports.alpha, log, [at.date()], format=form)
+    while exports.run() is not None:
+        continue
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        jobs = {job.log: (job.state, job.rows) for job in service.list_jobs(session, tenant_id=exports.alpha)}
+        assert jobs == dict.fromkeys(SOURCES, ("done", 1))
+        given = {"folder": exports.folder, "now": exports.today}
+        assert all(standing.release(session, exports.alpha, log, at.date(), **given) for log in SOURCES)
+
+
+def test_exports_of_a_tenant_have_a_quota_and_removed_ones_make_room(exports: Exports, monkeypatch) -> None:
+    add_rows(exports, 300, days=3)
+    first = exports.start("auth", "csv")
+    exports.run()
+    most = exports.job(first).bytes + 1
+    second = exports.start("auth", "csv", most_bytes=most)
+    exports.run(tenant_max_bytes=most)
+    job = exports.job(second)
+    # A file may go beyond it, no more.
+    assert (job.state, len(job.parts), job.failures) == ("failed", 1, 1)
+    assert f"The tenant's exports have {most} bytes, which is all they may." in job.error
+    with pytest.raises(Conflict, match=f"and {most} are allowed"):
+        exports.start("auth", "csv", most_bytes=most)
+    # What deletion waits for is not part of it.
+    with session_scope(TenantScope(exports.alpha), engine=exports.worker) as session:
+        standing.order(session, exports.alpha, "auth", [(exports.today - DAY).date()], format="csv")
+    exports.run(tenant_max_bytes=1)
+    with Session(exports.owner) as session:
+        ordered = session.query(ExportJob).filter(ExportJob.standing).one()
+    assert (ordered.state, ordered.rows) == ("done", 100)
+    remove = {"actor": ACTOR, "tenant_id": exports.alpha}
+    with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:
+        for job_id in (first, second):
+            service.remove(session, job_id=job_id, **remove)
+        with pytest.raises(Conflict, match="there are no files to remove"):
+            service.remove(session, job_id=first, **remove)
+        with pytest.raises(Conflict, match="deleted because its files are there"):
+            service.remove(session, job_id=ordered.id, **remove)
+    assert exports.prune() == 2
+    exports.start("auth", "csv", most_bytes=most)
+    monkeypatch.setattr(service, "MOST_KEPT", 1)
+    with pytest.raises(Conflict, match="Files of 1 exports are kept"):
+        exports.start("auth", "csv")
 
 
 def test_cancelled_job_ends_and_its_files_go(exports: Exports, monkeypatch) -> None:

@@ -34,6 +34,8 @@ _BY_NAME: dict[str, Any] = {
     "redecision_settings.mode": "send",
     "redecision_settings.every_minutes": 0,
     "retention_settings.log": "auth",
+    "retention_terms.log": "auth",
+    "retention_terms.part": "days",
     "retention_notices.kind": "budget",
     "export_jobs.log": "auth",
     "export_jobs.format": "csv",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -14,7 +15,9 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.db.base import Base
+from nac.exports.files import Folder
 from nac.ids import TenantId
+from nac.retention.clock import Time
 from nac.retention.deleting import Window
 from nac.retention.enforcing import Enforced, enforce
 from nac.retention.plan import midnight
@@ -42,6 +45,7 @@ class Logs:
     worker: Engine
     tenants: dict[str, TenantId]
     now: datetime
+    exports: Path
 
     @property
     def today(self) -> date:
@@ -61,7 +65,9 @@ class Logs:
                     bounds = {"first": sql.Literal(str(day)), "last": sql.Literal(str(day + DAY))}
                     connection.execute(
                         sql.SQL(
-                            "CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ({first}) TO ({last});"
+                            # Whose lock would leave a day for the next turn.
+                            "CREATE TABLE {name} PARTITION OF {parent} FOR VALUES FROM ({first}) TO ({last})"
+                            " WITH (autovacuum_enabled = off);"
                             "ALTER TABLE {name} ENABLE ROW LEVEL SECURITY"
                         ).format(**names, **bounds)
                     )
@@ -108,18 +114,25 @@ class Logs:
                 update(table).where(table.c.tenant_id == self.tenants[tenant], table.c.log == log).values(values)
             )
 
+    def take_effect(self) -> None:
+        """As if all that was chosen had been announced long ago."""
+        with psycopg.connect(self.database.owner_url) as connection:
+            connection.execute("DELETE FROM retention_terms")
+
     def hold(self, tenant: str, **values: Any) -> None:
         with Session(self.owner) as session, session.begin():
             make_row(session, Base.metadata.tables["retention_holds"], self.tenants[tenant], **values)
 
     def enforce(self, *, window: Window = ALWAYS, seconds: float = 60, **given: Any) -> Enforced:
         # What is measured in the test is later than the test's now.
-        given = {"measure_every": -DAY, "now": self.now, "engine": self.worker} | given
+        given = {"measure_every": -DAY, "at": Time(self.now, believed=True), "engine": self.worker} | given
+        given = {"folder": Folder(self.exports), "most_days": 1_000} | given
         return enforce(window=window, seconds=seconds, **given)
 
     def forget(self) -> None:
         """All rows, settings, holds and sizes; the tenants stay."""
         tables = [*(parent for parent, _ in TABLES.values()), "retention_settings", "retention_holds", "log_sizes"]
+        tables.append("retention_terms")
         with psycopg.connect(self.database.owner_url) as connection:
             for table in [*tables, "log_measures"]:
                 connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
@@ -150,11 +163,16 @@ class Logs:
 
 @pytest.fixture
 def logs(
-    database: Database, owner_engine: Engine, app_engine: Engine, worker_engine: Engine, cell_engine: Engine
+    database: Database,
+    owner_engine: Engine,
+    app_engine: Engine,
+    worker_engine: Engine,
+    cell_engine: Engine,
+    tmp_path: Path,
 ) -> Iterator[Logs]:
     platform = make_platform(app_engine, cell_engine)
     tenants = {slug: make_tenant(app_engine, platform, slug).id for slug in ("alpha", "bravo", "carol")}
-    made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now())
+    made = Logs(database, owner_engine, app_engine, worker_engine, tenants, utc_now(), tmp_path / "exports")
     yesterday = made.ago(1)
     yield made
     with psycopg.connect(database.owner_url) as connection:
@@ -164,3 +182,17 @@ def logs(
                     connection.execute(
                         sql.SQL("DROP TABLE {}").format(sql.Identifier(f"{TABLES[log][0]}_{day:%Y%m%d}"))
                     )
+
+
+class Ticking:
+    """A second for each look at it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds

@@ -6,10 +6,16 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import update
+from sqlalchemy.orm import Session
 
-from nac.models import AuditEntry, LogSize, RetentionNotice
-from nac.retention import budget
-from tests.retention.conftest import DAY, Logs
+from nac.db import PlatformScope, session_scope
+from nac.models import AuditEntry, LogSize, RetentionLimits, RetentionNotice
+from nac.retention import budget, deleting
+from nac.retention import service as retention
+from nac.retention.logs import Limits
+from tests.factories.tenancy import ACTOR
+from tests.retention.conftest import DAY, Logs, Ticking
 
 TODAY = date(2026, 11, 21)
 MB = 1 << 20
@@ -57,8 +63,12 @@ def grown(logs: Logs) -> Logs:
 
 
 def notice(logs: Logs) -> RetentionNotice:
-    (found,) = logs.scalars(RetentionNotice)
+    (found,) = notices(logs)
     return found
+
+
+def notices(logs: Logs, kind: str = "budget") -> list[RetentionNotice]:
+    return [found for found in logs.scalars(RetentionNotice) if found.kind == kind]
 
 
 def total(logs: Logs) -> int:
@@ -86,8 +96,11 @@ def test_warning_comes_a_week_before_the_first_day_goes_early(grown: Logs) -> No
     assert max(left) == max(day for _, _, day in logs.there("auth"))
     assert len({day for _, whose, day in logs.there("auth") if whose == logs.tenants["bravo"]}) == 20
     told = [entry for entry in logs.scalars(AuditEntry) if entry.action.startswith("retention.")]
-    assert [entry.action for entry in told] == ["retention.warn-budget"] + ["retention.delete-early"] * (20 - len(left))
-    assert told[1].after == {"rows": 1_000, "estimate": False}
+    assert [entry.action for entry in told] == [
+        *("retention.warn-budget", "retention.warn-change"),
+        *["retention.delete-early"] * (20 - len(left)),
+    ]
+    assert told[2].after == {"rows": 1_000, "estimate": False}
 
 
 def test_floor_is_kept_whatever_the_budget(grown: Logs) -> None:
@@ -118,11 +131,55 @@ def test_notice_goes_when_less_is_used_and_a_new_one_gives_a_new_week(grown: Log
     first = notice(logs)
     logs.change("alpha", "auth", bytes=most * 2)
     logs.enforce()
-    assert logs.scalars(RetentionNotice) == []
+    assert notices(logs) == []
     logs.now += 8 * DAY
     logs.change("alpha", "auth", bytes=most // 2)
     assert logs.enforce().deleted == 0
     assert notice(logs).since > first.since
+
+
+def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(grown: Logs) -> None:
+    """A notice of the budget that was in force does not count for it, whoever lowers it: here the platform."""
+    logs = grown
+    logs.enforce()
+    logs.choose("alpha", "auth", days=90, bytes=int(total(logs) / 0.85))
+    logs.enforce()
+    logs.now += 30 * DAY
+    assert (logs.enforce().deleted, len(notices(logs))) == (0, 1)
+    lower = max(total(logs) // 4, 1 * MB)
+    with session_scope(PlatformScope(), engine=logs.app) as session:
+        retention.change_limits(session, actor=ACTOR, log="auth", limits=Limits(7, 90, 730, lower))
+    assert logs.enforce().deleted == 0
+    (change,) = [each for each in notices(logs, "change") if each.tenant_id == logs.tenants["alpha"]]
+    assert (change.since, change.expected_on) == (logs.now, logs.ago(-7))
+    assert f"{lower} bytes are kept instead of " in change.detail
+    assert notice(logs).expected_on == logs.ago(-7)
+    # Nobody puts it off by asking for still less, day by day.
+    for age in range(1, 7):
+        logs.now += DAY
+        with Session(logs.owner) as session, session.begin():
+            session.execute(update(RetentionLimits).values(ceiling_bytes=lower - age))
+        assert logs.enforce().deleted == 0
+    logs.now += DAY
+    assert logs.enforce().deleted >= 10_000
+    assert total(logs) <= lower
+
+
+def test_early_deletion_of_several_turns_is_told_once_with_all_its_rows(grown: Logs, monkeypatch) -> None:
+    logs = grown
+    monkeypatch.setattr(deleting, "BATCH_ROWS", 300)
+    logs.enforce()
+    logs.choose("alpha", "auth", days=90, bytes=int(total(logs) * 0.83))
+    logs.enforce()
+    logs.now += 8 * DAY
+    monkeypatch.setattr(deleting, "clock", Ticking())
+    turns = []
+    while deleted := logs.enforce(seconds=10).deleted:
+        turns.append(deleted)
+    assert len(turns) > 4
+    told = [entry.after for entry in logs.scalars(AuditEntry) if entry.action == "retention.delete-early"]
+    assert sum(turns) == 4_000
+    assert told == [{"rows": 1_000, "estimate": False}] * 4
 
 
 def test_sum_of_the_estimates_is_near_what_the_disk_holds(logs: Logs) -> None:
@@ -159,6 +216,7 @@ def test_large_partition_is_sampled_and_nobody_in_it_is_overlooked(logs: Logs) -
         assert rows[logs.tenants[tenant]] == pytest.approx(share * 600, rel=0.2)
     assert rows[logs.tenants["carol"]] >= 1
     logs.choose("carol", "auth", days=7)
+    logs.take_effect()
     logs.now += 10 * DAY
     assert logs.enforce().deleted == 1
 
@@ -171,6 +229,7 @@ def test_what_was_deleted_costs_nobody_anything(logs: Logs) -> None:
     logs.enforce()
     before = {size.tenant_id: size.bytes for size in logs.scalars(LogSize)}
     logs.choose("alpha", "auth", days=7)
+    logs.take_effect()
     logs.enforce()
     logs.add_many("bravo", day, 1)
     logs.enforce()

@@ -17,13 +17,14 @@ from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import ScopeViolation
-from nac.models import RetentionLimits, Site
+from nac.models import RetentionLimits, RetentionNotice, RetentionTerm, Site
 from nac.retention import deleting, holds
+from nac.retention.clock import Time
 from nac.retention.deleting import Window
 from nac.retention.logs import DEFAULT_LIMITS
 from nac.tenants import service as tenants
 from tests.factories.tenancy import ACTOR
-from tests.retention.conftest import TABLES, Logs
+from tests.retention.conftest import DAY, TABLES, Logs, Ticking
 
 SHORT = ("auth", "accounting", "coa")
 # Days ago that are looked at; partitions exist for the first, the rest are strays.
@@ -67,7 +68,7 @@ def test_exactly_the_rows_are_left_that_somebody_wants(logs: Logs, chosen) -> No
     for (tenant, log), days in chosen["days"].items():
         logs.choose(tenant, log, days=days)
     for tenant, log, first, last, in_force in chosen["held"]:
-        cleared = None if in_force else logs.now
+        cleared = None if in_force else logs.now - 8 * DAY
         logs.hold(
             tenant,
             log=log,
@@ -196,6 +197,48 @@ def test_floor_and_ceiling_of_the_platform_hold_against_older_settings(logs: Log
     }
 
 
+def test_less_takes_effect_a_week_after_it_was_announced_whatever_it_comes_from(logs: Logs) -> None:
+    """Days that a tenant lowers, days that the platform lowers, and more is in force at once."""
+    logs.partition(logs.ago(40), logs.ago(20))
+    for tenant in ("alpha", "bravo"):
+        logs.add("auth", tenant, logs.ago(40), logs.ago(20))
+    logs.choose("alpha", "auth", days=60)
+    logs.enforce()
+    logs.change("alpha", "auth", days=10)
+    with Session(logs.owner) as session, session.begin():
+        session.add(RetentionLimits(log="auth", floor_days=7, default_days=28, ceiling_days=30))
+    assert logs.enforce().deleted == 0
+    told = {notice.tenant_id: notice for notice in logs.scalars(RetentionNotice)}
+    for tenant, before, days, lost in (("alpha", 60, 10, 2), ("bravo", 90, 28, 1)):
+        notice = told[logs.tenants[tenant]]
+        assert (notice.kind, notice.expected_on) == ("change", logs.ago(-7))
+        assert f"{days} days are kept instead of {before}. {lost} days that are there now go then." in notice.detail
+    logs.now += 6 * DAY
+    logs.change("alpha", "auth", days=30)
+    assert logs.enforce().deleted == 0
+    logs.now += DAY
+    logs.enforce()
+    # What alpha took back does not go.
+    assert {(whose, (logs.today - day).days - 7) for _, whose, day in logs.there("auth")} == {
+        (logs.tenants["alpha"], 20),
+        (logs.tenants["bravo"], 20),
+    }
+    assert logs.scalars(RetentionNotice) == []
+
+
+def test_turn_lets_few_days_go_and_none_at_a_time_that_is_not_believed(logs: Logs) -> None:
+    days = [logs.ago(age) for age in (100, 101, 102)]
+    logs.partition(*days)
+    logs.add("auth", "alpha", *days)
+    logs.add("coa", "alpha", *days)
+    logs.enforce(at=Time(logs.now, believed=False))
+    assert len(logs.there("auth", "coa")) == 6
+    assert logs.scalars(RetentionTerm) == []
+    logs.enforce(most_days=2)
+    assert {day for _, _, day in logs.there("auth")} == {days[0]}
+    assert {day for _, _, day in logs.there("coa")} == {days[0]}
+
+
 def test_tenant_does_not_set_the_limits_of_the_platform(logs: Logs) -> None:
     limits = RetentionLimits(log="auth", floor_days=2, default_days=2, ceiling_days=9_999)
     with (
@@ -234,20 +277,6 @@ def test_requests_that_wait_are_never_deleted(logs: Logs) -> None:
     assert logs.there("coa") == {("coa", logs.tenants["alpha"], logs.ago(100))}
 
 
-class Ticking:
-    """A second for each look at it."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        self.seconds += 1
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-
 def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, monkeypatch) -> None:
     monkeypatch.setattr(deleting, "BATCH_ROWS", 10)
     monkeypatch.setattr(deleting, "clock", Ticking())
@@ -279,12 +308,14 @@ KILLED = """
 import sys, datetime
 from nac.db import make_engine
 from nac.retention import deleting
+from nac.retention.clock import Time
 from nac.retention.enforcing import enforce
 deleting.BATCH_ROWS = 50
 deleting.PAUSE_SECONDS = 0.01
 print("begun", flush=True)
 enforce(
-    now=datetime.datetime.fromisoformat(sys.argv[2]), engine=make_engine(sys.argv[1]), seconds=60,
+    at=Time(datetime.datetime.fromisoformat(sys.argv[2]), True), engine=make_engine(sys.argv[1]), folder=None,
+    seconds=60, most_days=9,
     window=deleting.Window(datetime.time(0), datetime.time.max), measure_every=datetime.timedelta(0),
 )
 """
@@ -389,8 +420,16 @@ def test_hold_waits_for_whoever_deletes_and_then_nothing_goes(logs: Logs) -> Non
     with session_scope(TenantScope(alpha), engine=logs.app) as session:
         (hold,) = holds.list_holds(session, tenant_id=alpha)
         holds.clear_hold(session, actor=ACTOR, tenant_id=alpha, hold_id=hold.id)
+    # For a week more, in which somebody may see that it was the wrong one.
+    assert logs.enforce().deleted == 0
+    (notice,) = [notice for notice in logs.scalars(RetentionNotice) if notice.log == "auth"]
+    assert notice.expected_on == logs.ago(-7)
+    assert f"hold {hold.id} keeps nothing. 1 days that are there now go then." in notice.detail
+    with psycopg.connect(logs.database.owner_url) as connection:
+        connection.execute("UPDATE retention_holds SET cleared_at = cleared_at - interval '8 days'")
     logs.enforce()
     assert logs.there("auth") == set()
+    assert logs.scalars(RetentionNotice) == []
 
 
 def _hold(logs: Logs) -> None:

@@ -1,40 +1,76 @@
-"""Days that are exported before they are deleted: deletion waits, not for ever, and says so."""
+"""Days that are exported before they are deleted: nothing goes that is not in files that are there."""
 
-from datetime import UTC
-from pathlib import Path
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, time
+from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from nac.db import TenantScope, session_scope
 from nac.errors import Conflict
-from nac.exports import running, service
-from nac.exports.files import Folder
-from nac.models import ExportJob, RetentionNotice
+from nac.exports import running, service, standing
+from nac.exports.files import Folder, first_broken
+from nac.models import AuthLog, ExportJob, RetentionNotice
+from nac.retention import deleting
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, Logs
+from tests.waiting import until
 
 
 @pytest.fixture
 def ordered(logs: Logs) -> Logs:
     """Alpha keeps 10 days and has them exported; bravo has rows of the same day."""
     logs.partition(logs.ago(11))
-    logs.choose("alpha", "auth", days=10, export_format="jsonl", export_wait_days=3)
+    logs.choose("alpha", "auth", days=10, export_format="jsonl")
     logs.add("auth", "alpha", logs.ago(11), rows=3)
     logs.add("auth", "bravo", logs.ago(11))
     return logs
 
 
-def export(logs: Logs, folder: Path, *, least_free_bytes: int = 0) -> None:
+def export(logs: Logs, *, least_free_bytes: int = 0, beside: int = 0) -> None:
+    """`beside`: transactions of the test's own that are open; rows that are younger than one are not exported."""
+    with psycopg.connect(logs.database.owner_url, autocommit=True) as connection:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE backend_xid IS NOT NULL"
+        until(lambda: connection.execute(query).fetchone() == (beside,), "the end of others' transactions")
     limits = running.Limits(least_free_bytes=least_free_bytes, seconds=60)
-    while running.run_next(Folder(folder), limits, engine=logs.worker) is not None:
+    while running.run_next(Folder(logs.exports), limits, engine=logs.worker) is not None:
         continue
 
 
 def jobs(logs: Logs) -> list[ExportJob]:
     with Session(logs.owner, expire_on_commit=False) as session:
-        return list(session.scalars(select(ExportJob).order_by(ExportJob.since)))
+        return list(session.scalars(select(ExportJob).order_by(ExportJob.since, ExportJob.id)))
+
+
+def states(logs: Logs) -> list[tuple[str, int, bool]]:
+    """Of each job its state, its rows, and whether the day still waits for it."""
+    return [(job.state, job.rows, job.standing) for job in jobs(logs)]
+
+
+def exported(logs: Logs) -> list[int]:
+    """Ids of the rows in all files that jobs tell of and that are as they tell."""
+    found = []
+    for job in jobs(logs):
+        folder = Folder(logs.exports).of_job(job.tenant_id, job.id)
+        assert first_broken(folder, job.parts) is None
+        for part in job.parts:
+            found += [
+                json.loads(line)["id"] for line in gzip.decompress((folder / part["file"]).read_bytes()).splitlines()
+            ]
+    return sorted(found)
+
+
+def ids(logs: Logs, tenant: str = "alpha") -> set[int]:
+    with Session(logs.owner) as session:
+        return set(session.scalars(select(AuthLog.id).where(AuthLog.tenant_id == logs.tenants[tenant])))
 
 
 def pass_days(logs: Logs, days: int) -> None:
@@ -43,13 +79,13 @@ def pass_days(logs: Logs, days: int) -> None:
         session.execute(update(ExportJob).values(created_at=ExportJob.created_at - days * DAY - DAY / 1440))
 
 
-def test_day_goes_once_it_was_exported(ordered: Logs, tmp_path: Path) -> None:
+def test_day_goes_once_it_was_exported(ordered: Logs) -> None:
     logs = ordered
     assert logs.enforce().deleted == 0
     (job,) = jobs(logs)
     assert (job.standing, job.log, job.state, job.until - job.since) == (True, "auth", "queued", DAY)
     assert logs.enforce().deleted == 0
-    export(logs, tmp_path)
+    export(logs)
     assert logs.enforce().deleted == 3
     (job,) = jobs(logs)
     assert (job.state, job.rows) == ("done", 3)
@@ -63,47 +99,186 @@ def test_job_is_there_before_the_day_is_due(ordered: Logs) -> None:
     assert [job.since.date() for job in jobs(logs)] == [logs.ago(11), logs.ago(10), logs.ago(9)]
 
 
-def test_partition_is_dropped_only_after_the_export(ordered: Logs, tmp_path: Path) -> None:
+def test_partition_is_dropped_only_after_the_export(ordered: Logs) -> None:
     logs = ordered
     logs.choose("bravo", "auth", days=10)
     logs.choose("carol", "auth", days=10)
     logs.enforce()
     assert logs.ago(11) in logs.partitions()
-    export(logs, tmp_path)
+    export(logs)
     logs.enforce()
     assert logs.ago(11) not in logs.partitions()
 
 
-def test_row_that_comes_after_the_export_is_exported_before_it_goes(ordered: Logs, tmp_path: Path) -> None:
+def test_row_that_comes_after_the_export_is_exported_before_it_goes(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
-    export(logs, tmp_path)
+    export(logs)
     logs.add("auth", "alpha", logs.ago(11))
     assert logs.enforce().deleted == 0
-    assert [job.state for job in jobs(logs)] == ["queued"]
-    export(logs, tmp_path)
+    logs.enforce()
+    assert states(logs) == [("done", 3, False), ("queued", 0, True)]
+    export(logs)
     assert logs.enforce().deleted == 4
-    assert [(job.state, job.rows) for job in jobs(logs)] == [("done", 4)]
+    assert states(logs) == [("done", 3, False), ("done", 4, True)]
 
 
-def test_export_that_fails_holds_deletion_up_with_a_notice_and_not_for_ever(ordered: Logs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_rows_that_come_when_the_day_has_gone_are_exported_too(ordered: Logs, whole: bool) -> None:
+    logs = ordered
+    if whole:
+        for tenant in ("bravo", "carol"):
+            logs.choose(tenant, "auth", days=10)
+    logs.enforce()
+    export(logs)
+    logs.enforce()
+    assert (logs.ago(11) in logs.partitions(), ids(logs)) == (not whole, set())
+    logs.add("auth", "alpha", logs.ago(11), rows=2)
+    late = ids(logs)
+    for _ in range(3):
+        logs.enforce()
+        export(logs)
+    assert ids(logs) == set()
+    assert states(logs) == [("done", 3, False), ("done", 2, True)]
+    assert late < set(exported(logs))
+
+
+def test_partition_is_not_dropped_over_a_row_that_came_after_the_look_at_it(ordered: Logs, monkeypatch) -> None:
+    logs = ordered
+    for tenant in ("bravo", "carol"):
+        logs.choose(tenant, "auth", days=10)
+    logs.enforce()
+    export(logs)
+    looked = standing.release
+
+    def release(*args: object, **given: object) -> object:
+        released = looked(*args, **given)  # type: ignore[arg-type]
+        monkeypatch.setattr(standing, "release", looked)
+        logs.add("auth", "alpha", logs.ago(11), identity="late")
+        return released
+
+    monkeypatch.setattr(standing, "release", release)
+    logs.enforce()
+    assert logs.ago(11) in logs.partitions()
+    assert len(ids(logs)) == 1
+    for _ in range(3):
+        logs.enforce()
+        export(logs)
+    logs.enforce()
+    assert (logs.ago(11) in logs.partitions(), len(exported(logs))) == (False, 4)
+
+
+def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Logs, monkeypatch) -> None:
+    """Also one whose transaction began before the export and ended after it."""
+    logs = ordered
+    monkeypatch.setattr(deleting, "BATCH_ROWS", 1)
+    with psycopg.connect(logs.database.owner_url) as slow:
+        slow.execute(
+            "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason)"
+            " VALUES (%s, %s, 1, 'mab', true, 'x')",
+            (datetime.combine(logs.ago(11), time(1), UTC), logs.tenants["alpha"]),
+        )
+        logs.enforce()
+        # What was written while it is open may be older or younger: it waits with it.
+        logs.add("auth", "alpha", logs.ago(11), identity="beside")
+        export(logs, beside=1)
+    assert states(logs) == [("done", 3, True)]
+    assert logs.enforce().deleted == 0
+    logs.enforce()
+    export(logs)
+    assert states(logs) == [("done", 3, False), ("done", 5, True)]
+    delete = deleting.delete_batch
+
+    def delete_batch(*args: Any, **given: Any) -> Any:
+        done = delete(*args, **given)
+        if done[0]:
+            logs.add("auth", "alpha", logs.ago(11), identity="late")
+        return done
+
+    monkeypatch.setattr(deleting, "delete_batch", delete_batch)
+    assert logs.enforce().deleted == 5
+    assert len(ids(logs)) == 5
+    monkeypatch.setattr(deleting, "delete_batch", delete)
+    late = ids(logs)
+    for _ in range(3):
+        logs.enforce()
+        export(logs)
+    assert (ids(logs), states(logs)[-1]) == (set(), ("done", 5, True))
+    assert late < set(exported(logs))
+    # Once the export was begun none is in two of them.
+    assert len(exported(logs)) == 3 + 5 + 5
+
+
+@pytest.mark.parametrize("harm", ["removed", "shortened", "changed"])
+def test_day_stays_where_its_files_are_not_as_they_were_written(ordered: Logs, harm: str) -> None:
+    logs = ordered
+    logs.enforce()
+    export(logs)
+    (job,) = jobs(logs)
+    path = Folder(logs.exports).of_job(job.tenant_id, job.id) / job.parts[0]["file"]
+    content = path.read_bytes()
+    {
+        "removed": path.unlink,
+        "shortened": lambda: path.write_bytes(content[:-1]),
+        "changed": lambda: path.write_bytes(content[:-1] + bytes([content[-1] ^ 1])),
+    }[harm]()
+    assert logs.enforce().deleted == 0
+    logs.enforce()
+    export(logs)
+    assert logs.enforce().deleted == 3
+
+
+def test_export_of_another_database_does_not_count(ordered: Logs) -> None:
+    """After a restore, rows are of transactions that count anew."""
+    logs = ordered
+    logs.enforce()
+    export(logs)
+    with Session(logs.owner) as session, session.begin():
+        session.execute(update(ExportJob).values(origin="7/7", rows_before=ExportJob.rows_before + 1_000_000))
+    assert logs.enforce().deleted == 0
+    logs.enforce()
+    export(logs)
+    assert logs.enforce().deleted == 3
+
+
+def test_files_are_kept_until_their_time_after_the_rows_went(ordered: Logs) -> None:
+    logs = ordered
+    logs.enforce()
+    export(logs)
+    prune = {"kept": 14 * DAY, "engine": logs.worker}
+    assert running.prune(Folder(logs.exports), now=logs.now + 300 * DAY, **prune) == 0
+    assert logs.enforce().deleted == 3
+    logs.enforce()
+    (job,) = jobs(logs)
+    assert job.rows_gone_at == logs.now
+    assert running.prune(Folder(logs.exports), now=logs.now + 13 * DAY, **prune) == 0
+    assert running.prune(Folder(logs.exports), now=logs.now + 15 * DAY, **prune) == 1
+    assert states(logs) == [("pruned", 3, True)]
+    # Rows that come when the files have gone as well.
+    logs.add("auth", "alpha", logs.ago(11))
+    logs.enforce()
+    export(logs)
+    assert logs.enforce().deleted == 1
+    assert states(logs) == [("pruned", 3, False), ("done", 1, True)]
+
+
+def test_export_that_fails_holds_deletion_up_with_a_notice_for_as_long_as_it_fails(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     for _ in range(9):
         _make_due(logs)
-        export(logs, tmp_path, least_free_bytes=1 << 60)
+        export(logs, least_free_bytes=1 << 60)
     (job,) = jobs(logs)
     # Deletion waits for it, so it is tried as long.
     assert (job.state, job.failures) == ("queued", 9)
     assert (logs.enforce().deleted, logs.scalars(RetentionNotice)) == (0, [])
-    pass_days(logs, 2)
-    assert logs.enforce().deleted == 0
+    pass_days(logs, 400)
+    assert logs.enforce(database_max_bytes=1).deleted == 0
     (notice,) = logs.scalars(RetentionNotice)
-    (job,) = jobs(logs)
-    at_last = (job.created_at + 5 * DAY).astimezone(UTC).date()
-    assert (notice.log, notice.kind, notice.expected_on) == ("auth", "export", at_last)
+    assert (notice.log, notice.kind, notice.expected_on) == ("auth", "export", None)
     assert "bytes are free where exports are written" in notice.detail
-    pass_days(logs, 3)
+    _make_due(logs)
+    export(logs)
     assert logs.enforce().deleted == 3
     logs.enforce()
     assert logs.scalars(RetentionNotice) == []
@@ -114,20 +289,103 @@ def _make_due(logs: Logs) -> None:
         session.execute(update(ExportJob).values(due_at=ExportJob.created_at))
 
 
-def test_order_that_deletion_waits_for_is_not_cancelled(ordered: Logs) -> None:
-    logs = ordered
-    logs.enforce()
+def cancel(logs: Logs) -> None:
     (job,) = jobs(logs)
     alpha = logs.tenants["alpha"]
-    with (
-        pytest.raises(Conflict, match="exported before it is deleted"),
-        session_scope(TenantScope(alpha), engine=logs.app) as session,
-    ):
+    with session_scope(TenantScope(alpha), engine=logs.app) as session:
         service.cancel(session, actor=ACTOR, tenant_id=alpha, job_id=job.id)
 
 
-def test_order_that_was_ended_holds_nothing_up(ordered: Logs) -> None:
+def test_order_that_deletion_waits_for_is_not_cancelled(ordered: Logs) -> None:
+    logs = ordered
+    logs.enforce()
+    with pytest.raises(Conflict, match="exported before it is deleted"):
+        cancel(logs)
+
+
+def test_order_that_was_ended_holds_nothing_up_a_week_later(ordered: Logs) -> None:
     logs = ordered
     logs.enforce()
     logs.change("alpha", "auth", export_format=None)
+    assert logs.enforce().deleted == 0
+    (notice,) = [each for each in logs.scalars(RetentionNotice) if each.kind == "change"]
+    assert f"from {logs.ago(-7)} on days are deleted without having been exported" in notice.detail
+    cancel(logs)
+    assert states(logs) == [("cancelled", 0, False)]
+    logs.now += 6 * DAY
+    assert logs.enforce().deleted == 0
+    logs.now += DAY
     assert logs.enforce().deleted == 3
+
+
+def test_what_is_left_of_an_order_is_cancelled_and_a_new_one_begins_anew(ordered: Logs) -> None:
+    logs = ordered
+    logs.enforce()
+    logs.change("alpha", "auth", export_format=None)
+    logs.take_effect()
+    logs.hold("alpha")
+    logs.enforce()
+    assert states(logs) == [("cancelled", 0, False)]
+    logs.change("alpha", "auth", export_format="csv")
+    logs.enforce()
+    assert states(logs) == [("cancelled", 0, False), ("queued", 0, True)]
+
+
+KILLED = """
+import sys, datetime, pathlib, time
+from nac.db import make_engine
+from nac.exports import running, writing
+from nac.exports.files import Folder
+from nac.retention import deleting
+from nac.retention.clock import Time
+from nac.retention.enforcing import enforce
+deleting.BATCH_ROWS, deleting.PAUSE_SECONDS, running.FILE_ROWS, writing._FETCHED = 50, 0.02, 200, 20
+now, engine = datetime.datetime.fromisoformat(sys.argv[2]), make_engine(sys.argv[1])
+folder = Folder(pathlib.Path(sys.argv[3]))
+window, limits = deleting.Window(datetime.time(0), datetime.time.max), running.Limits(0, 60)
+while True:
+    print("turn", flush=True)
+    enforce(
+        at=Time(now, True), engine=engine, folder=folder, window=window, seconds=60, most_days=9,
+        measure_every=-datetime.timedelta(days=1),
+    )
+    while running.run_next(folder, limits, engine=engine):
+        pass
+"""
+
+
+def test_worker_that_is_killed_again_and_again_deletes_nothing_that_no_export_has(ordered: Logs) -> None:
+    """In the middle of an export and of deletion, while rows keep coming; in the end all went, and all is in files."""
+    logs = ordered
+    logs.add_many("alpha", logs.ago(11), 2_000)
+    written = ids(logs)
+    command = [sys.executable, "-c", KILLED, logs.database.worker_url, logs.now.isoformat(), str(logs.exports)]
+    for phase in ("exporting", "exporting", "deleting", "deleting"):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        _wait_for(logs, phase)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        there = ids(logs)
+        assert (len(there) < len(written)) is (phase == "deleting")
+        assert written - there <= set(exported(logs))
+        logs.add("auth", "alpha", logs.ago(11), identity="late")
+        written |= ids(logs)
+        with Session(logs.owner) as session, session.begin():
+            session.execute(update(ExportJob).values(due_at=logs.now))
+    for _ in range(4):
+        logs.enforce()
+        export(logs)
+    assert ids(logs) == set()
+    assert set(exported(logs)) == written
+
+
+def _wait_for(logs: Logs, phase: str) -> None:
+    if phase == "exporting":
+        parts = sum(len(job.parts) for job in jobs(logs))
+        until(lambda: sum(len(job.parts) for job in jobs(logs)) > parts, "a file")
+    else:
+        rows = len(ids(logs))
+        until(lambda: len(ids(logs)) < rows, "rows that go")

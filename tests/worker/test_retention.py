@@ -9,6 +9,8 @@ import psycopg
 import pytest
 from sqlalchemy import Engine
 
+from cli.health import platform_alarms
+from cli.layout import Layout
 from nac.clock import utc_now
 from nac.db import TenantScope, session_scope, use_engine
 from nac.exports import service
@@ -17,6 +19,7 @@ from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 from tests.redis_server import RedisServer
 from tests.worker.test_worker import redis_server, wait_for, worker
+from worker.jobs.alarms import publish
 from worker.jobs.exports import prune
 from worker.jobs.retention import enforce
 
@@ -58,10 +61,13 @@ def test_jobs_take_their_settings_from_the_environment(
     worker_engine: Engine,
     platform: Platform,
     database: Database,
+    redis_server: RedisServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tenant_id = make_tenant(app_engine, platform, "alpha").id
+    layout = Layout(var=tmp_path, run=redis_server.directory, postgres=tmp_path, database_account=None, account=None)
+    monkeypatch.setenv("ADMIT_REDIS_URL", redis_server.url)
     insert_decision(database, tenant_id, days_ago=1_000)
     stray = tmp_path / "elsewhere" / str(tenant_id) / "7"
     stray.mkdir(parents=True)
@@ -78,5 +84,17 @@ def test_jobs_take_their_settings_from_the_environment(
             enforce()
             with psycopg.connect(database.owner_url) as connection:
                 assert connection.execute("SELECT count(*) FROM auth_log").fetchone() == (left,)
+        # A database that is nearly full, as `./admit status` tells it.
+        for most, told in (("1", ["database-nearly-full"]), ("0", [])):
+            monkeypatch.setenv("ADMIT_DATABASE_MAX_BYTES", most)
+            enforce()
+            publish()
+            assert [alarm["code"] for alarm in platform_alarms(layout)] == told
+        # Files stay, too, where the clock is not believed.
+        stray.mkdir(parents=True)
+        with psycopg.connect(database.owner_url) as connection:
+            connection.execute("UPDATE retention_clock SET doubted_until = now() + interval '1 day'")
+        prune()
+        assert stray.exists()
     finally:
         use_engine(None)

@@ -5,9 +5,11 @@ from datetime import timedelta
 from celery import shared_task
 
 from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
 from nac.errors import Unavailable
 from nac.exports import running
 from nac.exports.files import Folder
+from nac.retention import clock
 from nac.settings import load_settings
 
 # Below the soft time limit by more than a file takes; then another export has its turn.
@@ -18,7 +20,11 @@ _SECONDS = 60
 def run() -> None:
     """Go on with the export whose turn it is."""
     settings = load_settings()
-    limits = running.Limits(least_free_bytes=settings.export_least_free_bytes, seconds=_SECONDS)
+    limits = running.Limits(
+        least_free_bytes=settings.export_least_free_bytes,
+        seconds=_SECONDS,
+        tenant_max_bytes=settings.export_tenant_max_bytes,
+    )
     running.run_next(Folder(settings.export_dir), limits)
 
 
@@ -26,6 +32,9 @@ def run() -> None:
     name="exports.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
 )
 def prune() -> None:
-    """Remove files of exports that are over."""
+    """Remove files of exports that are over, where the clock is believed that says so."""
     settings = load_settings()
+    with session_scope(PlatformScope()) as session:
+        if not clock.is_believed(session):
+            return
     running.prune(Folder(settings.export_dir), kept=timedelta(days=settings.export_kept_days), now=utc_now())

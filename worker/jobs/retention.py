@@ -2,8 +2,9 @@
 
 from celery import shared_task
 
-from nac.clock import utc_now
 from nac.errors import Unavailable
+from nac.exports.files import Folder
+from nac.retention import clock
 from nac.retention.deleting import Window
 from nac.retention.enforcing import enforce as enforce_retention
 from nac.settings import load_settings
@@ -19,8 +20,9 @@ def enforce() -> None:
     """Measure logs, warn, order exports, and delete what nobody wants any more."""
     settings = load_settings()
     enforce_retention(
-        now=utc_now(),
+        at=clock.tell(),
         window=Window(*settings.retention_window),
         seconds=_SECONDS,
+        folder=Folder(settings.export_dir),
         database_max_bytes=settings.database_max_bytes,
     )

@@ -1,0 +1,15 @@
+"""What lets less be kept is announced, and takes effect a week later; a day goes once an export has just its rows."""
+
+from migrations.pieces import run_pieces, wall_tenants
+
+revision = "0023"
+down_revision = "0021"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+    wall_tenants("retention_terms", "early_deletions")
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,81 @@
+"""A clock that jumps deletes nothing, and a person says when it is right after all."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import text, update
+from sqlalchemy.orm import Session
+
+from nac.alarms import service as alarms
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.models import AuditEntry, RetentionClock
+from nac.retention import clock
+from tests.factories.tenancy import ACTOR
+from tests.retention.conftest import DAY, Logs
+
+
+def codes(logs: Logs) -> list[str]:
+    with session_scope(PlatformScope(), engine=logs.app) as session:
+        return [alarm.code for alarm in alarms.standing(session)]
+
+
+def pass_time(logs: Logs, by: timedelta) -> None:
+    """As if the clock showed so much more than at the last turn."""
+    with Session(logs.owner) as session, session.begin():
+        session.execute(
+            update(RetentionClock).values(
+                seen_at=RetentionClock.seen_at - by, doubted_until=RetentionClock.doubted_until - by
+            )
+        )
+
+
+def test_jump_is_not_believed_for_a_week_or_until_somebody_says_so(logs: Logs) -> None:
+    assert clock.tell(engine=logs.worker).believed
+    pass_time(logs, timedelta(hours=23))
+    assert clock.tell(engine=logs.worker).believed
+    pass_time(logs, timedelta(days=400))
+    assert not clock.tell(engine=logs.worker).believed
+    assert codes(logs) == [clock.JUMPED]
+    for _ in range(8):
+        assert not clock.tell(engine=logs.worker).believed
+        pass_time(logs, timedelta(hours=21))
+    assert clock.tell(engine=logs.worker).believed
+    assert codes(logs) == []
+    pass_time(logs, 2 * DAY)
+    assert not clock.tell(engine=logs.worker).believed
+    with session_scope(PlatformScope(), engine=logs.app) as session:
+        clock.trust(session, actor=ACTOR)
+    assert clock.tell(engine=logs.worker).believed
+    assert codes(logs) == []
+    assert "retention.trust-clock" in {entry.action for entry in logs.scalars(AuditEntry)}
+
+
+def test_clock_that_is_set_back_ends_the_doubt(logs: Logs) -> None:
+    clock.tell(engine=logs.worker)
+    pass_time(logs, 400 * DAY)
+    clock.tell(engine=logs.worker)
+    pass_time(logs, -400 * DAY)
+    assert clock.tell(engine=logs.worker).believed
+    assert codes(logs) == []
+
+
+def test_worker_whose_clock_is_another_deletes_nothing(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither rows, nor the files of exports that are kept for a time."""
+    clock.tell(engine=logs.worker)
+
+    def in_a_year() -> datetime:
+        return utc_now() + timedelta(days=365)
+
+    monkeypatch.setattr(clock, "utc_now", in_a_year)
+    with Session(logs.owner) as session:
+        database_now = session.scalars(text("SELECT clock_timestamp()")).one()
+    told = clock.tell(engine=logs.worker)
+    assert not told.believed
+    assert abs(told.now - database_now) < timedelta(minutes=1)
+    assert codes(logs) == [clock.APART]
+    with session_scope(PlatformScope(), engine=logs.worker) as session:
+        assert not clock.is_believed(session)
+    monkeypatch.undo()
+    assert clock.tell(engine=logs.worker).believed
+    assert codes(logs) == []

@@ -1,0 +1,23 @@
+"""What is wrong with the platform, for `./admit status`, which asks no database."""
+
+import json
+
+import redis
+from celery import shared_task
+
+from nac.alarms import service
+from nac.db import PlatformScope, session_scope
+from nac.settings import load_settings
+from worker.names import ALARMS_INTERVAL_SECONDS, ALARMS_KEY
+
+
+@shared_task(name="alarms.publish", ignore_result=True)
+def publish() -> None:
+    """What was told last is forgotten where nobody tells it again."""
+    with session_scope(PlatformScope()) as session:
+        told = [
+            {"code": alarm.code, "detail": alarm.detail, "since": alarm.since.isoformat()}
+            for alarm in service.standing(session)
+        ]
+    with redis.Redis.from_url(load_settings(required=("REDIS_URL",)).redis_url) as client:
+        client.set(ALARMS_KEY, json.dumps(told), ex=20 * ALARMS_INTERVAL_SECONDS)
