@@ -160,6 +160,10 @@ class SessionBatch:
         every = (stay for stays in self._stays.values() for stay in stays if stay.has_start and not stay.stopped)
         return [(stay.latest.tenant_id, stay.latest.mac, stay.latest.class_) for stay in every if stay.latest.mac]
 
+    def going_on(self) -> list[Usage]:
+        """The last that is told of each session that has not stopped."""
+        return [stay.latest for stays in self._stays.values() for stay in stays if not stay.stopped]
+
     def restart_lines(self) -> Iterable[str]:
         return [copy_line(tenant, key, str(usage.event_at)) for (tenant, key), usage in self._restarts.items()]
 

@@ -11,7 +11,17 @@ from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
-from radius.agent import hits, pool_leases, rows, session_counts, session_merge, session_refusals, sightings, usage
+from radius.agent import (
+    hits,
+    pool_leases,
+    pool_sessions,
+    rows,
+    session_counts,
+    session_merge,
+    session_refusals,
+    sightings,
+    usage,
+)
 from radius.agent.conversations import Conversations
 from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
@@ -259,6 +269,7 @@ class AccountingWork:
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
         ended = session_merge.merge(cursor, self._sessions)
         session_refusals.end_refused(cursor, self._sessions.begun())
+        pool_sessions.hear(cursor, cell_id, self._sessions.going_on(), now=self._now)
         write_sightings(cursor, self.sightings)
         if self.keeping.is_due(self._now):
             self.keeping, silent = self.keeping.run(cursor, self._tenants, self._now)
