@@ -51,8 +51,8 @@ WHERE a.pool_id = :pool AND a.reserved_for IS NOT NULL AND NOT EXISTS (
 )
 ORDER BY a.address LIMIT 3
 """)
-# By EXCEPT and in arrays, here and below: of a pool whose rows are new the planner knows nothing, and would compare
-# each with each.
+# Of a pool whose rows are new the planner knows nothing, and would compare each with each: here it is not asked to
+# join, below it is told how.
 _PUT_IN = text("""
 INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
 SELECT :pool, row.number, :tenant, row.address, :grant
@@ -71,6 +71,7 @@ FROM unnest(
 ) AS row (address, number)
 WHERE row.address IS NOT NULL
 """)
+_JOIN_BY_HASH = text("SELECT set_config('enable_nestloop', :nested, true)")
 # What changes is found first: a row is locked for no longer than it takes to write it.
 _KEEP_ONLY = text("""
 WITH inside AS MATERIALIZED (
@@ -86,15 +87,14 @@ WITH inside AS MATERIALIZED (
         INTERSECT SELECT number FROM inside
     )
 ), locked AS MATERIALIZED (
-    SELECT a.number, NOT a.leaving AND a.state = 'free' AS is_gone FROM pool_addresses a
-    WHERE a.pool_id = :pool AND a.number = ANY (ARRAY(SELECT number FROM changing))
-    ORDER BY a.number FOR UPDATE
+    SELECT a.number, NOT a.leaving AND a.state = 'free' AS is_gone
+    FROM changing JOIN pool_addresses a ON a.pool_id = :pool AND a.number = changing.number
+    ORDER BY a.number FOR UPDATE OF a
 ), gone AS (
-    DELETE FROM pool_addresses
-    WHERE pool_id = :pool AND number = ANY (ARRAY(SELECT number FROM locked WHERE is_gone))
+    DELETE FROM pool_addresses a USING locked l WHERE a.pool_id = :pool AND a.number = l.number AND l.is_gone
 )
-UPDATE pool_addresses SET leaving = NOT leaving
-WHERE pool_id = :pool AND number = ANY (ARRAY(SELECT number FROM locked WHERE NOT is_gone))
+UPDATE pool_addresses a SET leaving = NOT a.leaving
+FROM locked l WHERE a.pool_id = :pool AND a.number = l.number AND NOT l.is_gone
 """)
 
 
@@ -193,7 +193,9 @@ def put_in(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int
 
 def keep_only(session: Session, pool: Pool, bounds: Bounds) -> None:
     """What lies outside of `bounds` goes at once where no cell has it, else it leaves; what is inside stays."""
+    session.execute(_JOIN_BY_HASH, {"nested": "off"})
     session.execute(_KEEP_ONLY, _of_pool(pool, bounds))
+    session.execute(_JOIN_BY_HASH, {"nested": "on"})
 
 
 def has_addresses(session: Session, pool: Pool) -> bool:

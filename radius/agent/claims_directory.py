@@ -62,9 +62,9 @@ class ClaimsDirectory:
         """Of these numbers of a pool, the grant under which each was taken last. Raises OSError."""
         return read_grants(self._directory / self._names[pool_id], numbers)
 
-    def read(self, pool_id: str) -> list[tuple[int, Claim]]:
-        """The numbers of a pool that were ever taken. Raises OSError."""
-        return read_claims(self._directory / self._names[pool_id])
+    def read(self, pool_id: str, *, since: int) -> list[tuple[int, Claim]]:
+        """The numbers of a pool that were taken since then (epoch seconds). Raises OSError."""
+        return read_claims(self._directory / self._names[pool_id], since=since)
 
     def forget_others(self, pool_ids: set[str]) -> None:
         """Remove the files of pools that are no more here."""

@@ -176,8 +176,8 @@ class PoolKeeper:
         for pool_id in pool_ids:
             recent = [
                 (number, claim)
-                for number, claim in self._claims.read(pool_id)
-                if self._compared_until <= claim.at < until
+                for number, claim in self._claims.read(pool_id, since=self._compared_until)
+                if claim.at < until
             ]
             found = pool_leases.untold(cursor, pool_id, recent) if recent else []
             self.counters["untold"] += len(found)

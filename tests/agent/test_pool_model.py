@@ -159,9 +159,9 @@ class Addresses(RuleBasedStateMachine):
             "all": world.settle,
         }[part]()
 
-    @rule(shipping=st.booleans(), following=st.booleans(), macs=st.permutations(DEVICES))
-    def minutes_pass(self, shipping, following, macs):
-        """Then those who are not there ask for an address, so that what was given up meanwhile goes out."""
+    @rule(shipping=st.booleans(), following=st.booleans(), number=st.integers(0, len(DEVICES)))
+    def minutes_pass(self, shipping, following, number):
+        """Then some who are not there ask for an address, so that what was given up meanwhile goes out."""
         for _ in range(7):
             if shipping:
                 self.world.ship()
@@ -169,15 +169,19 @@ class Addresses(RuleBasedStateMachine):
             if following:
                 self.world.sync()
             self.world.now += (QUARANTINE + 5) * SECOND
-        for mac in macs:
+        for mac in DEVICES[:number]:
             if mac not in self.using and mac not in self.unheard:
                 self.asks(mac)
 
-    @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]))
-    def pool_is_changed(self, ranges):
+    @rule(ranges=st.sampled_from([SMALL, LARGE, OTHER]), in_time=st.booleans(), told=st.sampled_from(TOLD))
+    def pool_is_changed(self, ranges, in_time, told):
+        """Of which the cell hears at once, or so late that its devices have come back to it before."""
         self.as_tenant(set_pool, actor="test", name=POOL, ranges=ranges)
         # Of a session that tells no address, only the row knows which it has; that may go before it is heard.
         self.unheard = {mac: kept for mac, kept in self.unheard.items() if kept[1] == OWN}
+        if not in_time:
+            self.minutes_pass(shipping=True, following=False, number=0)
+            self.devices_come(DEVICES, 2, told)
 
     @rule(mac=st.sampled_from(DEVICES), shipped=st.booleans())
     @precondition(lambda self: self.using)
@@ -200,7 +204,7 @@ class Addresses(RuleBasedStateMachine):
         world = self.world
         self.nas_tells_of_what_it_kept()
         for _ in range(2):
-            self.minutes_pass(shipping=True, following=True, macs=DEVICES)
+            self.minutes_pass(shipping=True, following=True, number=len(DEVICES))
         for mac, address in self.using.items():
             assert self.asks(mac) in (address, None) or self.was_taken_out(address)
         self.devices_go(DEVICES, len(DEVICES))
