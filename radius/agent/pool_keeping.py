@@ -246,8 +246,9 @@ class PoolKeeper:
         if self._given_twice():
             self._alarms.tell_event(
                 "addresses-twice",
-                f"{self._given_twice()} addresses of pools went out while another device had them. Were files of the "
-                "cell, or its database, set back to an earlier state?",
+                f"{self._given_twice()} addresses of pools went out while another device had them. Does a NAS tell of "
+                "sessions later than the pool's grace and quarantine together, or were files of the cell, or its "
+                "database, set back to an earlier state?",
             )
 
     def _count_left(self, pool_id: str, offered: dict[int, int]) -> int:

@@ -30,7 +30,7 @@ class World:
         self._directory = directory / "claims"
         self._directory.mkdir(exist_ok=True)
         self._boot = directory / "boot_id"
-        self.boots = self.read_at = 0
+        self.boots = self.read_at = self.made_at = 0
         self.replica.sync._mirror._claims_of = lambda pool_id: self.claims.name(pool_id)
         self.boot()
 
@@ -43,7 +43,7 @@ class World:
         self.start_radiusd()
 
     def start_agent(self):
-        self.claims = ClaimsDirectory(self._directory, boot_id=self._boot)
+        self.claims = ClaimsDirectory(self._directory, boot_id=self._boot, clock=self.moment)
         self.claims.begin()
         self.keeper = PoolKeeper(
             self.cell_id,
@@ -55,6 +55,11 @@ class World:
             given_twice=lambda: self.conflicts,
             clock=lambda: self.now,
         )
+
+    def moment(self):
+        """No two files are made at the same."""
+        self.made_at = max(self.now, self.made_at + 1)
+        return self.made_at
 
     def start_radiusd(self):
         self.opened = {}

@@ -8,6 +8,7 @@ from nac.errors import InUse
 from nac.pools import extent
 from nac.pools.service import release, remove_pool, set_pool
 from radius.agent.pool_leases import LOOK_SECONDS
+from tests.agent.journal import accounting
 from tests.agent.pool_world import POOL, SECOND, World
 
 ANNA, BEN, CLEO, DORA, EVE = (f"02a0c000000{number}" for number in range(1, 6))
@@ -356,6 +357,13 @@ def test_start_that_comes_after_its_address_was_made_ready_takes_it_back(world, 
     assert [world.asks(mac) for mac in (BEN, CLEO, DORA, EVE)] == ["10.0.0.2", "10.0.0.3", "10.0.0.4", None]
     assert world.asks(ANNA) == address
     assert world.conflicts == 0
+
+
+def test_shipped_accounting_takes_back_what_was_ready_and_a_session_that_ended_does_not(world, alpha, journal):
+    ended = [accounting(alpha, status, session="s2", Framed_IP_Address="10.0.0.2") for status in ("Start", "Stop")]
+    journal.ship(*ended, accounting(alpha, "Start", station=ANNA, Framed_IP_Address="10.0.0.1"))
+    journal.ship(accounting(alpha, "Interim-Update", session="s2", seconds=0, Framed_IP_Address="10.0.0.2"))
+    assert (world.rows()["10.0.0.1"], world.rows()["10.0.0.2"]) == ("leased", "stock")
 
 
 def test_device_that_took_what_another_turns_out_to_have_keeps_it_too_and_it_is_told(world):
