@@ -80,6 +80,8 @@ class World:
     def sync(self):
         self.replica.catch_up()
         self.read_at = self.now
+        # What is in its pool, as the cell has heard.
+        self.heard = {address for address, leaving in self.rows("host(address), leaving").items() if not leaving}
 
     def settle(self):
         """Some seconds in which nothing hangs and nobody comes."""

@@ -131,7 +131,9 @@ class Addresses(RuleBasedStateMachine):
         }[what]()
 
     def was_taken_out(self, address):
-        return address not in self.world.rows() or self.world.rows("host(address), leaving")[address]
+        """Of its pool, by now or by what the cell has heard."""
+        leaving = self.world.rows("host(address), leaving")
+        return leaving.get(address, True) or address not in self.world.heard
 
     @rule(macs=st.permutations(DEVICES), number=st.integers(1, len(DEVICES)))
     def devices_go(self, macs, number):
