@@ -270,7 +270,7 @@ def _lease(row: PoolAddress, names: dict[UUID, str]) -> Row:
     return {
         "pool": names.get(row.pool_id, ""),
         "address": row.address,
-        "mac": display_mac(row.mac) if row.mac else "",
+        "mac": display_mac(row.mac) if row.mac and not row.released else "",
         "state": row.state,
         "given": row.decided_at and row.decided_at.isoformat(timespec="seconds"),
         # Of a lease: when a session must hold it. Of a quarantine: its end.

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces, wall_tenants
 
 revision = "0023"
-down_revision = "0021"
+down_revision = "0022"
 
 
 def upgrade() -> None:

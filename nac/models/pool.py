@@ -89,6 +89,8 @@ class PoolAddress(TenantOwned, Base):
     grant_number: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
     # Of the device that has it, or had it last.
     mac: Mapped[str | None] = mapped_column(Mac())
+    # That device does not get it back.
+    released: Mapped[bool] = mapped_column(server_default=text("false"))
     # The last Access-Accept with it.
     decided_at: Mapped[datetime | None]
     # leased: when to look whether a session holds it. quarantined: its end. Else: since when nobody has it.

@@ -1,15 +1,17 @@
 """The rows of a pool: one for each of its addresses, and of those that have left it as long as somebody has them."""
 
+from itertools import islice
 from typing import cast
 
-from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_microseconds
 from nac.errors import Conflict
-from nac.models import Pool, PoolAddress
+from nac.models import Pool
 from nac.pools import repository
 from nac.pools.extent import Extent, Kind, read_extent
+
+_INSERTED_AT_ONCE = 65_536
 
 
 class PoolsOverlap(Conflict):
@@ -35,43 +37,27 @@ def require_apart(session: Session, pool: Pool, extent: Extent) -> None:
 
 
 def bring_addresses(session: Session, pool: Pool, extent: Extent) -> None:
-    """The rows of `pool` to what its extent says. Raises PoolsOverlap, or Conflict where one that goes is reserved."""
-    wanted = dict.fromkeys(extent.addresses())
-    if elsewhere := repository.addresses_elsewhere(session, pool, list(wanted)):
+    """The rows of `pool` to what its extent says. Raises PoolsOverlap, or Conflict where one that goes is reserved.
+
+    Only rows that change are locked, all in one statement: cells go on with the others meanwhile.
+    """
+    if elsewhere := repository.leaving_elsewhere(session, pool, extent.whole_bounds()):
         shown = ", ".join(f"{address} of {name}" for address, name in elsewhere)
         raise PoolsOverlap(
             f"Devices still have addresses that have left other pools: {shown}.",
             place="ranges",
             remedy="Wait until they have given them up: ./admit pool leases",
         )
-    known = repository.locked_addresses(session, pool)
-    gone = [each for each in known if each.address not in wanted]
-    if reserved := [each.address for each in gone if each.reserved_for]:
+    if reserved := repository.reserved_outside(session, pool, extent.bounds()):
         raise Conflict(
-            f"{', '.join(reserved[:3])} is reserved for a device.",
+            f"{', '.join(reserved)} is reserved for a device.",
             place="ranges",
             remedy="Take that back first: ./admit pool set NAME --unreserve MAC",
         )
-    repository.delete_addresses(session, pool, [each.number for each in gone if each.state == "free"])
-    repository.mark_leaving(session, pool, [each.number for each in gone if each.state != "free"], leaving=True)
-    back = [each.number for each in known if each.leaving and each.address in wanted]
-    repository.mark_leaving(session, pool, back, leaving=False)
-    taken = {each.number for each in known}
-    present = {each.address for each in known}
-    new = [address for address in wanted if address not in present]
-    numbers = (number for number in range(len(taken) + len(new)) if number not in taken)
-    # A number may have been another address's: its grants go on from there, whatever they were.
-    grant = epoch_microseconds()
-    rows = [
-        {
-            "pool_id": pool.id,
-            "number": number,
-            "tenant_id": pool.tenant_id,
-            "address": address,
-            "grant_number": grant,
-        }
-        for number, address in zip(numbers, new, strict=False)
-    ]
-    if rows:
-        session.execute(insert(PoolAddress), rows)
+    addresses = extent.addresses()
+    while part := list(islice(addresses, _INSERTED_AT_ONCE)):
+        # A number may have been another address's: its grants go on from there, whatever they were.
+        repository.put_in(session, pool, part, grant=epoch_microseconds())
+    # Last, since cells may wait for these rows until the transaction ends.
+    repository.keep_only(session, pool, extent.bounds())
     session.expire_all()

@@ -10,6 +10,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -59,7 +60,12 @@ class Claims:
 
     def items(self) -> Iterator[tuple[int, Claim]]:
         """Those that were ever taken."""
-        return _items(self._map)
+        return _items(self._map, 0)
+
+    def last_numbers(self) -> dict[str, int]:
+        """Of each MAC address the number that it took last."""
+        taken = sorted(_sound(self._map, 0), key=itemgetter(3))
+        return {f"{mac:012x}": number for number, _, mac, _ in taken}
 
     def close(self) -> None:
         self._words.release()
@@ -78,17 +84,23 @@ def read_grants(path: Path, numbers: Iterable[int]) -> dict[int, int]:
     return {number: _ENTRY.unpack_from(content, number * ENTRY_BYTES)[0] for number in numbers if number < entries}
 
 
-def read_claims(path: Path) -> list[tuple[int, Claim]]:
-    """Every number of the pool that was ever taken, by its last claim. Raises OSError."""
-    return list(_items(path.read_bytes()))
+def read_claims(path: Path, *, since: int = 0) -> list[tuple[int, Claim]]:
+    """Every number of the pool that was taken since then (epoch seconds), by its last claim. Raises OSError."""
+    return list(_items(path.read_bytes(), since))
 
 
-def _items(content: "bytes | mmap.mmap") -> Iterator[tuple[int, Claim]]:
-    entries = _ENTRY.iter_unpack(memoryview(content)[: _whole(len(content))])
-    for number, (grant, mac, at) in enumerate(entries):
+def _items(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, Claim]]:
+    return ((number, Claim(grant, f"{mac:012x}", at)) for number, grant, mac, at in _sound(content, since))
+
+
+def _sound(content: "bytes | mmap.mmap", since: int) -> Iterator[tuple[int, int, int, int]]:
+    """Number, grant, MAC address and moment."""
+    with memoryview(content)[: _whole(len(content))].cast("Q") as words:
         # What no module has written is damage; PostgreSQL takes no such numbers.
-        if 0 < grant < _MOST and mac < 1 << 48 and at < _MOST // 1_000_000:
-            yield number, Claim(grant, f"{mac:012x}", at)
+        columns = (words[place::_WORDS].tolist() for place in range(_WORDS))
+        for number, (grant, mac, at) in enumerate(zip(*columns, strict=True)):
+            if at >= since and 0 < grant < _MOST and mac < 1 << 48 and at < _MOST // 1_000_000:
+                yield number, grant, mac, at
 
 
 def _whole(size: int) -> int:

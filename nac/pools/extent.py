@@ -59,6 +59,15 @@ class Extent:
         """As PostgreSQL writes them: 10.0.0.1, 2001:db8:0:100::/56."""
         return (self._text(number) for first, last in self.intervals for number in range(first, last + 1, self._step))
 
+    def bounds(self) -> list[tuple[str, str]]:
+        """The first and the last address of each interval, as PostgreSQL compares them."""
+        return [(self._text(first), self._text(last + 1 - self._step)) for first, last in self.intervals]
+
+    def whole_bounds(self) -> list[tuple[str, str]]:
+        """The same as addresses of hosts, to be compared with prefixes of other lengths."""
+        make = ipaddress.IPv4Address if self.version == 4 else ipaddress.IPv6Address
+        return [(str(make(first)), str(make(last))) for first, last in self.intervals]
+
     def _text(self, number: int) -> str:
         if self.version == 4:
             return str(ipaddress.IPv4Address(number))
@@ -119,6 +128,14 @@ def read_extent(kind: Kind, ranges: Sequence[str], exclusions: Sequence[str], pr
             remedy=f"A pool has at most {MAX_ADDRESSES:,}: make several.",
         )
     return extent
+
+
+def read_address(text: str, *, place: str = "address") -> str:
+    """An address or a prefix, as PostgreSQL writes it. Raises InvalidInput."""
+    try:
+        return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
+    except ValueError as exc:
+        raise InvalidInput(f"{text[:100]!r} is no address or prefix.", place=place) from exc
 
 
 def _checked_length(kind: Kind, length: int | None) -> int:

@@ -1,9 +1,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Row, delete, func, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Text,
+    any_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    tuple_,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, INET, MACADDR
 from sqlalchemy.orm import Session
+from sqlalchemy.types import TypeEngine
 
 from nac.ids import TenantId
 from nac.models import Cell, Pool, PoolAddress, Tenant
@@ -11,6 +26,76 @@ from nac.models import Cell, Pool, PoolAddress, Tenant
 # (pool id, number)
 AddressKey = tuple[UUID, int]
 _FIRST: AddressKey = (UUID(int=0), -1)
+# First and last address of each interval.
+Bounds = Sequence[tuple[str, str]]
+
+_IS_HELD = text(
+    "SELECT EXISTS (SELECT FROM pool_address_holders("
+    "CAST(:tenant AS uuid), :kind, CAST(:address AS inet), CAST(:mac AS macaddr)))"
+)
+_LEAVING_ELSEWHERE = text("""
+SELECT CASE family(a.address) WHEN 4 THEN host(a.address) ELSE a.address::text END, p.name
+FROM pool_addresses a JOIN pools p ON p.id = a.pool_id
+WHERE a.tenant_id = :tenant AND a.leaving AND a.pool_id <> :pool AND EXISTS (
+    SELECT FROM unnest(CAST(:firsts AS inet[]), CAST(:lasts AS inet[])) AS inside (first, last)
+    WHERE family(a.address) = family(inside.first)
+        AND host(network(a.address))::inet <= inside.last AND host(broadcast(a.address))::inet >= inside.first
+)
+ORDER BY a.address LIMIT 3
+""")
+_RESERVED_OUTSIDE = text("""
+SELECT CASE family(a.address) WHEN 4 THEN host(a.address) ELSE a.address::text END FROM pool_addresses a
+WHERE a.pool_id = :pool AND a.reserved_for IS NOT NULL AND NOT EXISTS (
+    SELECT FROM unnest(CAST(:firsts AS inet[]), CAST(:lasts AS inet[])) AS inside (first, last)
+    WHERE a.address BETWEEN inside.first AND inside.last
+)
+ORDER BY a.address LIMIT 3
+""")
+# Of a pool whose rows are new the planner knows nothing, and would compare each with each: here it is not asked to
+# join, below it is told how.
+_PUT_IN = text("""
+INSERT INTO pool_addresses (pool_id, number, tenant_id, address, grant_number)
+SELECT :pool, row.number, :tenant, row.address, :grant
+FROM unnest(
+    ARRAY(
+        SELECT address FROM unnest(CAST(:addresses AS inet[])) address
+        EXCEPT SELECT a.address FROM pool_addresses a WHERE a.pool_id = :pool
+        ORDER BY address
+    ),
+    ARRAY(
+        SELECT generate_series(0, cardinality(CAST(:addresses AS inet[])) - 1
+            + (SELECT count(*) FROM pool_addresses WHERE pool_id = :pool)) AS number
+        EXCEPT SELECT a.number FROM pool_addresses a WHERE a.pool_id = :pool
+        ORDER BY number
+    )
+) AS row (address, number)
+WHERE row.address IS NOT NULL
+""")
+_JOIN_BY_HASH = text("SELECT set_config('enable_nestloop', :nested, true)")
+# What changes is found first: a row is locked for no longer than it takes to write it.
+_KEEP_ONLY = text("""
+WITH inside AS MATERIALIZED (
+    SELECT a.number FROM unnest(CAST(:firsts AS inet[]), CAST(:lasts AS inet[])) AS bounds (first, last)
+    JOIN pool_addresses a
+        ON a.tenant_id = :tenant AND a.address BETWEEN bounds.first AND bounds.last AND a.pool_id = :pool
+), changing AS MATERIALIZED (
+    (
+        SELECT number FROM pool_addresses WHERE pool_id = :pool AND NOT leaving
+        EXCEPT SELECT number FROM inside
+    ) UNION ALL (
+        SELECT number FROM pool_addresses WHERE pool_id = :pool AND leaving
+        INTERSECT SELECT number FROM inside
+    )
+), locked AS MATERIALIZED (
+    SELECT a.number, NOT a.leaving AND a.state = 'free' AS is_gone
+    FROM changing JOIN pool_addresses a ON a.pool_id = :pool AND a.number = changing.number
+    ORDER BY a.number FOR UPDATE OF a
+), gone AS (
+    DELETE FROM pool_addresses a USING locked l WHERE a.pool_id = :pool AND a.number = l.number AND l.is_gone
+)
+UPDATE pool_addresses a SET leaving = NOT a.leaving
+FROM locked l WHERE a.pool_id = :pool AND a.number = l.number AND NOT l.is_gone
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +155,65 @@ def by_cell(session: Session, tenant_id: TenantId, pool_id: UUID) -> Sequence[Ro
     return session.execute(query).all()
 
 
-def locked_addresses(session: Session, pool: Pool) -> Sequence[PoolAddress]:
-    """All of a pool, in the order in which everybody locks them."""
-    query = select(PoolAddress).where(PoolAddress.tenant_id == pool.tenant_id, PoolAddress.pool_id == pool.id)
-    return session.scalars(query.order_by(PoolAddress.number).with_for_update()).all()
-
-
 def locked_address(session: Session, tenant_id: TenantId, address: str) -> PoolAddress | None:
     query = select(PoolAddress).where(PoolAddress.tenant_id == tenant_id, PoolAddress.address == address)
     return session.scalar(query.with_for_update())
 
 
-def addresses_elsewhere(session: Session, pool: Pool, addresses: Sequence[str]) -> Sequence[Row[str, str]]:
-    """Address and name of the pool, of the first few of `addresses` that another pool of the tenant still has."""
-    query = (
-        select(PoolAddress.address, Pool.name)
-        .join(Pool, Pool.id == PoolAddress.pool_id)
-        .where(
-            PoolAddress.tenant_id == pool.tenant_id, PoolAddress.address.in_(addresses), PoolAddress.pool_id != pool.id
-        )
-        .order_by(PoolAddress.address)
-        .limit(3)
+def locked_for(session: Session, pool: Pool, addresses: Sequence[str], macs: Sequence[str]) -> Sequence[PoolAddress]:
+    """Those of `addresses` that are in the pool, and what is reserved for `macs`, in the order in which all lock."""
+    concerned = or_(PoolAddress.address == _any(addresses, INET()), PoolAddress.reserved_for == _any(macs, MACADDR()))
+    query = select(PoolAddress).where(
+        PoolAddress.tenant_id == pool.tenant_id, PoolAddress.pool_id == pool.id, concerned
     )
-    return session.execute(query).all()
+    return session.scalars(query.order_by(PoolAddress.number).with_for_update()).all()
 
 
-def delete_addresses(session: Session, pool: Pool, numbers: Sequence[int]) -> None:
-    session.execute(delete(PoolAddress).where(PoolAddress.pool_id == pool.id, PoolAddress.number.in_(numbers)))
+def is_held(session: Session, row: PoolAddress, kind: str) -> bool:
+    """Whether a live session holds it, by the same rule as the cell's (`pool_address_holders`)."""
+    return bool(session.scalar(_IS_HELD, _of(row) | {"kind": kind}))
 
 
-def mark_leaving(session: Session, pool: Pool, numbers: Sequence[int], *, leaving: bool) -> None:
-    session.execute(
-        update(PoolAddress)
-        .where(PoolAddress.pool_id == pool.id, PoolAddress.number.in_(numbers))
-        .values(leaving=leaving)
-    )
+def leaving_elsewhere(session: Session, pool: Pool, bounds: Bounds) -> Sequence[Row[str, str]]:
+    """Address and name of the pool, of the first few within `bounds` (of hosts) that have left another pool of the
+    tenant and are somebody's still."""
+    return session.execute(_LEAVING_ELSEWHERE, _of_pool(pool, bounds)).all()
+
+
+def reserved_outside(session: Session, pool: Pool, bounds: Bounds) -> Sequence[str]:
+    """The first few that are reserved and not within `bounds`."""
+    return session.scalars(_RESERVED_OUTSIDE, _of_pool(pool, bounds)).all()
+
+
+def put_in(session: Session, pool: Pool, addresses: Sequence[str], *, grant: int) -> None:
+    """Rows for those that have none, each under a number that no other has."""
+    given = {"tenant": pool.tenant_id, "pool": pool.id, "addresses": list(addresses), "grant": grant}
+    session.execute(_PUT_IN, given)
+
+
+def keep_only(session: Session, pool: Pool, bounds: Bounds) -> None:
+    """What lies outside of `bounds` goes at once where no cell has it, else it leaves; what is inside stays."""
+    session.execute(_JOIN_BY_HASH, {"nested": "off"})
+    session.execute(_KEEP_ONLY, _of_pool(pool, bounds))
+    session.execute(_JOIN_BY_HASH, {"nested": "on"})
+
+
+def has_addresses(session: Session, pool: Pool) -> bool:
+    return session.scalar(select(PoolAddress.number).where(PoolAddress.pool_id == pool.id).limit(1)) is not None
+
+
+def _of(row: PoolAddress) -> dict[str, Any]:
+    return {"tenant": row.tenant_id, "address": row.address, "mac": row.mac}
+
+
+def _of_pool(pool: Pool, bounds: Bounds) -> dict[str, Any]:
+    firsts, lasts = [first for first, _ in bounds], [last for _, last in bounds]
+    return {"tenant": pool.tenant_id, "pool": pool.id, "firsts": firsts, "lasts": lasts}
+
+
+def _any(values: Sequence[str], of: TypeEngine[Any]) -> ColumnElement[Any]:
+    """As one parameter, however many there are."""
+    return any_(cast(literal(list(values), ARRAY(Text())), ARRAY(of)))
 
 
 def list_leases(

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from nac.errors import InvalidInput, Mistakes
 from nac.models import Pool, PoolAddress
 from nac.pools import repository
+from nac.pools.extent import read_address
 from nac.validation import require_mac
 
 
@@ -17,36 +18,51 @@ def reserve(session: Session, pool: Pool, wanted: Mapping[str, str]) -> dict[str
     """
     if not wanted:
         return {}
-    rows = {each.address: each for each in repository.locked_addresses(session, pool) if not each.leaving}
-    held = {each.reserved_for: each for each in rows.values() if each.reserved_for}
     mistakes = Mistakes()
-    chosen: dict[str, PoolAddress | None] = {}
-    for written, address in wanted.items():
+    read: dict[str, str] = {}
+    for written, text in wanted.items():
         with mistakes.noted():
             mac = require_mac(written, place="reserved")
-            chosen[mac] = _row(pool, rows, mac, address) if address else None
+            address = text and read_address(text, place="reserved")
+            if mac in read:
+                raise InvalidInput(f"Device {mac} is given twice.", place="reserved", remedy="Give each once.")
+            if address and address in read.values():
+                raise InvalidInput(
+                    f"{address} is given to two devices.", place="reserved", remedy="Give each address once."
+                )
+            read[mac] = address
     mistakes.refuse()
-    for mac, row in chosen.items():
-        before = held.get(mac)
-        if before is not None and before is not row:
-            _change(before, None)
-        if row is not None and row.reserved_for != mac:
-            _change(row, mac)
+    found = repository.locked_for(session, pool, [address for address in read.values() if address], list(read))
+    rows = {each.address: each for each in found if not each.leaving}
+    chosen: dict[str, PoolAddress | None] = {}
+    for mac, address in read.items():
+        with mistakes.noted():
+            chosen[mac] = _row(session, pool, rows, mac, address, freed=read) if address else None
+    mistakes.refuse()
+    for row in found:
+        if row.reserved_for in chosen and chosen[row.reserved_for] is not row:
+            _change(row, None)
+    for mac, chosen_row in chosen.items():
+        if chosen_row is not None and chosen_row.reserved_for != mac:
+            _change(chosen_row, mac)
     session.flush()
     return {mac: row.address if row else "" for mac, row in chosen.items()}
 
 
-def _row(pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str) -> PoolAddress:
+def _row(
+    session: Session, pool: Pool, rows: Mapping[str, PoolAddress], mac: str, address: str, *, freed: Mapping[str, str]
+) -> PoolAddress:
+    """`freed` are the devices whose reservations change, too."""
     row = rows.get(address)
     if row is None:
         raise InvalidInput(
             f"{address} is not in pool {pool.name!r}.", place="reserved", remedy="Give an address of its ranges."
         )
-    if row.reserved_for not in (None, mac):
+    if row.reserved_for not in (None, mac, *freed):
         raise InvalidInput(f"{address} is reserved for {row.reserved_for} already.", place="reserved")
-    if row.state == "leased" and row.mac != mac:
+    if row.mac != mac and (row.state == "leased" or repository.is_held(session, row, pool.kind)):
         raise InvalidInput(
-            f"Device {row.mac} has {address}.",
+            f"{'Device ' + row.mac if row.mac else 'A device'} has {address}.",
             place="reserved",
             remedy=f"Wait until it has given it up, or end its session; then ./admit pool release {address}",
         )

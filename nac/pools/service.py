@@ -1,13 +1,11 @@
 """Pools of addresses of a tenant or one of its sites, which devices are given with their Access-Accept."""
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -15,11 +13,11 @@ from nac.clock import utc_now
 from nac.engine import references
 from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
-from nac.models import Pool, PoolAddress, RadiusSession
+from nac.models import Pool, PoolAddress
 from nac.policies.referring import require_unreferenced
 from nac.pools import repository
 from nac.pools.addresses import bring_addresses, extent_of, require_apart
-from nac.pools.extent import Kind, read_extent
+from nac.pools.extent import Kind, read_address, read_extent
 from nac.pools.repository import AddressKey, LeaseFilter
 from nac.pools.reserving import reserve
 from nac.sites import service as sites
@@ -187,10 +185,9 @@ def remove_pool(session: Session, *, actor: str, tenant_id: TenantId, name: str,
     session.refresh(pool, with_for_update=True)
     if pool.site_id is None or repository.get(session, tenant_id, name, None) is None:
         _require_unnamed(session, tenant_id, name)
-    found = repository.locked_addresses(session, pool)
-    repository.delete_addresses(session, pool, [each.number for each in found if each.state == "free"])
-    kept = [each.number for each in found if each.state != "free"]
-    repository.mark_leaving(session, pool, kept, leaving=True)
+    repository.keep_only(session, pool, ())
+    session.expire_all()
+    kept = repository.has_addresses(session, pool)
     if kept:
         pool.removing = True
     else:
@@ -205,18 +202,19 @@ def release(session: Session, *, actor: str, tenant_id: TenantId, address: str) 
 
     Raises PoolNotFound, or InUse while a session holds it.
     """
-    row = repository.locked_address(session, tenant_id, _address(address))
+    row = repository.locked_address(session, tenant_id, read_address(address))
     if row is None or row.state not in ("leased", "quarantined"):
         raise PoolNotFound(f"No device has {address}.", place="address", remedy="See: ./admit pool leases")
-    if _is_held(session, tenant_id, row):
+    pool = session.get_one(Pool, row.pool_id)
+    if repository.is_held(session, row, pool.kind):
         raise InUse(f"A session holds {address}.", place="address", remedy="End it first: ./admit session disconnect")
     if row.state == "leased":
-        pool = session.get_one(Pool, row.pool_id)
         row.state, row.until = "quarantined", utc_now() + timedelta(seconds=pool.quarantine_seconds)
-    had, row.mac = row.mac, None
+    # Whose it was is kept: a Start of that device may be on its way.
+    row.released = True
     session.flush()
     audit.append(
-        session, actor=actor, action="pool.release", target=row.address, tenant_id=tenant_id, before={"mac": had}
+        session, actor=actor, action="pool.release", target=row.address, tenant_id=tenant_id, before={"mac": row.mac}
     )
     return row
 
@@ -258,7 +256,7 @@ def list_leases(
     if mac:
         chosen = replace(chosen, mac=require_mac(mac))
     if address:
-        chosen = replace(chosen, address=_address(address))
+        chosen = replace(chosen, address=read_address(address))
     return repository.list_leases(session, tenant_id, chosen, after=after, limit=limit)
 
 
@@ -294,20 +292,6 @@ def _require_unnamed(session: Session, tenant_id: TenantId, name: str) -> None:
                 place="name",
                 remedy="Give the site another one: ./admit site set --fallback FILE",
             )
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_network(text) if "/" in text else ipaddress.ip_address(text))
-    except ValueError as exc:
-        raise InvalidInput(f"{text[:100]!r} is no address or prefix.", place="address") from exc
-
-
-def _is_held(session: Session, tenant_id: TenantId, row: PoolAddress) -> bool:
-    live = RadiusSession.tenant_id == tenant_id, RadiusSession.stopped_at.is_(None)
-    columns = (RadiusSession.framed_ip, RadiusSession.framed_prefix, RadiusSession.delegated_prefix)
-    query = select(RadiusSession.id).where(*live, or_(*(column == row.address for column in columns))).limit(1)
-    return session.scalar(query) is not None
 
 
 def _describe(pool: Pool) -> dict[str, Any]:

@@ -286,6 +286,7 @@ class CellAgent:
             self._claims,
             alarms=self._alarms,
             shipped_until=lambda: min(shipper.shipped_until for shipper in shippers.values()),
+            read_at=lambda: sync.read_at,
             given_twice=lambda: decisions.addresses_given_twice,
         )
         verifier = VerifierProcess(

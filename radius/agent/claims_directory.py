@@ -1,6 +1,6 @@
 """The files of claims of a cell (nac.pools.claims): which one each pool has, and whether they can be believed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nac.clock import epoch_microseconds
@@ -17,9 +17,12 @@ class ClaimsDirectory:
     What a machine had not yet written when it went down is lost, so none of them outlives a boot.
     """
 
-    def __init__(self, directory: Path, *, boot_id: Path = _BOOT_ID) -> None:
+    def __init__(
+        self, directory: Path, *, boot_id: Path = _BOOT_ID, clock: Callable[[], int] = epoch_microseconds
+    ) -> None:
         self._directory = directory
         self._boot_id = boot_id
+        self._clock = clock
         # By pool.
         self._names: dict[str, str] = {}
 
@@ -45,7 +48,7 @@ class ClaimsDirectory:
 
     def make(self, pool_id: str, numbers: int) -> None:
         """A new file; what was ready until now must have been withdrawn. Raises OSError."""
-        name = f"{pool_id}_{epoch_microseconds()}{SUFFIX}"
+        name = f"{pool_id}_{self._clock()}{SUFFIX}"
         make_room(self._directory / name, numbers)
         self._names[pool_id] = name
 
@@ -62,9 +65,9 @@ class ClaimsDirectory:
         """Of these numbers of a pool, the grant under which each was taken last. Raises OSError."""
         return read_grants(self._directory / self._names[pool_id], numbers)
 
-    def read(self, pool_id: str) -> list[tuple[int, Claim]]:
-        """The numbers of a pool that were ever taken. Raises OSError."""
-        return read_claims(self._directory / self._names[pool_id])
+    def read(self, pool_id: str, *, since: int) -> list[tuple[int, Claim]]:
+        """The numbers of a pool that were taken since then (epoch seconds). Raises OSError."""
+        return read_claims(self._directory / self._names[pool_id], since=since)
 
     def forget_others(self, pool_ids: set[str]) -> None:
         """Remove the files of pools that are no more here."""

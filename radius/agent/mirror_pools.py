@@ -39,11 +39,11 @@ FROM (
     UNION ALL
     SELECT l.tenant_id, l.pool_id, l.number, l.mac, l.grant_number, l.address, l.state = 'stock'
     FROM pool_addresses l
-    WHERE l.mac IS NOT NULL AND l.cell_id = scope_cell_id() AND l.state <> 'free' AND NOT l.leaving
+    WHERE l.mac IS NOT NULL AND NOT l.released AND l.cell_id = scope_cell_id() AND l.state <> 'free' AND NOT l.leaving
         AND l.reserved_for IS NULL AND NOT EXISTS (
             SELECT FROM pool_addresses o
             WHERE o.tenant_id = l.tenant_id AND o.mac = l.mac AND o.pool_id = l.pool_id AND o.cell_id = l.cell_id
-                AND o.state <> 'free' AND NOT o.leaving AND o.reserved_for IS NULL
+                AND o.state <> 'free' AND NOT o.released AND NOT o.leaving AND o.reserved_for IS NULL
                 AND (coalesce(o.decided_at, '-infinity'), o.number) > (coalesce(l.decided_at, '-infinity'), l.number)
         ) AND NOT EXISTS (
             SELECT FROM pool_addresses r

@@ -35,7 +35,11 @@ _SECOND = 1_000_000
 
 _POOLS = """
 SELECT p.id::text, p.tenant_id::text, t.number, t.slug, p.name, p.stock, p.removing,
-    coalesce(most.number, -1) + 1, ready.count
+    coalesce(most.number, -1) + 1, ready.count,
+    EXISTS (
+        SELECT FROM pool_addresses a
+        WHERE a.pool_id = p.id AND a.state = 'free' AND NOT a.leaving AND a.reserved_for IS NULL
+    )
 FROM pools p JOIN tenants t ON t.id = p.tenant_id
 LEFT JOIN LATERAL (SELECT max(a.number) AS number FROM pool_addresses a WHERE a.pool_id = p.id) most ON true
 CROSS JOIN LATERAL (
@@ -66,10 +70,13 @@ class PoolRow(NamedTuple):
     # Numbers that its addresses have, from 0.
     numbers: int
     ready: int
+    # Whether there are others to make ready.
+    has_free: bool
 
 
 class PoolKeeper:
-    """`shipped_until` tells (epoch microseconds) what of the journal is in the database, of both streams."""
+    """`shipped_until` tells (epoch microseconds) what of the journal is in the database, of both streams, and `read_at`
+    when that was read which is in the replica."""
 
     def __init__(
         self,
@@ -79,6 +86,7 @@ class PoolKeeper:
         *,
         alarms: Alarms,
         shipped_until: Callable[[], int],
+        read_at: Callable[[], int],
         given_twice: Callable[[], int] = int,
         clock: Callable[[], int] = epoch_microseconds,
     ) -> None:
@@ -88,10 +96,14 @@ class PoolKeeper:
         self._claims = claims
         self._alarms = alarms
         self._shipped_until = shipped_until
+        self._read_at = read_at
         self._given_twice = given_twice
         self._clock = clock
         self._reaped_until = 0
         self._compared_until = 0
+        # What had left its pool then, and was nobody's, is committed; and when the replica was found to say so.
+        self._left_until: int | None = None
+        self._heard_at: int | None = None
         self._due = {"withdraw": 0.0, "compare": 0.0, "alarms": 0.0}
         self._pools: dict[str, PoolRow] = {}
         # Of each pool what was last seen ready: number and grant.
@@ -118,6 +130,8 @@ class PoolKeeper:
             cursor = driver_connection(session).cursor()
             self._pools = {row[0]: PoolRow(*row) for row in cursor.execute(_POOLS.encode(), {"cell": self._cell_id})}
             lost = self._keep(cursor) if self._pools else []
+        if self._left_until is None:
+            self._left_until = self._clock()
         # Now that it is committed that nothing of them is ready.
         self._make_files(lost)
         self._refill()
@@ -139,12 +153,24 @@ class PoolKeeper:
                 tenants,
                 since=self._reaped_until or shipped,
                 now=shipped,
+                clock=now,
             )
             self._reaped_until = shipped
         if self._is_due("withdraw", WITHDRAW_SECONDS) or lost:
             self.counters["withdrawn"] += pool_leases.withdraw(cursor, self._cell_id, tenants, now=now, lost=lost)
-            pool_leases.clear_away(cursor)
+            self._clear_away(cursor, now, shipped)
         return [pool_id for pool_id in lost if not pool_leases.has_stock(cursor, pool_id)]
+
+    def _clear_away(self, cursor: psycopg.Cursor, now: int, shipped: int) -> None:
+        """What has left its pool, once the module has heard of that, and all that it took before is told in the
+        database: until then it may have given it to the one that had it last."""
+        if self._left_until is None:
+            return
+        if self._heard_at is None and self._left_until <= self._read_at():
+            self._heard_at = now
+        if self._heard_at is not None and self._heard_at <= shipped:
+            pool_leases.clear_away(cursor, until=self._left_until)
+            self._left_until = self._heard_at = None
 
     def _compare(self, cursor: psycopg.Cursor, shipped: int, pool_ids: list[str]) -> None:
         """What radiusd has claimed, with what its decisions have told."""
@@ -152,8 +178,8 @@ class PoolKeeper:
         for pool_id in pool_ids:
             recent = [
                 (number, claim)
-                for number, claim in self._claims.read(pool_id)
-                if self._compared_until <= claim.at < until
+                for number, claim in self._claims.read(pool_id, since=self._compared_until)
+                if claim.at < until
             ]
             found = pool_leases.untold(cursor, pool_id, recent) if recent else []
             self.counters["untold"] += len(found)
@@ -182,16 +208,23 @@ class PoolKeeper:
         for pool in self._pools.values():
             if pool.removing or self._claims.is_lost(pool.id):
                 continue
-            wanted = pool.stock - pool.ready if pool.ready < REFILL_SHARE * pool.stock else 0
+            is_low = pool.ready < REFILL_SHARE * pool.stock and pool.has_free
+            wanted = pool.stock - pool.ready if is_low else 0
+            if not wanted and self._knows(pool):
+                continue
             with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
                 cursor = driver_connection(session).cursor()
                 leased = 0
                 if wanted:
                     leased = pool_leases.refill(cursor, self._cell_id, pool.id, wanted=wanted, grant=settled)
                     self.counters["refilled"] += leased
-                if leased or pool.id not in self._offered or len(self._offered[pool.id]) != pool.ready:
+                if leased or not self._knows(pool):
                     given = {"pool": pool.id, "cell": self._cell_id, "most": pool.stock}
                     self._offered[pool.id] = dict(cursor.execute(_READY.encode(), given).fetchall())
+
+    def _knows(self, pool: PoolRow) -> bool:
+        """Whether what was last seen ready is so still, as far as the number tells."""
+        return pool.id in self._offered and len(self._offered[pool.id]) == pool.ready
 
     def look_at_stock(self) -> None:
         """Alarms for pools that run out; without the database, too."""
@@ -216,8 +249,9 @@ class PoolKeeper:
         if self._given_twice():
             self._alarms.tell_event(
                 "addresses-twice",
-                f"{self._given_twice()} addresses of pools went out while another device had them. Were files of the "
-                "cell, or its database, set back to an earlier state?",
+                f"{self._given_twice()} addresses of pools went out while another device had them. Does a NAS tell of "
+                "sessions later than the pool's grace and quarantine together, or were files of the cell, or its "
+                "database, set back to an earlier state?",
             )
 
     def _count_left(self, pool_id: str, offered: dict[int, int]) -> int:

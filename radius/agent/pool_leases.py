@@ -31,30 +31,39 @@ class Given(NamedTuple):
     at: int
 
 
-# In any state but another device's lease: what went out is somebody's, whatever was thought of it meanwhile. Told of
-# late, it changes nothing for whom the address was given to since.
+# In any state: what went out is somebody's, whatever was thought of it meanwhile. Told of late, it changes nothing for
+# whom the address was given to since. Where another device has it, it stays that one's lease, unless a session tells of
+# the address: that holds it in any case, and the lease is for the one that nothing else speaks for.
 _GIVE = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(tenants)s::uuid[], %(pools)s::uuid[], %(numbers)s::int[], %(macs)s::macaddr[],
         %(moments)s::timestamptz[]) AS given (tenant_id, pool_id, number, mac, at)
 ), locked AS MATERIALIZED (
-    SELECT a.pool_id, a.number, a.state = 'leased' AND a.mac <> g.mac AS is_others, g.mac, g.at, p.grace_seconds
+    SELECT a.pool_id, a.number, a.tenant_id, a.address, p.kind, p.grace_seconds * interval '1 second' AS grace,
+        a.state = 'leased' AND a.mac IS NOT NULL AND a.mac <> g.mac AS is_others, a.mac AS others, a.decided_at,
+        g.mac, g.at
     FROM given g JOIN pools p ON p.id = g.pool_id AND p.tenant_id = g.tenant_id
     JOIN pool_addresses a ON a.pool_id = g.pool_id AND a.number = g.number
     WHERE g.at >= coalesce(a.decided_at, '-infinity')
     ORDER BY a.pool_id, a.number FOR UPDATE OF a
+), judged AS MATERIALIZED (
+    SELECT l.*, l.is_others AND (
+        l.decided_at + l.grace > l.at
+        OR EXISTS (SELECT FROM pool_address_holders(l.tenant_id, l.kind, l.address, l.others))
+    ) AS is_twice, l.is_others AND EXISTS (
+        SELECT FROM pool_address_holders(l.tenant_id, l.kind, l.address, NULL)
+    ) AS is_told
+    FROM locked l
 ), taken AS (
     UPDATE pool_addresses a SET
-        state = 'leased', cell_id = %(cell)s, mac = l.mac, decided_at = l.at,
-        until = greatest(
-            CASE a.state WHEN 'leased' THEN a.until END, l.at + l.grace_seconds * interval '1 second'
-        )
-    FROM locked l WHERE a.pool_id = l.pool_id AND a.number = l.number AND NOT l.is_others
+        state = 'leased', cell_id = %(cell)s, mac = j.mac, released = false, decided_at = j.at,
+        until = greatest(CASE a.state WHEN 'leased' THEN a.until END, j.at + j.grace)
+    FROM judged j WHERE a.pool_id = j.pool_id AND a.number = j.number AND (j.is_told OR j.is_twice IS NOT TRUE)
 )
-SELECT count(*) FROM locked WHERE is_others
+SELECT count(*) FROM judged WHERE is_twice
 """
 # Of what was claimed, what nobody has told of: of what was ready, also what a device took that the cell still knew from
-# before it was made ready (`OpenPool`).
+# before it was made ready (`OpenPool`), and what was taken just before it was withdrawn.
 _UNTOLD = """
 SELECT a.tenant_id::text, a.pool_id::text, a.number, c.mac, c.at
 FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moments)s::bigint[])
@@ -62,7 +71,9 @@ FROM unnest(%(numbers)s::int[], %(grants)s::bigint[], %(macs)s::text[], %(moment
 JOIN pool_addresses a ON a.pool_id = %(pool)s AND a.number = c.number
 WHERE CASE a.state
     WHEN 'stock' THEN a.grant_number = c.grant_number OR c.at + 1000000 > a.grant_number
-    ELSE a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
+    WHEN 'leased' THEN a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at
+    ELSE a.mac IS DISTINCT FROM c.mac::macaddr AND a.grant_number = c.grant_number
+        OR a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
 """
 # Sessions that ended: whether another one holds the lease is looked at next.
 _ENDED = """
@@ -78,48 +89,27 @@ WHERE a.pool_id = l.pool_id AND a.number = l.number
 # The moment behind the second of the last claim that was told of (`OpenPool` counts in seconds): a clock that was
 # set back keeps no address from being given.
 _TOLD = "(extract(epoch FROM a.decided_at) * 1000000)::bigint + 1000000"
-# A session holds an address that it tells of, whoever's it is; a device's session that tells of none holds what the
-# device was given.
+# What a session holds is its device's; one whose own device holds it stays that one's, whoever else tells of it.
 _REAP = """
 WITH due AS MATERIALIZED (
-    SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.reserved_for, a.leaving, p.kind,
+    SELECT a.pool_id, a.number, a.tenant_id, a.address, a.state, a.mac, a.released, a.reserved_for, a.leaving, p.kind,
         p.quarantine_seconds
     FROM pool_addresses a JOIN pools p ON p.id = a.pool_id
     WHERE a.tenant_id = ANY (%(tenants)s) AND a.state IN ('leased', 'quarantined') AND a.until <= %(now)s
         AND a.cell_id = %(cell)s
     ORDER BY a.until LIMIT %(most)s FOR UPDATE OF a SKIP LOCKED
 ), looked AS MATERIALIZED (
-    SELECT due.*, coalesce(held.held, false) AS held, held.mac AS held_by
+    SELECT due.*, held.is_held IS TRUE AS held, held.mac AS held_by
     FROM due LEFT JOIN LATERAL (
-        (
-            SELECT true AS held, s.mac FROM sessions s
-            WHERE s.tenant_id = due.tenant_id AND s.framed_ip = due.address AND s.stopped_at IS NULL
-                AND due.kind = 'ipv4'
-            LIMIT 1
-        ) UNION ALL (
-            SELECT true, s.mac FROM sessions s
-            WHERE s.tenant_id = due.tenant_id AND s.framed_prefix = due.address AND s.stopped_at IS NULL
-                AND due.kind = 'ipv6'
-            LIMIT 1
-        ) UNION ALL (
-            SELECT true, s.mac FROM sessions s
-            WHERE s.tenant_id = due.tenant_id AND s.delegated_prefix = due.address AND s.stopped_at IS NULL
-                AND due.kind = 'delegated'
-            LIMIT 1
-        ) UNION ALL (
-            SELECT true, s.mac FROM sessions s
-            WHERE s.tenant_id = due.tenant_id AND s.mac = due.mac AND s.stopped_at IS NULL
-                AND coalesce(CASE due.kind WHEN 'ipv4' THEN s.framed_ip WHEN 'ipv6' THEN s.framed_prefix
-                    ELSE s.delegated_prefix END, due.address) = due.address
-            LIMIT 1
-        ) LIMIT 1
+        SELECT true AS is_held, h.mac FROM pool_address_holders(due.tenant_id, due.kind, due.address, due.mac) h LIMIT 1
     ) held ON true
 )
 UPDATE pool_addresses a SET
     state = next.state,
     cell_id = CASE next.state WHEN 'free' THEN NULL ELSE a.cell_id END,
     mac = CASE WHEN l.held THEN coalesce(l.held_by, a.mac) ELSE a.mac END,
-    until = %(now)s + interval '1 second'
+    released = l.released AND NOT l.held,
+    until = CASE next.state WHEN 'free' THEN %(clock)s ELSE %(now)s END + interval '1 second'
         * CASE WHEN l.held THEN %(look)s WHEN next.state = 'quarantined' THEN l.quarantine_seconds ELSE 0 END,
     grant_number = CASE WHEN next.state IN ('stock', 'free')
         THEN greatest(a.grant_number + 1, %(grant)s, :told) ELSE a.grant_number END
@@ -145,24 +135,15 @@ WITH chosen AS MATERIALIZED (
 )
 UPDATE pool_addresses a SET
     state = CASE c.state WHEN 'stock' THEN 'quarantined' ELSE c.state END, cell_id = %(cell)s,
-    mac = CASE c.state WHEN 'stock' THEN NULL ELSE a.mac END,
+    released = a.released OR c.state = 'stock',
     until = CASE c.state WHEN 'stock' THEN %(now)s + c.quarantine_seconds * interval '1 second' ELSE a.until END
 FROM chosen c WHERE a.pool_id = c.pool_id AND a.number = c.number
 """
 _REFILL = """
 WITH chosen AS MATERIALIZED (
-    SELECT a.pool_id, a.number FROM pool_addresses a
+    SELECT a.pool_id, a.number FROM pool_addresses a JOIN pools p ON p.id = a.pool_id
     WHERE a.pool_id = %(pool)s AND a.state = 'free' AND NOT a.leaving AND a.reserved_for IS NULL
-        AND NOT EXISTS (
-            SELECT FROM sessions s
-            WHERE s.tenant_id = a.tenant_id AND s.framed_ip = a.address AND s.stopped_at IS NULL
-        ) AND NOT EXISTS (
-            SELECT FROM sessions s
-            WHERE s.tenant_id = a.tenant_id AND s.framed_prefix = a.address AND s.stopped_at IS NULL
-        ) AND NOT EXISTS (
-            SELECT FROM sessions s
-            WHERE s.tenant_id = a.tenant_id AND s.delegated_prefix = a.address AND s.stopped_at IS NULL
-        )
+        AND NOT EXISTS (SELECT FROM pool_address_holders(a.tenant_id, p.kind, a.address, a.mac))
     ORDER BY a.until NULLS FIRST, a.number LIMIT %(wanted)s FOR UPDATE OF a SKIP LOCKED
 )
 UPDATE pool_addresses a SET
@@ -170,7 +151,7 @@ UPDATE pool_addresses a SET
 FROM chosen c WHERE a.pool_id = c.pool_id AND a.number = c.number
 """.replace(":told", _TOLD)
 _HAS_STOCK = "SELECT EXISTS (SELECT FROM pool_addresses WHERE pool_id = %s AND state = 'stock')"
-_CLEAR_AWAY = "SELECT clear_away_pools()"
+_CLEAR_AWAY = "SELECT clear_away_pools(%s)"
 
 
 def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int:
@@ -212,16 +193,17 @@ def moment_of(at: int) -> datetime:
     return datetime.fromtimestamp(at / 1_000_000, UTC)
 
 
-def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: int, now: int) -> int:
+def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: int, now: int, clock: int) -> int:
     """End the leases that nobody holds, and quarantines; returns how many rows were looked at.
 
-    `now` is the time up to which the journal was shipped, for while a backlog is read nobody has left, and `since` that
-    of the last time (epoch microseconds).
+    `now` is the time up to which the journal was shipped, for while a backlog is read nobody has left, `since` that of
+    the last time, and `clock` that of the machine (epoch microseconds).
     """
     given = {
         "tenants": tenants,
         "cell": cell_id,
         "now": moment_of(now),
+        "clock": moment_of(clock),
         "grant": now,
         "look": LOOK_SECONDS,
         "since": moment_of(since - STOP_SECONDS * 1_000_000),
@@ -252,6 +234,7 @@ def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:
     return row is not None and bool(row[0])
 
 
-def clear_away(cursor: psycopg.Cursor) -> None:
-    """Addresses that have left their pool, and pools that are being removed and have none left."""
-    cursor.execute(_CLEAR_AWAY)
+def clear_away(cursor: psycopg.Cursor, *, until: int) -> None:
+    """Addresses that left their pool and were nobody's `until` then (epoch microseconds), and pools that are being
+    removed and have none left."""
+    cursor.execute(_CLEAR_AWAY, (moment_of(until),))

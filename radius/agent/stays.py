@@ -233,6 +233,10 @@ class SessionBatch:
         named = ((stay.latest.tenant_id, stay.latest.mac or None, stay.latest.identity) for stay in changing)
         return count_keys(named, tenants) if tenants else []
 
+    def going_on(self) -> list[Usage]:
+        """The last that is told of each session that has not stopped."""
+        return [stay.latest for stays in self._stays.values() for stay in stays if not stay.stopped]
+
     def restart_lines(self) -> Iterable[str]:
         return [
             copy_line(tenant, key, site, str(at))

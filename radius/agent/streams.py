@@ -15,6 +15,7 @@ from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, Certifi
 from radius.agent import (
     hits,
     pool_leases,
+    pool_sessions,
     restarts,
     rows,
     session_counts,
@@ -284,6 +285,7 @@ class AccountingWork:
         if restarts.keep(cursor, self._sessions):
             self.keeping = replace(self.keeping, ending=True)
         session_refusals.end_refused(cursor, session_merge.merge(cursor, self._sessions))
+        pool_sessions.hear(cursor, cell_id, self._sessions.going_on(), now=self._now)
         write_sightings(cursor, self.sightings)
         ended: list[Named] = []
         if self.keeping.is_due(self._now):

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from nac.clock import epoch_seconds
+from nac.clock import epoch_microseconds, epoch_seconds
 from nac.db import CellScope, session_scope
 from nac.engine import ReplyDictionary
 from nac.errors import AdmitError, NotFound
@@ -98,6 +98,8 @@ class ReplicaSync:
         self.rebuild_wanted = threading.Event()
         # Epoch seconds: when the replica was last known to be what the database says.
         self.caught_up_at: int | None = None
+        # Epoch microseconds: what was committed then is in the replica.
+        self.read_at = 0
         self._cell_id = cell_id
         self._engine = engine
         self._snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
@@ -141,6 +143,7 @@ class ReplicaSync:
 
     def catch_up(self) -> bool:
         """Apply what is new; returns whether there was anything. Raises what database or replica raise."""
+        began = epoch_microseconds()
         with session_scope(CellScope(self._cell_id), engine=self._snapshots) as session:
             cursor = driver_connection(session).cursor()
             row = cursor.execute(_STATE, (KEEP_DAYS - 1, self._cell_id)).fetchone()
@@ -158,6 +161,7 @@ class ReplicaSync:
         if self._reported != self._position:
             self._report()
         self.caught_up_at = epoch_seconds()
+        self.read_at = began
         if changes is None or any(noun in _CONFIGURING for _, noun in changes):
             self.on_configuration()
         return changed

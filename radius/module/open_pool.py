@@ -28,7 +28,7 @@ class OpenPool:
         self._offered: dict[int, Taken] = {}
         self._ready: deque[int] = deque()
         # Of each device the number that it took last.
-        self._numbers = {claim.mac: number for number, claim in sorted(claims.items(), key=lambda each: each[1].at)}
+        self._numbers = claims.last_numbers()
 
     def restock(self, stocked_at: int, stock: PoolStockRecord | None) -> None:
         self.stocked_at = stocked_at

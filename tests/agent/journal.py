@@ -1,5 +1,7 @@
 """Journal records as the module writes them, and shippers that bring them to the test's database."""
 
+from dataclasses import replace
+
 from nac.journal.records import AccountingRecord, AuthRecord, CertificateSentRecord
 from nac.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
@@ -135,6 +137,15 @@ class Journal:
         self.acct.close()
         for engine in self._engines:
             engine.dispose()
+
+
+def later(journal, seconds):
+    """The same cell so much later, when no more records came, although it heard all the time."""
+    journal.clock.now = AT + seconds * SECOND
+    stream = journal.acct._stream
+    stream.keeping = replace(stream.keeping, heard_until=journal.clock.now)
+    while journal.acct.step() or journal.acct._stream.due(journal.clock.now):
+        continue
 
 
 def drain(shipper):

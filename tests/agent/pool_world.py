@@ -5,12 +5,14 @@ from nac.clock import epoch_microseconds
 from nac.db import CellScope, session_scope
 from nac.pools.claims import Claims
 from nac.pools.service import Options, add_pool
-from radius.agent import pool_leases
+from radius.agent import pool_leases, pool_sessions
 from radius.agent.alarms import Alarms
 from radius.agent.claims_directory import ClaimsDirectory
 from radius.agent.driver import driver_connection
 from radius.agent.pool_keeping import PoolKeeper
+from radius.agent.usage import read_usage
 from radius.module.open_pool import OpenPool
+from tests.agent.journal import accounting
 
 SECOND = 1_000_000
 POOL = "guests"
@@ -28,7 +30,7 @@ class World:
         self._directory = directory / "claims"
         self._directory.mkdir(exist_ok=True)
         self._boot = directory / "boot_id"
-        self.boots = 0
+        self.boots = self.read_at = self.made_at = 0
         self.replica.sync._mirror._claims_of = lambda pool_id: self.claims.name(pool_id)
         self.boot()
 
@@ -41,7 +43,7 @@ class World:
         self.start_radiusd()
 
     def start_agent(self):
-        self.claims = ClaimsDirectory(self._directory, boot_id=self._boot)
+        self.claims = ClaimsDirectory(self._directory, boot_id=self._boot, clock=self.moment)
         self.claims.begin()
         self.keeper = PoolKeeper(
             self.cell_id,
@@ -49,9 +51,15 @@ class World:
             self.claims,
             alarms=self.alarms,
             shipped_until=self.shipped_until,
+            read_at=lambda: self.read_at,
             given_twice=lambda: self.conflicts,
             clock=lambda: self.now,
         )
+
+    def moment(self):
+        """No two files are made at the same."""
+        self.made_at = max(self.now, self.made_at + 1)
+        return self.made_at
 
     def start_radiusd(self):
         self.opened = {}
@@ -71,6 +79,9 @@ class World:
 
     def sync(self):
         self.replica.catch_up()
+        self.read_at = self.now
+        # What is in its pool, as the cell has heard.
+        self.heard = {address for address, leaving in self.rows("host(address), leaving").items() if not leaving}
 
     def settle(self):
         """Some seconds in which nothing hangs and nobody comes."""
@@ -128,6 +139,10 @@ class World:
             "VALUES (%s, 'nas', %s, %s, %s, to_timestamp(%s), to_timestamp(%s), %s)",
             (self.tenant.id, f"s{at}", mac, mac, at / SECOND, at / SECOND, address),
         )
+        record = accounting(self.tenant, "Start", at=at, session=f"s{at}", station=mac, Framed_IP_Address=address or "")
+        with session_scope(CellScope(self.cell_id), engine=self.engine) as session:
+            cursor = driver_connection(session).cursor()
+            pool_sessions.hear(cursor, self.cell_id, [read_usage(record)], now=at)
 
     def stops(self, mac):
         at = self.now

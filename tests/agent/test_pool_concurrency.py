@@ -6,15 +6,31 @@ from collections import Counter
 
 import psycopg
 import pytest
+from psycopg import sql
+from sqlalchemy import text
 
 from nac.clock import epoch_microseconds
 from nac.db import TenantScope, session_scope
+from nac.errors import InvalidInput
+from nac.pools.extent import MAX_ADDRESSES
 from nac.pools.service import Options, add_pool, set_pool
-from radius.agent import pool_leases
+from radius.agent import pool_leases, pool_sessions
+from radius.agent.usage import read_usage
+from tests.agent.journal import accounting
 from tests.factories.tenancy import ACTOR
 
 SECOND = 1_000_000
 CELLS, WORKERS, ROUNDS = 3, 8, 25
+# Numbers whose addresses sessions tell of without having been given them.
+TOLD_FROM = 440
+BEGIN = """
+INSERT INTO sessions (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, framed_ip)
+VALUES (%s, 'nas', %s, %s, %s, now(), now(), %s)
+"""
+READY_AND_HELD = """
+SELECT count(*) FROM pool_addresses a JOIN sessions s ON s.tenant_id = a.tenant_id AND s.framed_ip = a.address
+WHERE a.state = 'stock' AND s.stopped_at IS NULL
+"""
 
 
 @pytest.fixture
@@ -55,9 +71,9 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
         pool_leases.refill(cursor, cell_id, str(pool), wanted=chance.randrange(1, 40), grant=now)
         cursor.connection.commit()
         ready = cursor.execute(
-            "SELECT number, grant_number FROM pool_addresses WHERE cell_id = %s AND state = 'stock' ORDER BY random() "
-            "LIMIT 8",
-            (cell_id,),
+            "SELECT number, grant_number FROM pool_addresses WHERE cell_id = %s AND state = 'stock' AND number < %s "
+            "ORDER BY random() LIMIT 8",
+            (cell_id, TOLD_FROM),
         ).fetchall()
         with lock:
             # What the file of claims sees to: each grant is taken once.
@@ -71,7 +87,28 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
         twice = pool_leases.give(cursor, cell_id, claims)
         assert twice == 0
         cursor.connection.commit()
-        pool_leases.reap(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND)
+        pool_leases.reap(cursor, cell_id, [str(alpha.id)], since=now, now=now + 700 * SECOND, clock=now)
+
+    def tell():
+        """Sessions that nobody gave their address begin and end: each is stored and heard in one transaction."""
+        try:
+            with psycopg.connect(database.owner_url) as connection:
+                cursor, chance = connection.cursor(), random.Random(0)
+                for turn in range(CELLS * ROUNDS):
+                    number = chance.randrange(TOLD_FROM, 510)
+                    address, mac = f"10.9.{(number + 1) // 256}.{(number + 1) % 256}", f"02c0{turn:08x}"
+                    cursor.execute(BEGIN, (alpha.id, f"s{turn}", mac, mac, address))
+                    said = accounting(alpha, "Start", station=mac, Framed_IP_Address=address)
+                    cell_id = cell_ids[turn % CELLS]
+                    pool_sessions.hear(cursor, cell_id, [read_usage(said)], now=clock + turn * 13 * SECOND)
+                    connection.commit()  # house: allow commit -- the test's own connection
+                    if turn % 3 == 0:
+                        cursor.execute(
+                            "UPDATE sessions SET stopped_at = now() WHERE session_id = %s", (f"s{turn - 3}",)
+                        )
+                        connection.commit()  # house: allow commit -- the test's own connection
+        except Exception as exc:
+            failures.append(exc)
 
     def change():
         try:
@@ -83,7 +120,7 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
             failures.append(exc)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(WORKERS)]
-    threads.append(threading.Thread(target=change))
+    threads += [threading.Thread(target=change), threading.Thread(target=tell)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -92,6 +129,8 @@ def test_blocks_are_leased_given_and_reaped_by_many_at_once(database, app_engine
     assert not any(thread.is_alive() for thread in threads)
     assert max(given.values()) == 1
     assert len(given) > 100
+    # Whoever saw whom first: what a session tells of is nobody else's.
+    assert owner.execute(READY_AND_HELD).fetchone() == (0,)
     # No row was lost on the way, and none is in a state that nothing leads out of.
     homeless = "SELECT count(*) FROM pool_addresses WHERE (cell_id IS NULL) <> (state = 'free')"
     assert owner.execute(homeless).fetchone() == (0,)
@@ -107,5 +146,42 @@ def test_rows_that_another_holds_are_left_to_it(database, alpha, pool, cell_ids,
         now = epoch_microseconds()
         assert pool_leases.refill(cursor, cell_ids[0], str(pool), wanted=100, grant=now) == 10
         cursor.execute("UPDATE pool_addresses SET state = 'leased', until = to_timestamp(0) WHERE number >= 500")
-        assert pool_leases.reap(cursor, cell_ids[0], [str(alpha.id)], since=now, now=now) == 10
+        assert pool_leases.reap(cursor, cell_ids[0], [str(alpha.id)], since=now, now=now, clock=now) == 10
         connection.rollback()
+
+
+def test_change_of_a_pool_touches_no_row_that_stays_as_it_is(database, app_engine, alpha, pool, owner):
+    """Else the cells that give of it would wait for as long as the change takes."""
+    first = owner.execute("SELECT ctid FROM pool_addresses WHERE number = 0").fetchone()
+
+    def change(**what):
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            session.execute(text("SET LOCAL lock_timeout = '5s'"))
+            set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", options=Options(), **what)
+
+    with psycopg.connect(database.owner_url) as other:
+        other.execute("SELECT FROM pool_addresses WHERE number < 500 FOR UPDATE")
+        change(exclusions=["10.9.1.250"], reserved={"02a0c0000001": "10.9.1.248"})
+        change(ranges=["10.9.0.0/23", "10.8.0.0/30"], exclusions=[])
+        other.rollback()
+    assert owner.execute("SELECT ctid FROM pool_addresses WHERE number = 0").fetchone() == first
+    assert owner.execute("SELECT count(*), max(number) FROM pool_addresses").fetchone() == (512, 511)
+
+
+def test_largest_pool_is_made_and_changed(app_engine, alpha, owner):
+    def call(function, **what):
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            return function(session, actor=ACTOR, tenant_id=alpha.id, name="homes", **what)
+
+    def count(where="true"):
+        counted = sql.SQL("SELECT count(*) FROM pool_addresses WHERE {}").format(sql.SQL(where))
+        return owner.execute(counted).fetchone()[0]
+
+    call(add_pool, kind="delegated", ranges=["2001:db8::/40"])
+    assert count() == MAX_ADDRESSES
+    # Those that somebody has leave the pool, the others go.
+    owner.execute("UPDATE pool_addresses SET state = 'quarantined', mac = '02:00:00:00:00:01' WHERE number % 2 = 0")
+    call(set_pool, ranges=["2001:db9::/48"])
+    assert (count("leaving"), count("NOT leaving")) == (MAX_ADDRESSES // 2, 256)
+    with pytest.raises(InvalidInput, match="1,048,576 addresses"):
+        call(add_pool, kind="delegated", ranges=["2001:db8::/36"])

@@ -15,21 +15,12 @@ from radius.agent.session_keeping import (
     STALE_SECONDS,
 )
 from radius.agent.streams import AccountingStream
-from tests.agent.journal import AT, SECOND, accounting, drain
+from tests.agent.journal import AT, SECOND, accounting, drain, later
 from tests.agent.test_sessions import life, sessions
 
 HOUR = 3_600
 # Unless the tenant says otherwise.
 SILENT_SECONDS = 7 * 24 * HOUR
-
-
-def later(journal, seconds):
-    """The same cell so much later, when no more records came, although it heard all the time."""
-    journal.clock.now = AT + seconds * SECOND
-    stream = journal.acct._stream
-    stream.keeping = replace(stream.keeping, heard_until=journal.clock.now)
-    while journal.acct.step() or journal.acct._stream.due(journal.clock.now):
-        continue
 
 
 def kept(owner):

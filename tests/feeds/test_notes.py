@@ -30,7 +30,7 @@ from nac.models import Tenant as TenantRow
 from nac.tenants import service as tenants
 from nac.tenants.purge import delete_logs
 from radius.agent.alarms import Alarms
-from tests.agent.journal import AT, SECOND, Journal, accounting
+from tests.agent.journal import AT, SECOND, Journal, accounting, later
 from tests.factories.certificates import certify
 from tests.factories.tenancy import ACTOR, Platform
 from tests.feeds.conftest import NOWHERE, Tenancy
@@ -137,11 +137,9 @@ def test_session_that_was_silent_and_goes_on_is_told_to_be_stale_and_resumed(acm
     own = slot_of(acme)
     journal.ship(accounting(own, "Start"))
     journal.ship(accounting(own, "Interim-Update", at=AT + 60 * SECOND, seconds=60))
-    journal.clock.now = AT + 2 * 3_600 * SECOND
-    while journal.acct.step() or journal.acct._stream.due(journal.clock.now):
-        continue
-    journal.ship(accounting(own, "Interim-Update", at=AT + 3 * 3_600 * SECOND, seconds=3 * 3_600))
-    journal.ship(accounting(own, "Stop", at=AT + 4 * 3_600 * SECOND, seconds=4 * 3_600))
+    later(journal, 4 * 3_600)
+    journal.ship(accounting(own, "Interim-Update", at=AT + 5 * 3_600 * SECOND, seconds=5 * 3_600))
+    journal.ship(accounting(own, "Stop", at=AT + 6 * 3_600 * SECOND, seconds=6 * 3_600))
     events = told(acme, most=1)
     assert [each["event"]["action"] for each in events] == [
         *("session-started", "session-stale", "session-resumed", "session-ended")

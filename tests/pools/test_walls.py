@@ -55,7 +55,7 @@ def test_cell_leases_and_gives_addresses_of_its_own_tenants_alone(cell_engine, o
         ]
         given = [pool_leases.Given(str(tenant.id), pools[tenant.id], 0, ANNA, 10) for tenant in (alpha, bravo)]
         pool_leases.give(cursor, alphas_cell, given)
-        pool_leases.reap(cursor, alphas_cell, [str(bravo.id)], since=0, now=10**16)
+        pool_leases.reap(cursor, alphas_cell, [str(bravo.id)], since=0, now=10**16, clock=10**16)
         cursor.execute("SELECT clear_away_pools()")
     assert leased == [4, 0]
     states = "SELECT tenant_id, state FROM pool_addresses WHERE number = 0"

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import Engine, Table, insert, select, text, update
+from sqlalchemy import Engine, Table, insert, inspect, select, text, update
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -158,7 +158,7 @@ class Logs:
 
     def scalars(self, model: type[Base]) -> list[Any]:
         with Session(self.owner) as session:
-            return list(session.scalars(select(model)))
+            return list(session.scalars(select(model).order_by(*inspect(model).primary_key)))
 
 
 @pytest.fixture

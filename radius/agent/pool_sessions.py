@@ -1,0 +1,67 @@
+"""What accounting tells of addresses of pools that were thought to be nobody's.
+
+Who has one, has it, however late that is heard. A lease ends where no session holds it; a session that is heard of only
+afterwards takes the address back, in the transaction that stores the session: so either who makes addresses ready sees
+the session, or the session finds the row.
+"""
+
+from collections.abc import Iterable
+
+import psycopg
+
+from nac.ids import CellId
+from radius.agent.pool_leases import LOOK_SECONDS, moment_of
+from radius.agent.usage import Usage
+
+_TENANTS = "SELECT DISTINCT tenant_id::text FROM pools"
+# A device's session that tells of none holds what the device was given last, so its station is looked up, too.
+_HEAR = """
+WITH told AS MATERIALIZED (
+    SELECT *
+    FROM unnest(%(tenants)s::uuid[], %(macs)s::macaddr[], %(addresses)s::inet[]) AS told (tenant_id, mac, address)
+), found AS MATERIALIZED (
+    SELECT a.pool_id, a.number FROM told
+    JOIN pool_addresses a ON a.tenant_id = told.tenant_id AND a.address = told.address WHERE a.state <> 'leased'
+    UNION
+    SELECT a.pool_id, a.number FROM told
+    JOIN pool_addresses a ON a.tenant_id = told.tenant_id AND a.mac = told.mac WHERE a.state <> 'leased'
+), locked AS MATERIALIZED (
+    SELECT a.pool_id, a.number, a.tenant_id, a.address, a.mac, p.kind
+    FROM found JOIN pool_addresses a USING (pool_id, number) JOIN pools p ON p.id = a.pool_id
+    WHERE a.state <> 'leased'
+    ORDER BY a.pool_id, a.number FOR UPDATE OF a
+)
+UPDATE pool_addresses a SET
+    state = 'leased', cell_id = %(cell)s, mac = coalesce(held.mac, a.mac), released = false,
+    until = %(now)s + interval '1 second' * %(look)s
+FROM locked l CROSS JOIN LATERAL (
+    SELECT h.mac FROM pool_address_holders(l.tenant_id, l.kind, l.address, l.mac) h LIMIT 1
+) held
+WHERE a.pool_id = l.pool_id AND a.number = l.number
+"""
+
+
+def hear(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[Usage], *, now: int) -> int:
+    """After the sessions of a batch are stored: take back what those hold that were heard of.
+
+    `now` is the time up to which the journal was read (epoch microseconds). Returns how many addresses these are.
+    """
+    with_pools = {row[0] for row in cursor.execute(_TENANTS)}
+    told = [
+        (usage.tenant_id, usage.mac or None, address or None)
+        for usage in heard
+        if usage.tenant_id in with_pools
+        for address in {usage.framed_ip, usage.framed_prefix, usage.delegated_prefix}
+    ]
+    if not told:
+        return 0
+    tenants, macs, addresses = map(list, zip(*told, strict=True))
+    given = {
+        "tenants": tenants,
+        "macs": macs,
+        "addresses": addresses,
+        "cell": cell_id,
+        "now": moment_of(now),
+        "look": LOOK_SECONDS,
+    }
+    return cursor.execute(_HEAR.encode(), given).rowcount
