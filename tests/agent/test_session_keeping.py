@@ -1,6 +1,5 @@
 """Sessions that nobody hears of any more, those that ended long ago, and what each hour used."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
