@@ -22,6 +22,7 @@ max_connections = 100
 shared_buffers = 256MB
 max_wal_size = 2GB
 wal_compression = on
+jit = off
 synchronous_commit = on
 fsync = on
 timezone = 'UTC'

@@ -104,6 +104,7 @@ class Cluster:
             "full_page_writes": "off",
             "shared_buffers": "64MB",
             "max_connections": "100",
+            "jit": "off",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.directory / "log").open("ab") as log:

@@ -46,7 +46,7 @@ class DetailStream(AccountingStream):
 class DetailWork(AccountingWork):
     def __init__(self, tenants: frozenset[str], seen: SightingBatch, keeping: Keeping, detail: Detail) -> None:
         nobody_listens = LiveBatch(accounting_event, "accounting_log_id_seq", frozenset())
-        super().__init__(tenants, seen, frozenset(), keeping, nobody_listens)
+        super().__init__(tenants, seen, frozenset(), keeping, nobody_listens, hears=True)
         self._detail = detail
 
     def log(self, record: AccountingRecord, used: Usage) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from nac.db import PlatformScope, make_engine, process_engine, require_current_schema, session_scope, use_engine
 from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InvalidInput, NoFreeSlot, ScopeViolation
 from nac.models import Msp
+from tests.postgres import Database
 
 
 def _write_and_fail(session: Session) -> None:
@@ -61,6 +62,20 @@ def test_database_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
         session.execute(text("SELECT 1"))
     with pytest.raises(DatabaseUnavailable):
         require_current_schema(engine)
+
+
+@pytest.mark.parametrize(
+    ("asked", "settings"),
+    [("", ("off", "4MB")), ("&options=-cwork_mem%3D8MB", ("off", "8MB")), ("&options=-cjit%3Don", ("on", "4MB"))],
+)
+def test_statements_are_not_compiled_unless_the_url_says_so(
+    database: Database, asked: str, settings: tuple[str, str]
+) -> None:
+    engine = make_engine(database.app_url + asked)
+    with engine.connect() as connection:
+        told = connection.execute(text("SELECT current_setting('jit'), current_setting('work_mem')")).one()
+    engine.dispose()
+    assert told == settings
 
 
 def test_url_of_another_database_is_refused() -> None:
