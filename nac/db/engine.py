@@ -26,8 +26,8 @@ def make_engine(url: str, *, pool_size: int = 5, application_name: str = "admit"
 
 
 def _options(url: URL) -> str:
-    """What `url` asks for, and no compiler: half a second of it for a statement that takes milliseconds is what estimates
-    of tables that were never analysed come to."""
+    """What `url` asks for, and no compiler, which estimates of tables that were never analysed call for in vain: half a
+    second of it for a statement that takes milliseconds."""
     asked = url.query.get("options", ())
     return " ".join(["-c jit=off", *([asked] if isinstance(asked, str) else asked)])
 

@@ -1,5 +1,6 @@
 """Whatever comes in which order, and whoever is killed: no address is two devices' at a time, and none is lost."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -219,8 +220,9 @@ class Addresses(RuleBasedStateMachine):
         assert {world.asks(mac) for mac in DEVICES[: len(states)]} == set(states)
 
 
+@pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.long)])
 def test_addresses_are_one_devices_at_a_time_and_none_is_lost(
-    owner, app_engine, cell_engine, replica, alpha, platform, tmp_path
+    owner, app_engine, cell_engine, replica, alpha, platform, tmp_path, examples
 ):
     def as_tenant(function, **arguments):
         with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
@@ -238,6 +240,6 @@ def test_addresses_are_one_devices_at_a_time_and_none_is_lost(
     run_state_machine_as_test(
         lambda: Addresses(world, as_tenant),
         settings=settings(
-            max_examples=10, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -7,6 +7,8 @@ import pytest
 from tests.radius.supplicant import eap_tls
 from tests.waiting import until
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture
 def at_work(office, switch, connect):

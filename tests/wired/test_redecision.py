@@ -9,6 +9,8 @@ from tests.radius.supplicant import eap_tls
 from tests.waiting import until
 from tests.wired.office import LAB_VLAN, OFFICE_VLAN, document
 
+pytestmark = pytest.mark.early
+
 
 @pytest.fixture
 def at_work(office, switch, connect):
