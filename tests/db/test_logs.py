@@ -26,8 +26,9 @@ def _write(owner_engine: Engine, at: datetime) -> str:
         return str(session.scalar(_PARTITION_OF_ROW))
 
 
-@pytest.mark.parametrize("days", [-1, 0, 7])
+@pytest.mark.parametrize("days", [-1, 0, 6])
 def test_row_of_yesterday_today_and_next_week_has_its_partition(owner_engine: Engine, days: int) -> None:
+    """They were made with the database, which may have been yesterday."""
     at = utc_now() + timedelta(days=days)
     assert _write(owner_engine, at) == f"auth_log_{at:%Y%m%d}"
 
