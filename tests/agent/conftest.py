@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from loadtest.bare_cell import BareCell
 from loadtest.tenantry import make_tenants
+from nac.db import TenantScope, session_scope
 from nac.ids import CellId, TenantId
 from nac.replica.records import SlotRecord
 from nac.replica.store import ReplicaWriter
@@ -20,6 +21,7 @@ from radius.agent.paths import CellPaths
 from radius.agent.radiusd import Radiusd
 from radius.agent.sync import ReplicaSync
 from tests.agent.journal import Clock, Journal
+from tests.agent.pool_world import World
 from tests.factories.tenancy import Platform, make_platform, make_tenant
 from tests.postgres import Database
 from tests.replica.contents import everything, view_of
@@ -141,3 +143,28 @@ def journal(database: Database, platform: Platform, alpha: Tenant, tmp_path) -> 
     journal = Journal(tmp_path / "journal", database, platform.cell_id)
     yield journal
     journal.close()
+
+
+@pytest.fixture
+def as_tenant(app_engine, alpha):
+    def call(function, **arguments):
+        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+            return function(session, tenant_id=alpha.id, **arguments)
+
+    return call
+
+
+@pytest.fixture
+def world(owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant):
+    world = World(
+        owner=owner,
+        engine=cell_engine,
+        replica=replica,
+        tenant=alpha,
+        cell_id=platform.cell_id,
+        directory=tmp_path,
+        as_tenant=as_tenant,
+    )
+    world.add_pool()
+    world.settle()
+    return world

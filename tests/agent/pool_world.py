@@ -16,6 +16,7 @@ from tests.agent.journal import accounting
 
 SECOND = 1_000_000
 POOL = "guests"
+ANNA, BEN, CLEO, DORA, EVE = (f"02a0c000000{number}" for number in range(1, 6))
 
 
 class World:
@@ -168,3 +169,8 @@ class World:
             self.owner.execute(f"DELETE FROM {table}")
         self.journal.clear()
         self.sync()
+
+
+def later(world, seconds):
+    world.now += seconds * SECOND
+    world.settle()

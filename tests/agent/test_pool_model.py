@@ -12,7 +12,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from nac.db import TenantScope, session_scope
 from nac.errors import AdmitError
 from nac.pools.service import release, set_pool
 from tests.agent.pool_world import POOL, SECOND, World
@@ -222,12 +221,8 @@ class Addresses(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.long)])
 def test_addresses_are_one_devices_at_a_time_and_none_is_lost(
-    owner, app_engine, cell_engine, replica, alpha, platform, tmp_path, examples
+    owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant, examples
 ):
-    def as_tenant(function, **arguments):
-        with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
-            return function(session, tenant_id=alpha.id, **arguments)
-
     world = World(
         owner=owner,
         engine=cell_engine,

@@ -10,12 +10,9 @@ import sys
 import threading
 import time
 from contextlib import aclosing, closing, contextmanager
-from uuid import UUID
 
 import pytest
 import redis
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import select
 
 import nac.events.live
@@ -26,13 +23,11 @@ from nac.endpoints import service as endpoints
 from nac.events import accounting as accounting_events
 from nac.events import authentication
 from nac.events.document import to_json
-from nac.events.filtering import EVERYTHING, Filter
+from nac.events.filtering import EVERYTHING
 from nac.events.live import (
     KEPT_ENTRIES,
     Heard,
-    Listening,
     Notice,
-    entry,
     events_key,
     interest_key,
     listen,
@@ -477,41 +472,6 @@ def test_event_that_cannot_be_made_is_left_out_alone(platform, database, tmp_pat
     assert listener.left_out == 1
 
 
-@pytest.mark.parametrize(
-    ("wanted", "heard"),
-    [
-        (Filter(mac="AA-BB-CC-DD-EE-01"), ["anna", ""]),
-        (Filter(user="ANNA"), ["anna", ""]),
-        (Filter(rejects=True), ["carl"]),
-        (Filter(verdict="quarantine"), ["bert"]),
-        (Filter(kinds=frozenset(["accounting"])), [""]),
-        (Filter(nas=frozenset(["switch-2"])), ["bert"]),
-        (Filter(nas=frozenset(["192.0.2.7"])), ["anna", "bert", "carl", ""]),
-        (Filter(nas=frozenset(["11111111-0000-4000-8000-000000000000"])), ["carl"]),
-        (Filter(site="22222222-0000-4000-8000-000000000000"), ["carl"]),
-        (Filter(rejects=True, user="anna"), []),
-    ],
-)
-def test_filter_lets_through_what_fits(wanted, heard, alpha):
-    tenant = Tenant(str(alpha.id), "alpha")
-    of_carl = {"nas_id": "11111111-0000-4000-8000-000000000000", "site_id": "22222222-0000-4000-8000-000000000000"}
-    events = [
-        authentication.from_record(record, number=1, tenant=tenant)
-        for record in (
-            auth(alpha, mac="aabbccddee01", identity="anna"),
-            auth(alpha, mac="aabbccddee02", identity="bert", verdict="quarantine", nas_identifier="switch-2"),
-            auth(alpha, mac="aabbccddee03", identity="carl", permitted=False, **of_carl),
-        )
-    ]
-    attributes = (("NAS-Identifier", "switch-1"),)
-    record = accounting_events.Record(
-        AT, None, None, "192.0.2.7", "Start", "s1", "aabbccddee01", "anna", None, None, None, "", attributes
-    )
-    events.append(accounting_events.from_record(record, number=1, tenant=tenant))
-    named = [event.user.name if event.admit.__struct_config__.tag == "authentication" else "" for event in events]
-    assert [name for event, name in zip(events, named, strict=True) if wanted.fits(event)] == heard
-
-
 def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_server):
     async def first_event(journal, feed):
         async with aclosing(listen_async(redis_server.url, [alpha.id])) as stream:
@@ -527,39 +487,3 @@ def test_event_stream_hears_the_same(platform, database, tmp_path, alpha, redis_
         heard = asyncio.run(first_event(journal, feed))
     assert heard.tenant_id == alpha.id
     assert json.loads(heard.line)["event"]["id"] == heard.event.event.id
-
-
-LINES = [b"[]", b"[1]", b'[{"message":"\xff"}]', b"[" * 5_000]
-ENTRIES = st.dictionaries(
-    st.sampled_from([b"writer", b"first", b"events", b"more"]),
-    st.binary(max_size=20) | st.integers(-(2**70), 2**70).map(lambda n: b"%d" % n) | st.sampled_from(LINES),
-)
-
-
-@given(st.lists(ENTRIES, max_size=5))
-def test_entries_of_any_form_are_read_or_left_out(entries):
-    tenant = UUID(int=1)
-    state = Listening([tenant], EVERYTHING, 0.0)
-    (stream,) = state.streams
-    reply = [(stream, [(b"%d-0" % number, fields) for number, fields in enumerate(entries)])]
-    assert {each.kind for each in state.take(reply, 1.0)} <= {"left-out", "listening"}
-    assert not entries or state.positions[stream] == b"%d-0" % (len(entries) - 1)
-
-
-def test_event_of_a_later_version_or_a_broken_one_is_left_out_and_the_others_are_heard(alpha):
-    event = to_json(authentication.from_record(auth(alpha), number=1, tenant=Tenant(str(alpha.id), "alpha")))
-    later = event.replace(b'"kind":"authentication"', b'"kind":"prophecy"')
-    more = event.replace(b'"admit":{', b'"admit":{"more":1,')
-    broken = event.replace(b'"message":"', b'"message":"\xff')
-    assert len({event, later, more, broken}) == 4
-    state = Listening([alpha.id], EVERYTHING, 0.0)
-    fields = {name.encode(): each for name, each in entry("writer", 0, [later, broken, event, more]).items()}
-    fields |= {b"writer": b"writer", b"first": b"0"}
-    heard = list(state.take([(state.streams[0], [(b"1-0", fields)])], 1.0))
-    assert heard[1:3] == [Notice("left-out", alpha.id, 1)] * 2
-    assert [each.line for each in heard[3:]] == [event, more]
-
-
-def test_listening_is_to_some_tenants():
-    with pytest.raises(ValueError, match="1 to 100"):
-        next(listen(DEAD_URL, []))
