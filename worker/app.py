@@ -174,7 +174,9 @@ def _give_way(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
 @signals.worker_process_init.connect
 def _own_engine(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """Each child has an engine of its own: connections do not survive a fork."""
-    engine = make_engine(_settings.database_worker_url, pool_size=2, application_name="admit-worker")
+    # What jobs work off is empty at one time and long at another: a plan of before is of no use.
+    plans = ("plan_cache_mode=force_custom_plan",)
+    engine = make_engine(_settings.database_worker_url, pool_size=2, application_name="admit-worker", settings=plans)
     use_engine(serve_last(engine))
 
 

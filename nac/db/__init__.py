@@ -2,6 +2,7 @@
 
 from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
+from nac.db.places import by_place
 from nac.db.schema import require_current_schema
 from nac.db.scope import AuthorityScope, CellScope, EnrolmentScope, MspScope, PlatformScope, Scope, TenantScope
 from nac.db.session import commit_intent, enter_tenant, session_scope
@@ -14,6 +15,7 @@ __all__ = [
     "PlatformScope",
     "Scope",
     "TenantScope",
+    "by_place",
     "commit_intent",
     "driver_connection",
     "enter_tenant",

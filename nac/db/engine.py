@@ -1,5 +1,7 @@
 """Engines: one for each process and role."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import URL, Engine, create_engine, make_url
 
 from nac.errors import InvalidInput
@@ -7,8 +9,13 @@ from nac.errors import InvalidInput
 _default: Engine | None = None
 
 
-def make_engine(url: str, *, pool_size: int = 5, application_name: str = "admit") -> Engine:
-    """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet."""
+def make_engine(
+    url: str, *, pool_size: int = 5, application_name: str = "admit", settings: Sequence[str] = ()
+) -> Engine:
+    """An engine for `url` ("postgresql://role@/database?host=/path/to/socket/directory"); nothing connects yet.
+
+    `settings` of PostgreSQL ("name=value") hold for each connection.
+    """
     parsed = make_url(url)
     if parsed.get_backend_name() != "postgresql":
         raise InvalidInput(
@@ -21,15 +28,20 @@ def make_engine(url: str, *, pool_size: int = 5, application_name: str = "admit"
         # A restarted PostgreSQL costs the pool one failed ping each, not one failed request each.
         pool_pre_ping=True,
         native_inet_types=False,
-        connect_args={"application_name": application_name, "connect_timeout": 5, "options": _options(parsed)},
+        connect_args={
+            "application_name": application_name,
+            "connect_timeout": 5,
+            "options": _options(parsed, settings),
+        },
     )
 
 
-def _options(url: URL) -> str:
+def _options(url: URL, settings: Sequence[str]) -> str:
     """What `url` asks for, and no compiler, which estimates of tables that were never analysed call for in vain: half a
     second of it for a statement that takes milliseconds."""
     asked = url.query.get("options", ())
-    return " ".join(["-c jit=off", *([asked] if isinstance(asked, str) else asked)])
+    ours = [f"-c {setting}" for setting in ("jit=off", *settings)]
+    return " ".join([*ours, *([asked] if isinstance(asked, str) else asked)])
 
 
 def use_engine(engine: Engine | None) -> None:

@@ -58,12 +58,13 @@ def _endpoints(session: Session, tenant_id: TenantId, *where: ColumnElement[bool
 
 def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> None:
     """Endpoints for addresses that were seen and have none, as long as there is room for them."""
-    is_known = select(Endpoint.id).where(
-        Endpoint.tenant_id == EndpointSighting.tenant_id, Endpoint.mac == EndpointSighting.mac
-    )
+    known = session.scalars(select(Endpoint.mac).where(Endpoint.tenant_id == tenant_id, Endpoint.mac.in_(macs)))
+    unknown = set(macs).difference(known)
+    if not unknown:
+        return
     seen = session.execute(
         select(EndpointSighting.mac, EndpointSighting.first_seen_at)
-        .where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac.in_(macs), ~is_known.exists())
+        .where(EndpointSighting.tenant_id == tenant_id, EndpointSighting.mac.in_(unknown))
         .order_by(EndpointSighting.first_seen_at, EndpointSighting.mac)
     ).all()
     if not seen:
@@ -78,8 +79,8 @@ def _discover(session: Session, tenant_id: TenantId, macs: Collection[str]) -> N
             continue
         room, random_room = room - 1, random_room - random
         # What is told of it says so from the beginning.
-        known = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
-        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **known})
+        told = {"vendor": vendors.vendor(mac), "first_seen_at": first_seen_at}
+        rows.append({"tenant_id": tenant_id, "mac": mac, "status": "discovered", **told})
     if rows:
         session.execute(insert_or_skip(Endpoint).on_conflict_do_nothing(), rows)
     forget(session, tenant_id=tenant_id, macs=left_out)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from sqlalchemy import Function, delete, func, insert, select, text
+from sqlalchemy import Function, func, insert, select, text
 from sqlalchemy.orm import Session
 
+from nac.db import by_place
 from nac.ids import TenantId
 from nac.models import EndpointWork
 
@@ -13,6 +14,11 @@ from nac.models import EndpointWork
 # always taken.
 MOST_WAITING = 100_000
 _TENANTS = text("SELECT tenants_with_endpoint_work()")
+_OLDEST = text("SELECT ctid::text FROM endpoint_work WHERE tenant_id = :tenant ORDER BY id LIMIT :limit")
+_TAKE = text(
+    "DELETE FROM endpoint_work WHERE tenant_id = :tenant AND ctid = ANY (CAST(:places AS tid[])) "
+    "RETURNING replace(mac::text, ':', '')"
+)
 
 
 def enqueue(session: Session, *, tenant_id: TenantId, macs: Iterable[str]) -> None:
@@ -43,8 +49,8 @@ def _key(tenant_id: TenantId) -> tuple[Function[int], Function[int]]:
 
 def take(session: Session, *, tenant_id: TenantId, limit: int) -> set[str]:
     """The addresses that came first, taken off the list. What is appended meanwhile stays for the next turn."""
-    oldest = (
-        select(EndpointWork.id).where(EndpointWork.tenant_id == tenant_id).order_by(EndpointWork.id).limit(limit)
-    ).scalar_subquery()
-    taken = delete(EndpointWork).where(EndpointWork.tenant_id == tenant_id, EndpointWork.id.in_(oldest))
-    return set(session.scalars(taken.returning(EndpointWork.mac)))
+    places = session.scalars(_OLDEST, {"tenant": tenant_id, "limit": limit}).all()
+    if not places:
+        return set()
+    with by_place(session):
+        return set(session.scalars(_TAKE, {"tenant": tenant_id, "places": places}))

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import Text
 
 from nac.clock import utc_now
+from nac.db import by_place
 from nac.ids import TenantId
 from nac.models import RedecisionMark
 
@@ -24,27 +25,30 @@ LATE_SECONDS = 60
 
 # What the cell does not decide with yet is left, and for sessions that become known late what was journalled by then
 # and is not stored yet.
-_TAKE_MARKS = text(
+_DUE_MARKS = text(
     """
 WITH cell AS MATERIALIZED (
     SELECT c.replica_position::pg_snapshot AS position, c.shipped_until
     FROM slots s JOIN cells c ON c.id = s.cell_id WHERE s.tenant_id = :tenant
-), due AS MATERIALIZED (
-    SELECT m.id FROM redecision_marks m LEFT JOIN cell ON true
-    WHERE m.tenant_id = :tenant AND m.due_at <= now()
-        AND (m.xact IS NULL OR pg_visible_in_snapshot(m.xact, cell.position))
-        AND (m.noun <> ALL (:late) OR cell.shipped_until IS NULL OR cell.shipped_until >= m.due_at)
-    ORDER BY m.due_at LIMIT :limit
 )
-DELETE FROM redecision_marks m USING due WHERE m.id = due.id RETURNING m.noun, m.key
+SELECT m.ctid::text FROM redecision_marks m LEFT JOIN cell ON true
+WHERE m.tenant_id = :tenant AND m.due_at <= now()
+    AND (m.xact IS NULL OR pg_visible_in_snapshot(m.xact, cell.position))
+    AND (m.noun <> ALL (:late) OR cell.shipped_until IS NULL OR cell.shipped_until >= m.due_at)
+ORDER BY m.due_at LIMIT :limit
 """
 ).bindparams(bindparam("late", type_=ARRAY(Text())))
+_TAKE_MARKS = text("DELETE FROM redecision_marks WHERE ctid = ANY (CAST(:places AS tid[])) RETURNING noun, key")
 
 
 def take_marks(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
     """(noun, key) of those that are due and that the cell decides with, taken off the list."""
     given = {"tenant": tenant_id, "limit": limit, "late": [LATE, *AGAIN]}
-    return [(row[0], row[1]) for row in session.execute(_TAKE_MARKS, given)]
+    places = session.scalars(_DUE_MARKS, given).all()
+    if not places:
+        return []
+    with by_place(session):
+        return [(row[0], row[1]) for row in session.execute(_TAKE_MARKS, {"places": places})]
 
 
 def add_marks(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], *, seconds: int) -> None:

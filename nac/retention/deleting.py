@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.db import TenantScope, session_scope
+from nac.db import TenantScope, by_place, session_scope
 from nac.errors import Conflict, Unavailable
 from nac.exports import standing
 from nac.exports.files import Folder
@@ -30,31 +30,33 @@ _DAY = timedelta(days=1)
 # A batch that cannot have its rows at once lets them be; what a crash takes back is deleted again.
 _MANNERS = text("SELECT set_config('lock_timeout', '200ms', true), set_config('synchronous_commit', 'off', true)")
 _EXPORTED = "AND is_written_before(xmin, :before)"
-# A day is in one partition, and the sub-select is planned for that one. Where an index has the order, each batch begins
-# behind the one before it, so that none walks through what is dead already.
+# A day is in one partition, where a place is one row's. Where an index has the order, each batch begins behind the one
+# before it, so that none walks through what is dead already.
+_PICK = "SELECT ctid::text FROM :table WHERE :those :order LIMIT :most"
+_TAKE = """
+WITH gone AS (DELETE FROM :table WHERE :those AND ctid = ANY (CAST(:places AS tid[])) RETURNING :key AS moment)
+SELECT count(*), max(moment) FROM gone
+"""
+_THOSE = ":key >= :first AND :key < :last AND tenant_id = :tenant :only"
 _DELETE = {
-    (log, only): text(
-        """
-        WITH gone AS (
-            DELETE FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant AND ctid = ANY (ARRAY(
-                SELECT ctid FROM :table WHERE :key >= :first AND :key < :last AND tenant_id = :tenant :only
-                :order LIMIT :most
-            )) RETURNING :key AS moment
+    (log, only): tuple(
+        text(
+            statement.replace(":table", table)
+            .replace(":those", _THOSE)
+            .replace(":key", key)
+            .replace(":only", f"{only} {over}")
+            .replace(":order", order)
         )
-        SELECT count(*), max(moment) FROM gone
-        """.replace(":table", table)
-        .replace(":key", key)
-        .replace(":only", only)
-        .replace(":order", order)
+        for statement in (_PICK, _TAKE)
     )
     for only in ("", _EXPORTED)
-    for log, table, key, order in (
-        ("auth", "auth_log", "at", "ORDER BY at"),
-        ("accounting", "accounting_log", "at", "ORDER BY at"),
-        ("sessions", "session_history", "stopped_at", "ORDER BY stopped_at"),
-        ("usage", "usage_hours", "hour", ""),
+    for log, table, key, over, order in (
+        ("auth", "auth_log", "at", "", "ORDER BY at"),
+        ("accounting", "accounting_log", "at", "", "ORDER BY at"),
+        ("sessions", "session_history", "stopped_at", "", "ORDER BY stopped_at"),
+        ("usage", "usage_hours", "hour", "", ""),
         # What waits is not over, however old it is.
-        ("coa", "coa_requests", "created_at", "AND ended_at IS NOT NULL"),
+        ("coa", "coa_requests", "created_at", "AND ended_at IS NOT NULL", ""),
     )
 }
 _ORDERED = ("auth", "accounting", "sessions")
@@ -174,7 +176,12 @@ def delete_batch(
     only = ""
     if before is not None:
         only, given["before"] = _EXPORTED, before
-    rows, last = session.execute(_DELETE[log, only], given).one()
+    pick, take = _DELETE[log, only]
+    places = session.scalars(pick, given).all()
+    if not places:
+        return 0, None
+    with by_place(session):
+        rows, last = session.execute(take, given | {"places": places}).one()
     return rows, last
 
 

@@ -1,12 +1,13 @@
 """What is left of tenants that are gone: their logs, deleted in batches because there may be millions of rows."""
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 
-from sqlalchemy import CursorResult, Delete, Engine, delete, exists, func, select, tuple_
+from sqlalchemy import CursorResult, Delete, Engine, Executable, delete, exists, func, select, text
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, by_place, session_scope
 from nac.ids import TenantId
 from nac.models import (
     USAGE_HOURS,
@@ -30,6 +31,11 @@ from nac.retention.plan import midnight
 BATCH_ROWS = 5_000
 # A cell that was writing, or hung, when its tenant went may bring some rows later.
 LOOKED_AFTER = timedelta(days=1)
+_PICK = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
+# Places are a partition's own: a row of another one, at such a place, is the tenant's and goes as well.
+_TAKE = """
+DELETE FROM :log WHERE tenant_id = :tenant AND at BETWEEN :first AND :last AND ctid = ANY (CAST(:places AS tid[]))
+"""
 
 
 def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
@@ -88,8 +94,13 @@ def _orphans() -> Delete:
 def _delete_batch(session: Session, tenant_id: TenantId) -> int:
     deleted = 0
     for log in (AuthLog, AccountingLog, EventNote):
-        batch = select(log.at, log.id).where(log.tenant_id == tenant_id).order_by(log.at).limit(BATCH_ROWS)
-        deleted += _count(session, delete(log).where(log.tenant_id == tenant_id, tuple_(log.at, log.id).in_(batch)))
+        pick, take = (text(statement.replace(":log", log.__tablename__)) for statement in (_PICK, _TAKE))
+        rows = session.execute(pick, {"tenant": tenant_id, "most": BATCH_ROWS}).all()
+        if rows:
+            places = [row.place for row in rows]
+            given = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
+            with by_place(session):
+                deleted += _count(session, take, given)
     # These went with the tenant, but for what came late.
     for unreferenced in (
         *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
@@ -99,7 +110,7 @@ def _delete_batch(session: Session, tenant_id: TenantId) -> int:
     return deleted
 
 
-def _count(session: Session, statement: Delete) -> int:
-    result = session.execute(statement, execution_options={"synchronize_session": False})
+def _count(session: Session, statement: Executable, given: Mapping[str, object] | None = None) -> int:
+    result = session.execute(statement, given, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount
