@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -339,6 +339,9 @@ def _insert(session: Session, tenant_id: TenantId, rows: list[_Row]) -> dict[str
         }
         for row in rows
     ]
+    # Foreign keys are checked by a plan that is made once: over a table that was empty then, it reads all of that for
+    # each row.
+    session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     for start in range(0, len(values), _CHUNK):
         session.execute(insert(Endpoint), values[start : start + _CHUNK])
     return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
