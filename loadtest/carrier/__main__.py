@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     background.add_argument("--live", type=_number, default=1_000_000, help="their live sessions (default: 1M)")
     background.add_argument("--seconds", type=float, default=10.0, help="of a window (default: 10)")
     background.add_argument("--rounds", type=int, default=4)
+    background.add_argument("--per-second", type=float, help="requests (default: as many as are answered)")
     background.add_argument("--pause", type=float, default=0.0, help="seconds between two runs of a job (default: 0)")
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -105,6 +106,7 @@ def _background(options: argparse.Namespace) -> list[printing.Row]:
         seconds=options.seconds,
         rounds=options.rounds,
         pause=options.pause,
+        per_second=options.per_second,
         tell=_tell,
     )
 

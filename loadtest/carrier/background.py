@@ -90,9 +90,11 @@ def measure_background(
     seconds: float,
     rounds: int,
     pause: float,
+    per_second: float | None,
     tell: Callable[[str], None],
 ) -> list[Row]:
-    """`jobs` are names of the worker's; `pause` is how many seconds pass between two runs of one."""
+    """`jobs` are names of the worker's; `pause` is how many seconds pass between two runs of one. `per_second` paces
+    the load, which is all that can be answered without it."""
     with ExitStack() as stack:
         tell("starting an installation of our own")
         private = stack.enter_context(PrivateInstallation())
@@ -110,14 +112,14 @@ def measure_background(
         mixed = [mab(each.target, each.mac, each.nas.attributes(), vlan=each.vlan) for each in devices]
         Random(7).shuffle(mixed)
         rows = StoredRows(installation, [each.tenant_id for each in serving])
-        _load(mixed, rows, min(seconds, 2.0))
+        _load(mixed, rows, min(seconds, 2.0), per_second)
         found = []
         for job in jobs:
             windows, judged = _Windows(job), _judged(installation.owner)
             for number in range(1, rounds + 1):
-                windows.without.append(_load(mixed, rows, seconds))
+                windows.without.append(_load(mixed, rows, seconds, per_second))
                 with Busy(job, private.environment, pause=pause) as busy:
-                    windows.beside.append(_load(mixed, rows, seconds))
+                    windows.beside.append(_load(mixed, rows, seconds, per_second))
                 windows.runs += busy.runs
                 without, beside = _p99(windows.without[-1]), _p99(windows.beside[-1])
                 tell(f"{job} {number}/{rounds}: p99 {without:.2f} ms without, {beside:.2f} ms beside it")
@@ -171,9 +173,9 @@ def publish_policy(engine: Engine, tenant_id: TenantId) -> UUID:
         return policy.id
 
 
-def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float) -> Run:
+def _load(exchanges: Sequence[Pap], rows: StoredRows, seconds: float, per_second: float | None) -> Run:
     with RadiusClient() as client:
-        run = client.run(cycle(exchanges).__next__, seconds=seconds, window=MAB_WINDOW)
+        run = client.run(cycle(exchanges).__next__, seconds=seconds, window=MAB_WINDOW, per_second=per_second)
     if not run.right:
         raise BenchError(f"nothing was answered as it should: {dict(run.faults())}")
     rows.settle(run)

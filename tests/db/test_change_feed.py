@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, delete, select, update
+from psycopg import sql
+from sqlalchemy import Engine, delete, insert, select, update
 
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.endpoints import service as endpoints
 from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
-from nac.models import EndpointGroup, Policy, PolicyVersion, Site, User
+from nac.models import Endpoint, EndpointGroup, EndpointGroupMember, Policy, PolicyVersion, Site, User
 from nac.tenants import service as tenants
 from nac.users import service as users
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
@@ -21,6 +22,7 @@ _NEW = """
     WHERE xact >= pg_snapshot_xmin(%(last)s::pg_snapshot) AND NOT pg_visible_in_snapshot(xact, %(last)s::pg_snapshot)
     ORDER BY id
 """
+_COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 'endpoints'::regclass AND attnum > 0 AND NOT attisdropped"
 
 
 class Follower:
@@ -77,6 +79,66 @@ def test_row_written_without_change_is_not_told(app_engine: Engine, tenant_id: T
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(update(Site).values(name=Site.name))
     assert follower.read() == []
+
+
+READ_BY_CELLS = {
+    "mac": "00:11:22:33:44:ab",
+    "name": "printer",
+    "status": "blocked",
+    "valid_until": "2030-01-01",
+    "attributes": '{"a": "b"}',
+    "vendor": "Acme",
+    "found_profile": "printer",
+    "found_confidence": "7",
+    "set_profile": "camera",
+    "os": "Linux",
+    "first_seen_at": "2020-01-01",
+    "posture": '{"ok": true}',
+    "psk_sealed": "\\x01",
+}
+OTHERS = {
+    "owner": "Ann",
+    "notes": "under the desk",
+    "model": "X",
+    "found_why": '[{"a": 1}]',
+    "updated_at": "2030-01-01",
+}
+
+
+@pytest.mark.parametrize(("column", "value"), [*READ_BY_CELLS.items(), *OTHERS.items()])
+def test_change_of_a_device_is_told_where_cells_read_it(
+    database: Database, app_engine: Engine, tenant_id: TenantId, follower: Follower, column: str, value: str
+) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="0011223344aa")
+    follower.read()
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("UPDATE endpoints SET {} = %s").format(sql.Identifier(column)), (value,))
+        names = {row[0] for row in connection.execute(_COLUMNS)}
+    macs = {"0011223344aa", "0011223344ab"} if column == "mac" else {"0011223344aa"}
+    assert sorted(follower.read()) == ([("endpoint", mac) for mac in sorted(macs)] if column in READ_BY_CELLS else [])
+    # A column that is new belongs into one of the two lists.
+    assert names == {*READ_BY_CELLS, *OTHERS, "id", "tenant_id", "created_at"}
+
+
+def test_devices_and_memberships_of_one_statement_are_all_told(
+    app_engine: Engine, tenant_id: TenantId, follower: Follower
+) -> None:
+    macs = [f"{number:012x}" for number in range(1, 2_502)]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        group = ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant_id, name="all")
+        session.execute(insert(Endpoint), [{"tenant_id": tenant_id, "mac": mac} for mac in macs])
+    assert sorted(follower.read()) == [("endpoint", mac) for mac in macs]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        members = [
+            {"tenant_id": tenant_id, "endpoint_id": endpoint_id, "group_id": group.id}
+            for endpoint_id in session.scalars(select(Endpoint.id))
+        ]
+        session.execute(insert(EndpointGroupMember), members)
+    assert sorted(follower.read()) == [("endpoint", mac) for mac in macs]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(update(Endpoint).values(name="renamed"))
+    assert sorted(follower.read()) == [("endpoint", mac) for mac in macs]
 
 
 def test_change_of_key_tells_old_and_new(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:

@@ -1,0 +1,65 @@
+"""Rows taken by their place, whatever PostgreSQL believes of the table."""
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from nac.db import TenantScope, by_place, session_scope
+from nac.endpoints import work
+from nac.ids import TenantId
+from tests.factories.tenancy import Platform, make_tenant
+from tests.postgres import Database
+
+WAITING = 3_000
+_BY_PLACE = text("EXPLAIN DELETE FROM endpoint_work WHERE ctid = ANY (CAST(:places AS tid[]))")
+_BY_NUMBER = text("EXPLAIN DELETE FROM endpoint_work WHERE id = ANY (CAST(:numbers AS bigint[]))")
+
+
+def macs(number: int) -> list[str]:
+    return [f"{each:012x}" for each in range(number)]
+
+
+@pytest.fixture
+def unexpected(database: Database, app_engine: Engine, platform: Platform) -> TenantId:
+    """A tenant that has rows since PostgreSQL looked at the table last, which it found full of another's."""
+    known, unexpected = (make_tenant(app_engine, platform, slug).id for slug in ("known", "unexpected"))
+    with session_scope(TenantScope(known), engine=app_engine) as session:
+        work.enqueue(session, tenant_id=known, macs=macs(WAITING))
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute("ANALYZE endpoint_work")
+    with session_scope(TenantScope(unexpected), engine=app_engine) as session:
+        work.enqueue(session, tenant_id=unexpected, macs=macs(WAITING))
+    return unexpected
+
+
+def plan(session: Session, statement: object, **given: object) -> str:
+    return "\n".join(session.scalars(statement, given))  # type: ignore[call-overload]
+
+
+def test_rows_are_found_by_their_place_alone(worker_engine: Engine, unexpected: TenantId) -> None:
+    with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
+        places = session.scalars(text("SELECT ctid::text FROM endpoint_work")).all()
+        assert len(places) == WAITING
+        with by_place(session):
+            assert "Tid Scan" in plan(session, _BY_PLACE, places=places)
+        assert "Index Scan" in plan(session, _BY_NUMBER, numbers=[1])
+
+
+def test_a_tenant_that_is_new_is_expected_to_have_a_share(worker_engine: Engine, unexpected: TenantId) -> None:
+    with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
+        asked = text("EXPLAIN (FORMAT JSON) SELECT FROM endpoint_work WHERE tenant_id = :tenant")
+        (expected,) = session.scalars(asked, {"tenant": unexpected}).one()
+    # A two-hundredth of what the table has now (PostgreSQL's selfuncs.h), not the one row of a value that is not there.
+    assert expected["Plan"]["Plan Rows"] == 2 * WAITING // 200
+
+
+@pytest.mark.parametrize("limit", [1, WAITING - 1, WAITING, WAITING + 1])
+def test_what_came_first_is_taken_and_the_rest_stays(worker_engine: Engine, unexpected: TenantId, limit: int) -> None:
+    take: Callable[..., set[str]] = work.take
+    with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
+        assert take(session, tenant_id=unexpected, limit=limit) == set(macs(WAITING)[:limit])
+        assert take(session, tenant_id=unexpected, limit=WAITING) == set(macs(WAITING)[limit:])
+        assert take(session, tenant_id=unexpected, limit=WAITING) == set()
