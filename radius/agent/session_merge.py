@@ -3,11 +3,15 @@
 The shipper of a cell is the only one who writes the sessions of its tenants, so what a statement has read it may write.
 """
 
+from dataclasses import dataclass
+
 import psycopg
 
 from radius.agent.restarts import NOWHERE
 from radius.agent.rows import copy_rows
+from radius.agent.session_ends import Named
 from radius.agent.session_refusals import Begun
+from radius.agent.session_successors import SUPERSEDED, end_superseded
 from radius.agent.stays import SAME_START_SECONDS, UNSURE_SECONDS, SessionBatch
 
 STAYS_TABLE = """
@@ -211,27 +215,43 @@ WITH stay AS MATERIALIZED (
     SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
     FROM begun WHERE settled_seconds > 0 OR settled_input > 0 OR settled_output > 0
 )
-SELECT number, NULL, NULL, NULL FROM found WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
-UNION ALL SELECT number, NULL, NULL, NULL FROM fresh WHERE is_waiting
-UNION ALL SELECT NULL, tenant_id::text, mac::text, class FROM merged WHERE is_new AND mac IS NOT NULL
-UNION ALL SELECT NULL, tenant_id::text, mac::text, class FROM begun WHERE is_new AND mac IS NOT NULL
+SELECT number, NULL::bigint, NULL, NULL, NULL FROM found
+WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
+UNION ALL SELECT number, NULL, NULL, NULL, NULL FROM fresh WHERE is_waiting
+UNION ALL SELECT NULL, id, tenant_id::text, mac::text, class FROM merged WHERE is_new
+UNION ALL SELECT NULL, id, tenant_id::text, CASE WHEN is_new THEN mac::text END, class FROM begun
 """.replace(":nowhere", NOWHERE)
 
 
-def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> list[Begun]:
-    """Write a batch, behind the restarts in it; the sessions that are on the network from now on, or again."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    # On the network from now on, or again.
+    begun: list[Begun]
+    # Ended, because another with their id began later.
+    superseded: list[Named]
+
+
+def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> Merged:
+    """Write a batch, behind the restarts in it."""
     begun: list[Begun] = []
+    rows: list[int] = []
+    waiting: list[int] = []
     if not copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
-        return begun
+        return Merged([], [])
     given = {
         "same_start": f"{SAME_START_SECONDS} seconds",
         "unsure": f"{UNSURE_SECONDS} seconds",
-        "presumed": ["nas-restarted", "stale"],
+        "presumed": ["nas-restarted", "stale", SUPERSEDED],
     }
     while True:
-        found = cursor.execute(STAYS_MERGE.encode(), given).fetchall()
-        begun += [tuple(of) for number, *of in found if number is None]
-        waiting = [number for number, *_ in found if number is not None]
+        waiting.clear()
+        for number, row, tenant_id, station, class_ in cursor.execute(STAYS_MERGE.encode(), given):
+            if number is not None:
+                waiting.append(number)
+                continue
+            rows.append(row)
+            if station is not None:
+                begun.append((tenant_id, station, class_))
         if not waiting:
-            return begun
+            return Merged(begun, end_superseded(cursor, rows))
         cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))

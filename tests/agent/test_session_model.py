@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from msgspec.structs import replace
@@ -239,7 +239,7 @@ def test_sessions_and_totals_are_those_of_the_model(owner, alpha, journal, monke
             max_examples=40,
             stateful_step_count=30,
             deadline=None,
-            phases=[__import__("hypothesis").Phase.reuse, __import__("hypothesis").Phase.generate],
+            phases=[Phase.reuse, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )
