@@ -5,23 +5,22 @@ What is live follows from what was told of both, in whatever order: a report of 
 both go on, and a later report makes a session live again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 import psycopg
 
 from radius.agent.restarts import NOWHERE
 from radius.agent.session_ends import Named, ending
+from radius.agent.stays import Key
 
 SUPERSEDED = "superseded"
-# Where an id is missing, several at once may have none. Equal NASes at two sites say the same of themselves.
+# Equal NASes at two sites say the same of themselves.
 _END = ending(
     """
     SELECT known.place, known.updated_at AS ended_at, '' AS cause, '{:superseded}'::text[] AS flag,
         known.settled_seconds, known.settled_input, known.settled_output
-    FROM (
-        SELECT DISTINCT b.tenant_id, b.nas_key, b.session_id, b.mac_key
-        FROM unnest(%s::bigint[]) AS of (id) JOIN sessions b ON b.id = of.id WHERE b.session_id <> ''
-    ) begun CROSS JOIN LATERAL (
+    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[]) AS begun (tenant_id, nas_key, session_id, mac_key)
+    CROSS JOIN LATERAL (
         SELECT s.ctid AS place, s.updated_at, s.settled_seconds, s.settled_input, s.settled_output
         FROM sessions s
         WHERE s.tenant_id = begun.tenant_id AND s.nas_key = begun.nas_key AND s.session_id = begun.session_id
@@ -46,6 +45,9 @@ _END = ending(
 )
 
 
-def end_superseded(cursor: psycopg.Cursor, rows: Sequence[int]) -> list[Named]:
-    """Of the sessions with the ids (`sessions.id`) of these, which began or are live again, end those that are over."""
-    return cursor.execute(_END.encode(), (rows,)).fetchall() if rows else []
+def end_superseded(cursor: psycopg.Cursor, keys: Collection[Key]) -> list[Named]:
+    """End what is over of the sessions of these keys, of each of which one began, or is live again, beside others.
+
+    None of them without an Acct-Session-Id: several at once may have none.
+    """
+    return cursor.execute(_END.encode(), tuple(map(list, zip(*keys, strict=True)))).fetchall() if keys else []
