@@ -46,7 +46,7 @@ class RadiusSession(Base):
         _index("live_site", "tenant_id", "site_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
         _index("live_nas", "tenant_id", "nas_id", text("started_at DESC"), text("id DESC"), where=_LIVE),
         *(
-            _index(f"live_{name}", "tenant_id", name, where=f"{_LIVE} AND {name} IS NOT NULL")
+            _index(name, "tenant_id", name, where=f"{name} IS NOT NULL")
             for name in ("framed_ipv6", "framed_prefix", "delegated_prefix")
         ),
         _index("ended", "tenant_id", "stopped_at", where=f"{_ENDED} AND NOT ('stale' = ANY (flags))"),
@@ -180,6 +180,7 @@ USAGE_HOURS = Table(
     Column("seconds", BigInteger(), nullable=False),
     Column("input_octets", BigInteger(), nullable=False),
     Column("output_octets", BigInteger(), nullable=False),
+    Column("nas_key", Text(), nullable=False, server_default=""),
     Index("ix_usage_hours_tenant_id_mac_hour", "tenant_id", "mac", "hour"),
     postgresql_partition_by="RANGE (hour)",
 )

@@ -101,6 +101,8 @@ class Filter:
     site: str = ""
     nas_identifier: str = ""
     nas_id: UUID | None = None
+    # What a NAS that is not registered says of itself (`nas_said`).
+    nas_said: str = ""
     # Acct-Session-Id, as the NAS tells it.
     session_id: str = ""
     # Chargeable-User-Identity (RFC 4372).
@@ -159,6 +161,7 @@ def _page(
         "site": wanted.site or None,
         "nas_identifier": wanted.nas_identifier or None,
         "nas_id": wanted.nas_id,
+        "nas_said": wanted.nas_said or None,
         "session_id": wanted.session_id or None,
         "cui": wanted.cui or None,
         "since": wanted.since if place != "live" else None,
@@ -225,6 +228,8 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         yield table.site_id == _id_of(Site, Site.slug == bindparam("site"))
     if "nas_identifier" in given:
         yield table.nas_id == _id_of(Nas, Nas.identifier == bindparam("nas_identifier"))
+    if "nas_said" in given:
+        yield nas_said(table.nas_key) == bindparam("nas_said")
     if "user" in given:
         yield table.identity_key == func.lower(bindparam("user"))
     if "until" in given:
@@ -233,6 +238,11 @@ def _conditions(table: _Table, given: frozenset[str]) -> Iterator[ColumnElement[
         yield _is_within(table.framed_ip, "v4", given)
     if "v6" in given or "v6_first" in given:
         yield _has_ipv6(table, given)
+
+
+def nas_said(nas_key: Any) -> ColumnElement[str]:  # noqa: ANN401 -- a mapped column
+    """Its NAS-Identifier, its NAS-IP-Address where it sends none, where neither its address (radius/agent/usage.py)."""
+    return func.coalesce(func.nullif(func.split_part(nas_key, "|", 1), ""), func.split_part(nas_key, "|", 2))
 
 
 def _id_of(table: type[Nas] | type[Site], named: ColumnElement[bool]) -> ScalarSelect[UUID]:

@@ -67,9 +67,9 @@ def list_sessions(
 ) -> Sequence[Shown]:
     """Live sessions, the newest first; with `ended` behind them those that ended, the one that ended last first.
 
-    `row` is the id of one, `mac` in any notation, `nas` as it is registered, `site` a slug, `address` IPv4 or IPv6 or a
-    network of them, `session_id` and `chargeable_user` as accounting told them. Raises NotFound for a site or NAS that
-    the tenant does not have, InvalidInput for what is no address. One query;
+    `row` is the id of one, `mac` in any notation, `nas` as it is registered or, where it is not, says of itself, `site`
+    a slug, `address` IPv4 or IPv6 or a network of them, `session_id` and `chargeable_user` as accounting told them.
+    Raises NotFound for a site or NAS that there is none of, InvalidInput for what is no address. One query;
     three more where those that ended are asked for and needed, and some where nothing is found.
     """
     wanted = Filter(
@@ -92,10 +92,16 @@ def list_sessions(
     if not found and site:
         sites.require_by_slug(session, tenant_id=tenant_id, slug=site)
     if not found and nas:
-        # There is none, it is known by its address or name, or nobody is there.
-        registered = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
-        if registered.identifier != nas:
-            found = look(replace(wanted, nas_identifier="", nas_id=registered.id))
+        # It is known by its address or name, it is not registered, there is none, or nobody is there.
+        try:
+            registered = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
+        except nases.NasNotFound:
+            found = look(replace(wanted, nas_identifier="", nas_said=nas))
+            if not found and after is None:
+                raise
+        else:
+            if registered.identifier != nas:
+                found = look(replace(wanted, nas_identifier="", nas_id=registered.id))
     return [_shown(each) for each in found]
 
 
@@ -139,4 +145,5 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 def _shown(found: Found) -> Shown:
-    return Shown(found, found.nas or found.nas_key.partition("|")[0] or found.nas_address or "", found.site or "")
+    identifier, _, address = found.nas_key.partition("|")
+    return Shown(found, found.nas or identifier or address, found.site or "")

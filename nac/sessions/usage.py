@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from nac.clock import utc_now
 from nac.ids import TenantId
 from nac.models import USAGE_HOURS, Nas, RadiusSession, Site
+from nac.sessions.repository import nas_said
 
 Dimension = Literal["hour", "endpoint", "user", "nas", "site"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -20,7 +21,8 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 class Use:
     """Of `what` there is at least one session with a report in the time asked for."""
 
-    # Of an hour its beginning, of a device 12 hex digits, of a NAS its name, of a site its slug; "" for none.
+    # Of an hour its beginning, of a device 12 hex digits, of a NAS its name or, where it is not registered, what it
+    # says of itself, of a site its slug; "" for none.
     what: str
     sessions: int
     seconds: int
@@ -49,7 +51,7 @@ def list_usage(
         "hour": func.to_char(func.timezone("UTC", used.c.hour), 'YYYY-MM-DD"T"HH24:00:00+00:00'),
         "endpoint": func.replace(cast(used.c.mac, Text), ":", ""),
         "user": func.lower(used.c.identity),
-        "nas": Nas.name,
+        "nas": func.coalesce(Nas.name, nas_said(used.c.nas_key)),
         "site": Site.slug,
     }[by]
     # Numeric: a few counters at their largest are more than 64 bits hold.
@@ -57,7 +59,8 @@ def list_usage(
     query = (
         select(what, func.count(used.c.session_row.distinct()), *sums)
         .select_from(used)
-        .group_by(literal_column("1"))
+        # Several NASes may have one name.
+        .group_by(literal_column("1"), *((Nas.id,) if by == "nas" else ()))
         .order_by(
             *(() if by == "hour" else ((sums[1] + sums[2]).desc(),)),
             literal_column("1"),
@@ -78,6 +81,7 @@ def _settled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[*t
         use.session_row,
         use.site_id,
         use.nas_id,
+        use.nas_key,
         use.mac,
         use.identity,
         use.seconds,
@@ -93,6 +97,7 @@ def _unsettled(tenant_id: TenantId, since: datetime, until: datetime) -> Select[
         live.id,
         live.site_id,
         live.nas_id,
+        live.nas_key,
         live.mac,
         live.identity,
         func.coalesce(live.session_seconds, 0) - live.settled_seconds,

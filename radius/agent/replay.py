@@ -25,6 +25,8 @@ from radius.agent.streams import AccountingStream, AuthStream, Stream, Work
 BATCH_RECORDS = 500
 
 _WAITING = "SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s ORDER BY id"
+# Only who holds it writes sessions (session_merge.py), the agent's shipper or a replay.
+_TURN = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
 # What another replay holds is left to it.
 _LOCK = "SELECT id, payload FROM quarantined_records WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED"
 _REMOVE = "DELETE FROM quarantined_records WHERE id = ANY (%s)"
@@ -69,6 +71,7 @@ def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int])
     try:
         with session_scope(CellScope(cell_id), engine=engine) as session:
             cursor = driver_connection(session).cursor()
+            cursor.execute(_TURN, (cell_id, stream.name))
             work = stream.begin(tenants_of(cursor, cell_id))
             taken = [
                 record_id

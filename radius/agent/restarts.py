@@ -15,8 +15,9 @@ from radius.agent.stays import SessionBatch
 
 # The site of a restart of which none is known.
 NOWHERE = "'00000000-0000-0000-0000-000000000000'"
-MOST_NASES = 10
-MOST_SESSIONS = 2_000
+MOST_NASES = 500
+# Of all these NASes together; when power comes back, thousands of switches restart with a few sessions each.
+MOST_SESSIONS = 5_000
 # A record comes up to a day late (usage.MAX_DELAY_SECONDS).
 KEPT_SECONDS = 2 * 86_400
 
@@ -59,14 +60,16 @@ RESTARTS_END = ending(
     pending AS MATERIALIZED (
         SELECT r.*, last.session_id AS last_session, last.mac_key AS last_mac, last.started_at AS last_start
         FROM (
-            SELECT n.ctid AS of_nas, n.* FROM nas_restarts n
-            WHERE n.tenant_id = ANY (%(tenants)s::uuid[]) AND n.ended_session IS NOT NULL
-            ORDER BY n.restarted_at LIMIT %(nases)s
+            SELECT *, greatest(1, %(sessions)s / count(*) OVER ()) AS share FROM (
+                SELECT n.ctid AS of_nas, n.* FROM nas_restarts n
+                WHERE n.tenant_id = ANY (%(tenants)s::uuid[]) AND n.ended_session IS NOT NULL
+                ORDER BY n.restarted_at LIMIT %(nases)s
+            ) oldest
         ) r LEFT JOIN LATERAL (
             SELECT s.session_id, s.mac_key, s.started_at FROM sessions s
             WHERE s.tenant_id = r.tenant_id AND s.nas_key = r.nas_key
                 AND (s.session_id, s.mac_key, s.started_at) > (r.ended_session, r.ended_mac, r.ended_start)
-            ORDER BY s.session_id, s.mac_key, s.started_at OFFSET %(sessions)s - 1 LIMIT 1
+            ORDER BY s.session_id, s.mac_key, s.started_at OFFSET r.share - 1 LIMIT 1
         ) last ON true
     ), moved AS (
         UPDATE nas_restarts n SET

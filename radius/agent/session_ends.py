@@ -10,12 +10,12 @@ WITH :before chosen AS MATERIALIZED (:chosen), ended AS (
         settled_seconds = coalesce(s.session_seconds, 0), settled_input = coalesce(s.input_octets, 0),
         settled_output = coalesce(s.output_octets, 0)
     FROM chosen WHERE s.ctid = chosen.place
-    RETURNING s.tenant_id, s.usage_hour, s.id, s.site_id, s.nas_id, s.mac, s.identity,
+    RETURNING s.tenant_id, s.usage_hour, s.id, s.site_id, s.nas_id, s.nas_key, s.mac, s.identity,
         s.settled_seconds - chosen.settled_seconds AS seconds, s.settled_input - chosen.settled_input AS input,
         s.settled_output - chosen.settled_output AS output
 ), used AS (
     INSERT INTO usage_hours (
-        tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input_octets, output_octets
+        tenant_id, hour, session_row, site_id, nas_id, nas_key, mac, identity, seconds, input_octets, output_octets
     )
     SELECT * FROM ended WHERE seconds > 0 OR input > 0 OR output > 0
 )

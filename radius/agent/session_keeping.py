@@ -5,8 +5,10 @@ a backlog is read, nobody was silent. Nor was anybody while the cell could not h
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import psycopg
 
@@ -27,13 +29,23 @@ DEAF_SECONDS = PASS_SECONDS + 60
 # What was only taken for ended may go on.
 STALE_SECONDS = 60 * 86_400
 
-_SLICE = "SELECT max(id), count(*) FROM (SELECT id FROM sessions WHERE id > %s ORDER BY id LIMIT %s) slice"
+_SLICE_END = """
+SELECT started_at::text, id, count(*) OVER () FROM (
+    SELECT s.started_at, s.id FROM sessions s
+    WHERE s.tenant_id = %(tenant)s AND s.stopped_at IS NULL
+        AND (s.started_at, s.id) < (%(first_start)s::timestamptz, %(first_id)s::bigint)
+    ORDER BY s.started_at DESC, s.id DESC LIMIT %(rows)s
+) slice
+ORDER BY slice.started_at, slice.id LIMIT 1
+"""
 _REAP = ending(
     """
     SELECT s.ctid AS place, s.updated_at AS ended_at, '' AS cause, '{stale}'::text[] AS flag,
         s.settled_seconds, s.settled_input, s.settled_output
     FROM sessions s JOIN tenants t ON t.id = s.tenant_id
-    WHERE s.id > %(first)s AND s.id <= %(last)s AND s.stopped_at IS NULL
+    WHERE s.tenant_id = %(tenant)s AND s.stopped_at IS NULL
+        AND (s.started_at, s.id) < (%(first_start)s::timestamptz, %(first_id)s::bigint)
+        AND (s.started_at, s.id) >= (%(last_start)s::timestamptz, %(last_id)s::bigint)
         -- Of few sessions is there more to ask.
         AND s.updated_at < %(now)s::timestamptz - %(least)s * interval '1 second'
         AND CASE
@@ -51,37 +63,42 @@ _COLUMNS = """
     input_octets, output_octets, terminate_cause, flags
 """
 _MOVE = """
-WITH gone AS (DELETE FROM sessions s WHERE s.ctid = ANY (ARRAY(:chosen)) RETURNING s.*), kept AS (
+WITH gone AS (
+    DELETE FROM sessions s WHERE s.ctid = ANY (ARRAY(
+        SELECT old.place FROM unnest(%(tenants)s::uuid[]) AS of (tenant_id) CROSS JOIN LATERAL (
+            SELECT e.ctid AS place FROM sessions e
+            WHERE e.tenant_id = of.tenant_id AND e.stopped_at IS NOT NULL AND :kind
+                AND e.stopped_at < %(now)s::timestamptz - :age * interval '1 second'
+            ORDER BY e.stopped_at LIMIT %(most)s
+        ) old LIMIT %(most)s
+    )) RETURNING s.*
+), kept AS (
     INSERT INTO session_history (:columns) SELECT :columns FROM gone
 )
 SELECT count(*) FROM gone
 """.replace(":columns", _COLUMNS)
-_MOVE_ENDED = _MOVE.replace(
-    ":chosen",
-    """
-    SELECT old.place FROM unnest(%(tenants)s::uuid[]) AS of (tenant_id) CROSS JOIN LATERAL (
-        SELECT e.ctid AS place FROM sessions e
-        WHERE e.tenant_id = of.tenant_id AND e.stopped_at < %(now)s::timestamptz - %(settled)s * interval '1 second'
-            AND e.stopped_at IS NOT NULL AND NOT ('stale' = ANY (e.flags))
-        ORDER BY e.stopped_at LIMIT %(most)s
-    ) old LIMIT %(most)s
-    """,
-)
-_MOVE_STALE = _MOVE.replace(
-    ":chosen",
-    """
-    SELECT s.ctid FROM sessions s
-    WHERE s.id > %(first)s AND s.id <= %(last)s
-        AND s.stopped_at < %(now)s::timestamptz - %(stale)s * interval '1 second'
-    """,
-)
+# Each by an index of its own.
+_MOVE_ENDED = _MOVE.replace(":kind", "NOT ('stale' = ANY (e.flags))").replace(":age", "%(settled)s")
+_MOVE_STALE = _MOVE.replace(":kind", "'stale' = ANY (e.flags)").replace(":age", "%(stale)s")
+
+
+class Place(NamedTuple):
+    """How far the live sessions were looked through: by tenant, of each from the newest on."""
+
+    tenant_id: str
+    # As PostgreSQL has it.
+    started_at: str = "infinity"
+    id: int = 2**63 - 1
+
+
+BEGINNING = Place("")
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
     """How far the care has come; the times are epoch microseconds."""
 
-    after_row: int = 0
+    place: Place = BEGINNING
     due_at: int = 0
     # NASes have restarted, and sessions from before are still to be ended.
     ending: bool = True
@@ -126,19 +143,40 @@ class Keeping:
             "stale": STALE_SECONDS,
             "most": MOST_MOVED,
         }
-        last, size = cursor.execute(_SLICE, (self.after_row, SLICE_ROWS)).fetchone() or (None, 0)
-        ended: list[Named] = []
-        if last is not None:
-            bounds = given | {"first": self.after_row, "last": last}
-            ended = cursor.execute(_REAP.encode(), bounds).fetchall()
-            cursor.execute(_MOVE_STALE.encode(), bounds)
-        moved = cursor.execute(_MOVE_ENDED.encode(), given).fetchone()
+        place, ended = self._reap(cursor, sorted(tenants), given)
+        moved = [cursor.execute(move.encode(), given).fetchone() for move in (_MOVE_ENDED, _MOVE_STALE)]
         restarts.forget(cursor, sorted(tenants), _moment(now))
-        if moved is not None and moved[0] == MOST_MOVED:
+        wait = SLICE_SECONDS if place.tenant_id else PASS_SECONDS
+        if (MOST_MOVED,) in moved:
             wait = 0
-        else:
-            wait = SLICE_SECONDS if size == SLICE_ROWS else PASS_SECONDS
-        return replace(self, after_row=last if size == SLICE_ROWS else 0, due_at=now + wait * _SECOND), ended
+        return replace(self, place=place, due_at=now + wait * _SECOND), ended
+
+    def _reap(
+        self, cursor: psycopg.Cursor, tenants: Sequence[str], given: dict[str, object]
+    ) -> tuple[Place, list[Named]]:
+        """End the silent ones of a slice; where it ends. Of a table that is shared, only its own tenants are read."""
+        left = SLICE_ROWS
+        ended: list[Named] = []
+        for tenant_id in tenants:
+            if tenant_id < self.place.tenant_id:
+                continue
+            first = self.place if tenant_id == self.place.tenant_id else Place(tenant_id)
+            bounds = given | {
+                "tenant": tenant_id,
+                "first_start": first.started_at,
+                "first_id": first.id,
+                "rows": left,
+            }
+            found = cursor.execute(_SLICE_END, bounds).fetchone()
+            if found is None:
+                continue
+            last = Place(tenant_id, *found[:2])
+            bounds |= {"last_start": last.started_at, "last_id": last.id}
+            ended += cursor.execute(_REAP.encode(), bounds).fetchall()
+            left -= found[2]
+            if not left:
+                return last, ended
+        return BEGINNING, ended
 
 
 def _moment(microseconds: int) -> datetime:

@@ -3,12 +3,16 @@
 The shipper of a cell is the only one who writes the sessions of its tenants, so what a statement has read it may write.
 """
 
+from dataclasses import dataclass
+
 import psycopg
 
 from radius.agent.restarts import NOWHERE
 from radius.agent.rows import copy_rows
+from radius.agent.session_ends import Named
 from radius.agent.session_refusals import Begun
-from radius.agent.stays import SAME_START_SECONDS, UNSURE_SECONDS, SessionBatch
+from radius.agent.session_successors import SUPERSEDED, end_superseded
+from radius.agent.stays import SAME_START_SECONDS, UNSURE_SECONDS, Key, SessionBatch
 
 STAYS_TABLE = """
 CREATE TEMPORARY TABLE shipped_stays (
@@ -83,10 +87,18 @@ WITH stay AS MATERIALIZED (
         LIMIT 1
     ) known ON true
 ), fresh AS MATERIALIZED (
-    SELECT f.*, coalesce(f.started_at - lag(f.started_at) OVER (
-            PARTITION BY f.tenant_id, f.nas_key, f.session_id, f.mac_key ORDER BY f.started_at, f.number
-        ) <= %(same_start)s::interval, false) AS is_waiting
-    FROM found f WHERE f.place IS NULL
+    SELECT f.*,
+        coalesce(f.started_at - lag(f.started_at) OVER in_order <= %(same_start)s::interval, false) AS is_waiting,
+        f.session_id <> '' AND (other.is_there OR count(*) OVER of_id > 1) AS has_others
+    FROM found f LEFT JOIN LATERAL (
+        SELECT true AS is_there FROM sessions s
+        WHERE s.tenant_id = f.tenant_id AND s.nas_key = f.nas_key AND s.session_id = f.session_id
+            AND s.mac_key = f.mac_key
+        LIMIT 1
+    ) other ON true
+    WHERE f.place IS NULL
+    WINDOW of_id AS (PARTITION BY f.tenant_id, f.nas_key, f.session_id, f.mac_key),
+        in_order AS (of_id ORDER BY f.started_at, f.number)
 ), merged AS (
     UPDATE sessions s SET
         site_id = CASE WHEN f.is_later THEN coalesce(f.site_id, s.site_id) ELSE s.site_id END,
@@ -167,11 +179,12 @@ WITH stay AS MATERIALIZED (
         ) t
     ) f
     WHERE s.ctid = f.place
-    RETURNING f.number, s.tenant_id, s.id, s.site_id, s.nas_id, s.mac, s.identity,
+    RETURNING f.number, s.tenant_id, s.id, s.site_id, s.nas_id, s.nas_key, s.mac, s.identity,
         f.known_hour, f.base_seconds - f.settled_seconds AS seconds_before,
         f.base_input - f.settled_input AS input_before, f.base_output - f.settled_output AS output_before,
         s.usage_hour, s.settled_seconds - f.base_seconds AS seconds, s.settled_input - f.base_input AS input,
-        s.settled_output - f.base_output AS output, s.class,
+        s.settled_output - f.base_output AS output, s.class, s.session_id, s.mac_key,
+        s.stopped_at IS NULL AND f.known_stop IS NOT NULL AS is_live_again,
         s.stopped_at IS NULL AND (f.known_stop IS NOT NULL OR s.class <> f.known_class) AS is_new
 ), begun AS (
     INSERT INTO sessions (
@@ -196,42 +209,64 @@ WITH stay AS MATERIALIZED (
         ) AS is_over
     ) over
     WHERE NOT f.is_waiting
-    RETURNING tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output,
-        class, stopped_at IS NULL AS is_new
+    RETURNING tenant_id, usage_hour, id, site_id, nas_id, nas_key, mac, identity, settled_seconds, settled_input,
+        settled_output, class, stopped_at IS NULL AS is_new
 ), used AS (
     INSERT INTO usage_hours (
-        tenant_id, hour, session_row, site_id, nas_id, mac, identity, seconds, input_octets, output_octets
+        tenant_id, hour, session_row, site_id, nas_id, nas_key, mac, identity, seconds, input_octets, output_octets
     )
-    SELECT tenant_id, known_hour, id, site_id, nas_id, mac, identity, seconds_before, input_before, output_before
+    SELECT tenant_id, known_hour, id, site_id, nas_id, nas_key, mac, identity, seconds_before, input_before,
+        output_before
     FROM merged WHERE seconds_before > 0 OR input_before > 0 OR output_before > 0
     UNION ALL
-    SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, seconds, input, output
+    SELECT tenant_id, usage_hour, id, site_id, nas_id, nas_key, mac, identity, seconds, input, output
     FROM merged WHERE seconds > 0 OR input > 0 OR output > 0
     UNION ALL
-    SELECT tenant_id, usage_hour, id, site_id, nas_id, mac, identity, settled_seconds, settled_input, settled_output
+    SELECT tenant_id, usage_hour, id, site_id, nas_id, nas_key, mac, identity, settled_seconds, settled_input,
+        settled_output
     FROM begun WHERE settled_seconds > 0 OR settled_input > 0 OR settled_output > 0
 )
-SELECT number, NULL, NULL, NULL FROM found WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
-UNION ALL SELECT number, NULL, NULL, NULL FROM fresh WHERE is_waiting
-UNION ALL SELECT NULL, tenant_id::text, mac::text, class FROM merged WHERE is_new AND mac IS NOT NULL
-UNION ALL SELECT NULL, tenant_id::text, mac::text, class FROM begun WHERE is_new AND mac IS NOT NULL
+SELECT number, NULL, NULL, NULL, NULL, NULL, NULL FROM found
+WHERE place IS NOT NULL AND number NOT IN (SELECT number FROM merged)
+UNION ALL SELECT number, NULL, NULL, NULL, NULL, NULL, NULL FROM fresh WHERE is_waiting
+UNION ALL SELECT NULL, tenant_id::text, mac::text, class, NULL, NULL, NULL FROM merged WHERE is_new AND mac IS NOT NULL
+UNION ALL SELECT NULL, tenant_id::text, mac::text, class, NULL, NULL, NULL FROM begun WHERE is_new AND mac IS NOT NULL
+UNION ALL SELECT NULL, tenant_id::text, NULL, NULL, nas_key, session_id, mac_key FROM fresh
+WHERE has_others AND NOT is_waiting
+UNION ALL SELECT NULL, tenant_id::text, NULL, NULL, nas_key, session_id, mac_key FROM merged
+WHERE is_live_again AND session_id <> ''
 """.replace(":nowhere", NOWHERE)
 
 
-def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> list[Begun]:
-    """Write a batch, behind the restarts in it; the sessions that are on the network from now on, or again."""
+@dataclass(frozen=True, slots=True)
+class Merged:
+    # On the network from now on, or again.
+    begun: list[Begun]
+    # Ended, because another with their id began later.
+    superseded: list[Named]
+
+
+def merge(cursor: psycopg.Cursor, batch: SessionBatch) -> Merged:
+    """Write a batch, behind the restarts in it."""
     begun: list[Begun] = []
+    doubtful: set[Key] = set()
+    waiting: list[int] = []
     if not copy_rows(cursor, STAYS_COPY, batch.stay_lines()):
-        return begun
+        return Merged([], [])
     given = {
         "same_start": f"{SAME_START_SECONDS} seconds",
         "unsure": f"{UNSURE_SECONDS} seconds",
-        "presumed": ["nas-restarted", "stale"],
+        "presumed": ["nas-restarted", "stale", SUPERSEDED],
     }
     while True:
-        found = cursor.execute(STAYS_MERGE.encode(), given).fetchall()
-        begun += [tuple(of) for number, *of in found if number is None]
-        waiting = [number for number, *_ in found if number is not None]
+        waiting.clear()
+        for number, tenant_id, station, class_, *of_nas in cursor.execute(STAYS_MERGE.encode(), given):
+            if number is not None:
+                waiting.append(number)
+            elif station is not None:
+                begun.append((tenant_id, station, class_))
+            else:
+                doubtful.add((tenant_id, *of_nas))
         if not waiting:
-            return begun
+            return Merged(begun, end_superseded(cursor, doubtful))
         cursor.execute("DELETE FROM shipped_stays WHERE number <> ALL (%s)", (waiting,))

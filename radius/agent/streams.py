@@ -284,12 +284,14 @@ class AccountingWork:
             cursor.execute(usage.ACCOUNTING_INSERT, (cell_id,))
         if restarts.keep(cursor, self._sessions):
             self.keeping = replace(self.keeping, ending=True)
-        session_refusals.end_refused(cursor, session_merge.merge(cursor, self._sessions))
+        merged = session_merge.merge(cursor, self._sessions)
+        session_refusals.end_refused(cursor, merged.begun)
         pool_sessions.hear(cursor, cell_id, self._sessions.going_on(), now=self._now)
         write_sightings(cursor, self.sightings)
-        ended: list[Named] = []
+        ended: list[Named] = merged.superseded
         if self.keeping.is_due(self._now):
-            self.keeping, ended = self.keeping.run(cursor, self._tenants, self._now)
+            self.keeping, kept = self.keeping.run(cursor, self._tenants, self._now)
+            ended = ended + kept
         changed = [*self._sessions.changed_counts(self._counted), *count_keys(ended, self._counted)]
         if changed:
             cursor.execute(session_counts.TELL, tuple(map(list, zip(*changed, strict=True))))

@@ -77,6 +77,8 @@ def read_usage(record: AccountingRecord) -> Usage:
     mac = normalise_mac(station)
     identifier = get("NAS-Identifier", "")
     stated = get("NAS-IP-Address") or get("NAS-IPv6-Address") or ""
+    session_id = get("Acct-Session-Id", "")
+    name, port = get("User-Name", ""), get("NAS-Port-Id") or get("NAS-Port") or ""
     event_at, is_impossible = _event_at(record.at, get("Acct-Delay-Time", ""), get("Event-Timestamp", ""))
     lasted = get("Acct-Session-Time", "")
     session_seconds = _number(lasted, MAX_SESSION_SECONDS)
@@ -89,11 +91,12 @@ def read_usage(record: AccountingRecord) -> Usage:
         # Of what the NAS says alone: behind NAT its source address changes, and it may be registered at any time.
         nas_key=shortened(f"{identifier}|{stated}") if identifier or stated else record.nas_address,
         status_type=get("Acct-Status-Type", ""),
-        session_id=shortened(get("Acct-Session-Id", "")),
+        session_id=shortened(session_id),
         mac=mac,
-        mac_key=mac or shortened(station),
-        identity=get("User-Name", ""),
-        nas_port=get("NAS-Port-Id") or get("NAS-Port") or "",
+        # Without session id and station, of all that is on the NAS only name and port are told apart.
+        mac_key=mac or shortened(station if station or session_id or not (name or port) else f"{name}|{port}"),
+        identity=name,
+        nas_port=port,
         framed_ip=host_address(get("Framed-IP-Address", "")),
         framed_ipv6=_framed_ipv6(
             get("Framed-IPv6-Address", ""), get("Framed-IPv6-Prefix", ""), get("Framed-Interface-Id", "")
@@ -186,7 +189,8 @@ def _event_at(at: int, delay: str, stamp: str) -> tuple[int, bool]:
         if happened is not None:
             happened *= _SECOND
             if at - MAX_EVENT_AGE_SECONDS * _SECOND <= happened <= at + MAX_EVENT_AHEAD_SECONDS * _SECOND:
-                return happened, is_impossible
+                # Nothing happens after it was heard: an end in the future would outlast what begins meanwhile.
+                return min(happened, at), is_impossible
         is_impossible = True
     return at, is_impossible
 

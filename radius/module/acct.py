@@ -9,7 +9,7 @@ from nac.profiling.sensor import is_sensed
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
 from radius.module.decision import Places
-from radius.module.repeats import Repeats, key_of, predecessors_records
+from radius.module.repeats import Repeats, keys_of, predecessors_records
 from radius.module.request import AccessRequest
 
 _STREAM = "acct"
@@ -51,12 +51,12 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             tuple(pair for pair in request.pairs if is_recordable(pair[0]) and is_sensed(pair)),
             request.is_filtered,
         )
-        key = key_of(record)
-        if key in _repeats:
+        keys = keys_of(record)
+        if any(key in _repeats for key in keys):
             return radiusd.OK
         written = _journal.append(record)
         if written:
-            _repeats.add(key, record.at)
+            _repeats.add(keys[0], record.at)
     except Exception:  # house-rule: the edge of our code; unanswered, so the NAS keeps the record and sends it again
         log_exception("accounting")
         return radiusd.FAIL

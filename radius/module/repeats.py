@@ -2,7 +2,8 @@
 
 radiusd answers a repeated packet by itself, but only for cleanup_delay (5 s), and a radiusd that was just started knows
 nothing of its predecessor's answers. NASes repeat for longer, and with another Acct-Delay-Time, which makes it another
-packet (RFC 2866 5.2). So what counts is what the record says.
+packet (RFC 2866 5.2). So what counts is what the record says and when that happened: of what a NAS tells after an
+outage, two records may differ in their delay alone, such as those of two restarts.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,7 @@ class Repeats:
         self._older: set[int] = set()
         self._since = 0
         for record in records:
-            self.add(key_of(record), record.at)
+            self.add(keys_of(record)[0], record.at)
 
     def __contains__(self, key: int) -> bool:
         return key in self._newer or key in self._older
@@ -47,10 +48,22 @@ class Repeats:
         self._newer.add(key)
 
 
-def key_of(record: AccountingRecord) -> int:
-    """The same for two records that say the same; a hash, hence of this process alone."""
-    said = tuple([pair for pair in record.attributes if pair[0] not in _PER_PACKET])
-    return hash((record.tenant_id, record.nas_address, said))
+def keys_of(record: AccountingRecord) -> tuple[int, ...]:
+    """How the record is known, and how one that says the same and happened a minute earlier or later is.
+
+    Hashes, hence of this process alone. Without a delay, a repeat seems to have happened up to a window later.
+    """
+    said = hash(
+        (
+            record.tenant_id,
+            record.nas_address,
+            tuple([pair for pair in record.attributes if pair[0] not in _PER_PACKET]),
+        )
+    )
+    delay = next((value for name, value in record.attributes if name == "Acct-Delay-Time"), "")
+    happened = record.at - (int(delay) * 1_000_000 if delay.isdecimal() else 0)
+    minute = happened // (2 * WINDOW_MICROSECONDS)
+    return tuple([hash((said, each)) for each in (minute, minute - 1, minute + 1)])
 
 
 def predecessors_records(directory: Path, *, now: int) -> list[AccountingRecord]:

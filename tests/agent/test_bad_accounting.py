@@ -111,6 +111,45 @@ def test_session_id_used_again_within_minutes_loses_no_usage(heard, together, ow
     assert sorted(row[1:] for row in usage(owner)) == [(20, 1_000), (7_140, 5_000)]
 
 
+OVER = ["superseded"]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1), (2, 1, 0)], ids=str)
+@pytest.mark.parametrize("together", [True, False])
+def test_session_whose_id_begins_another_is_over_although_its_stop_was_lost(together, order, owner, alpha, journal):
+    """A NAS that restarted counts its session ids from the beginning, and says nothing of it."""
+    records = [
+        accounting(alpha, "Start"),
+        interim(alpha, 600, 7),
+        accounting(alpha, "Start", at=AT + 7_200 * SECOND),
+    ]
+    records = [records[number] for number in order]
+    for part in [records] if together else [[record] for record in records]:
+        journal.ship(*part)
+    assert [row[1:] for row in sessions(owner)] == [
+        (AT, AT + 600 * SECOND, 600, 7, "", OVER),
+        (AT + 7_200 * SECOND, None, 0, None, "", []),
+    ]
+    assert [row[1:] for row in usage(owner)] == [(600, 7)]
+    journal.ship(accounting(alpha, "Stop", at=AT + 900 * SECOND, seconds=900, Acct_Input_Octets="9"))
+    assert sessions(owner)[0] == ("s1", AT, AT + 900 * SECOND, 900, 9, "", [])
+
+
+def test_two_that_both_go_on_are_both_live(owner, alpha, journal):
+    """What the earlier one tells of after the start of the other shows it; so does another site, or a missing id."""
+    sites = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(2)]
+    for number, site in enumerate(sites):
+        at = AT + number * 7_200 * SECOND
+        journal.ship(
+            accounting(alpha, "Start", at=at, session="again"),
+            accounting(alpha, "Start", at=at, session=""),
+            msgspec.structs.replace(accounting(alpha, "Start", at=at, session="there"), site_id=site),
+        )
+    assert [row[0] for row in sessions(owner) if row[2] is not None] == ["again"]
+    journal.ship(interim(alpha, 7_500, session="again"))
+    assert [row for row in sessions(owner) if row[2] is not None] == []
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_report_without_a_time_revives_no_session(together, owner, alpha, journal):
     """Soon after the Stop it was heard late; later on it is of another session with the same id."""

@@ -1,5 +1,6 @@
 """Records that cannot be stored are set aside exactly once, and shipped once they can be."""
 
+from concurrent.futures import ThreadPoolExecutor
 from zlib import crc32
 
 import psycopg
@@ -14,6 +15,7 @@ from radius.agent.replay import Replayed, replay_cell
 from radius.agent.streams import AuthStream
 from tests.agent.journal import AT, accounting, auth, certificate_sent, drain
 from tests.journal.reading import decode
+from tests.waiting import until
 
 UNREADABLE = b"\x92\xa7unknown\x01"
 
@@ -147,6 +149,24 @@ def test_replay_ships_what_can_be_stored_by_now_and_keeps_the_rest(owner, alpha,
     assert (count(owner, "accounting_log"), count(owner, "sessions")) == (2, 1)
     assert replay() == {"auth": Replayed(0, 2), "acct": Replayed(0, 0)}
     assert count(owner, "auth_log") == 30
+
+
+def test_replay_and_shipper_write_sessions_in_turns(owner, database, alpha, journal, replay):
+    """Either takes it that what it has read nobody else changes."""
+    leave_cell(owner, alpha)
+    journal.ship(accounting(alpha, "Start"))
+    come_back(owner, alpha)
+    waiting = (
+        "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+        "WHERE NOT l.granted AND a.datname = current_database()"
+    )
+    with psycopg.connect(database.owner_url) as shipping, ThreadPoolExecutor(1) as pool:
+        shipping.execute("SELECT FROM journal_positions WHERE stream = 'acct' FOR UPDATE")
+        replayed = pool.submit(replay)
+        until(lambda: owner.execute(waiting).fetchone() == (1,), "the replay waits for its turn")
+        assert count(owner, "sessions") == 0
+        shipping.rollback()
+        assert replayed.result()["acct"] == Replayed(1, 0)
 
 
 def test_replay_where_no_cell_lives_says_so(database, tmp_path):

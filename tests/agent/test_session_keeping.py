@@ -1,11 +1,13 @@
 """Sessions that nobody hears of any more, those that ended long ago, and what each hour used."""
 
+import re
 from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace as replaced
 
+from nac.db import CellScope, driver_connection, session_scope
 from radius.agent import restarts, session_keeping
 from radius.agent.session_keeping import (
     LEAST_SILENCE_SECONDS,
@@ -185,6 +187,21 @@ class TestHistory:
             later(journal, now + seconds)
         assert {tuple(row[6]) for row in sessions(owner)} == {("stale",)}
 
+    def test_look_for_silence_reads_live_sessions_of_its_own_tenants_alone(self, owner, alpha, make, journal):
+        bravo = make("bravo")
+        for tenant in (alpha, bravo):
+            journal.ship(*(accounting(tenant, "Start", session=f"s{number}") for number in range(20)))
+            journal.ship(*life(tenant, session="over"))
+        owner.execute("UPDATE slots SET tenant_id = NULL, status = 'free' WHERE tenant_id = %s", (bravo.id,))
+        given = {"tenant": str(alpha.id), "rows": 100, "first_start": "infinity", "first_id": 99, "last_id": 0}
+        given |= {"last_start": "-infinity", "now": "2100-01-01", "heard_since": "2000-01-01", "least": 60}
+        with session_scope(CellScope(journal.acct._cell_id), engine=journal.acct._engine) as session:
+            for statement in (session_keeping._SLICE_END, session_keeping._REAP):
+                connection = driver_connection(session)
+                plan = [line for (line,) in connection.execute(f"EXPLAIN ANALYZE {statement}", given)]
+                (read,) = (line for line in plan if re.search(r"Scan (using|on) ix_sessions_live", line))
+                assert "rows=20 loops=1" in read, plan
+
     def test_tenant_of_another_cell_is_left_alone(self, owner, make, alpha, journal):
         bravo = make("bravo")
         journal.ship(*life(alpha), *life(bravo))
@@ -257,6 +274,14 @@ class TestRestart:
         assert live == [8, 6, 3, 1, 1]
         assert [(row[0], row[1]) for row in sessions(owner) if row[2] is None] == [("s7", at + SECOND)]
         assert {row[5] for row in sessions(owner) if row[2] is not None} == {"NAS-Reboot"}
+
+    def test_many_small_nases_that_restart_together_are_ended_together(self, owner, alpha, journal):
+        """Power comes back."""
+        names = [f"switch-{number}" for number in range(40)]
+        journal.ship(*(accounting(alpha, "Start", nas=name) for name in names))
+        journal.write(*(accounting(alpha, "Accounting-On", at=AT + 60 * SECOND, nas=name) for name in names))
+        assert journal.acct.step() == 40
+        assert {row[5] for row in sessions(owner)} == {"NAS-Reboot"}
 
     def test_equal_nases_of_two_sites_end_their_own_sessions(self, owner, alpha, journal):
         """What the site of a session is may not be known: then it is that of any."""

@@ -1,14 +1,16 @@
 """Whatever order records come in, how often, and who is killed meanwhile: the sessions and totals of a simple model."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from unittest import mock
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
 from radius.agent import restarts
-from radius.agent.streams import AccountingStream
+from radius.agent.streams import AccountingStream, AccountingWork
 from tests.agent.journal import AT, SECOND, accounting, drain
 
 # How far what a NAS tells of its own clock is off, from record to record.
@@ -19,6 +21,10 @@ PLAIN = "plain"
 SITES = tuple(f"00000000-0000-4000-8000-00000000000{number}" for number in range(2))
 # What a late record may be off by, and the Stop of a session from the Start of the next with its id.
 UNSURE = 30
+
+
+class Killed(Exception):
+    """In a transaction, behind all that it writes."""
 
 
 @dataclass
@@ -33,6 +39,8 @@ class Modelled:
     octets: int = 0
     stopped: bool = False
     ended_by_restart: int | None = None
+    # Its Stop was lost, and another has its id since.
+    is_followed: bool = False
     delivered: list[tuple[str, int, int, int]] = field(default_factory=list)
 
 
@@ -92,6 +100,18 @@ class Sessions(RuleBasedStateMachine):
         self.tell(session, "Start")
         self.deliver(self.of(session), lost=False)
 
+    @rule(data=st.data(), pause=st.integers(301 + 2 * JITTER, 2_000))
+    def stop_is_lost_and_the_id_used_again(self, data, pause):
+        session = self.some_live(data)
+        if session is None or session.nas == PLAIN or (session.nas, session.site) in self.restarts:
+            return
+        session.is_followed = True
+        self.now += pause
+        session = Modelled(session.nas, session.site, session.name, self.now)
+        self.sessions.append(session)
+        self.tell(session, "Start")
+        self.deliver(self.of(session), lost=False)
+
     @rule(data=st.data(), octets=st.integers(0, 1 << 40))
     def session_goes_on(self, data, octets):
         session = self.some_live(data)
@@ -113,7 +133,8 @@ class Sessions(RuleBasedStateMachine):
         status=st.sampled_from(["Accounting-On", "Accounting-Off"]),
     )
     def nas_restarts(self, nas, site, status):
-        if (nas, site) in self.restarts:
+        is_followed = any(known.is_followed for known in self.sessions if (known.nas, known.site) == (nas, site))
+        if (nas, site) in self.restarts or is_followed:
             return
         self.now += 10
         self.restarts[nas, site] = self.now
@@ -129,6 +150,10 @@ class Sessions(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.integers(1, 12), lost=st.booleans())
     def records_arrive(self, data, count, lost):
         self.deliver(data.draw(st.permutations(self.on_the_way))[:count], lost=lost and len(self.on_the_way) > 4)
+
+    @rule(data=st.data(), count=st.integers(1, 12))
+    def agent_is_killed_while_it_stores(self, data, count):
+        self.deliver(data.draw(st.permutations(self.on_the_way))[:count], lost=False, killed=True)
 
     def of(self, session):
         return [each for each in self.on_the_way if each[0] is session]
@@ -156,6 +181,8 @@ class Sessions(RuleBasedStateMachine):
             else {
                 "Acct_Input_Octets": str(session.octets & 0xFFFFFFFF),
                 "Acct_Input_Gigawords": str(session.octets >> 32),
+                "Acct_Output_Octets": str(2 * session.octets & 0xFFFFFFFF),
+                "Acct_Output_Gigawords": str(2 * session.octets >> 32),
             }
         )
         record = accounting(
@@ -164,7 +191,7 @@ class Sessions(RuleBasedStateMachine):
         record = replace(record, site_id=session.site)
         self.on_the_way.append((session, (status, session.seconds, session.octets, at), record))
 
-    def deliver(self, chosen, *, lost):
+    def deliver(self, chosen, *, lost, killed=False):
         records = []
         for each in chosen:
             session, said, record = each
@@ -179,6 +206,10 @@ class Sessions(RuleBasedStateMachine):
                 session.delivered.append(said)
         self.on_the_way = [each for each in self.on_the_way if each[2] not in records]
         self.journal.write(*records, *records[::3])
+        if killed:
+            with suppress(Killed), mock.patch.object(AccountingWork, "open_conversations", side_effect=Killed):
+                drain(self.shippers[0])
+            self.shippers.reverse()
         drain(self.shippers[0])
 
     def expected(self, session):
@@ -186,12 +217,15 @@ class Sessions(RuleBasedStateMachine):
             return None
         last = max(session.delivered, key=lambda said: (said[1], said[0] == "Stop"))
         counters = [said[2] for said in session.delivered if said[0] != "Start"]
-        is_over = last[0] == "Stop" or self.ended_by_restart(session)
-        cause = "NAS-Reboot" if is_over and last[0] != "Stop" else ""
+        is_over = last[0] == "Stop" or self.ended_by_restart(session) or session.is_followed
+        cause = "NAS-Reboot" if is_over and last[0] != "Stop" and not session.is_followed else ""
         flags = () if any(said[0] == "Start" for said in session.delivered) else ("no-start",)
         if cause:
             flags += ("nas-restarted",)
-        return session.nas, session.name, last[1], max(counters, default=None) or 0, is_over, cause, flags
+        if session.is_followed:
+            flags += ("superseded",)
+        total = max(counters, default=0)
+        return session.nas, session.name, last[1], total, 2 * total, is_over, cause, tuple(sorted(flags))
 
     def ended_by_restart(self, session):
         return session.ended_by_restart is not None
@@ -199,9 +233,9 @@ class Sessions(RuleBasedStateMachine):
     def told(self):
         rows = self.owner.execute(
             "SELECT split_part(nas_key, '|', 1), session_id, session_seconds, coalesce(input_octets, 0), "
-            "stopped_at IS NOT NULL, terminate_cause, flags FROM sessions"
+            "coalesce(output_octets, 0), stopped_at IS NOT NULL, terminate_cause, flags FROM sessions"
         )
-        return sorted((*row[:6], tuple(sorted(row[6], reverse=True))) for row in rows)
+        return sorted((*row[:7], tuple(sorted(row[7]))) for row in rows)
 
     def usage_is_all_there(self):
         """What the hours hold, and what is still to be told of live sessions, is what the sessions used."""
@@ -223,7 +257,7 @@ class Sessions(RuleBasedStateMachine):
         return max(session.start, session.start + session.seconds)
 
     def is_live(self, session):
-        return not session.stopped and session.ended_by_restart is None
+        return not (session.stopped or session.is_followed) and session.ended_by_restart is None
 
     def some_live(self, data):
         live = [session for session in self.sessions if self.is_live(session)]
@@ -239,7 +273,7 @@ def test_sessions_and_totals_are_those_of_the_model(owner, alpha, journal, monke
             max_examples=40,
             stateful_step_count=30,
             deadline=None,
-            phases=[__import__("hypothesis").Phase.reuse, __import__("hypothesis").Phase.generate],
+            phases=[Phase.reuse, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )

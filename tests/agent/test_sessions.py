@@ -184,7 +184,8 @@ def test_table_that_was_all_but_empty_when_vacuumed_is_not_read_whole_for_each_s
     owner.execute("DELETE FROM sessions WHERE session_id <> 's499'")
     owner.execute("VACUUM ANALYZE sessions")
     with journal.acct._engine.connect() as connection:
-        assert reads_of_sessions(connection, STAYS_MERGE) == {"Index Scan using uq_sessions_identity", "Tid Scan"}
+        found = {"Index Scan using uq_sessions_identity", "Index Only Scan using uq_sessions_identity", "Tid Scan"}
+        assert reads_of_sessions(connection, STAYS_MERGE) == found
         reads = reads_of_sessions(connection, RESTARTS_END)
         assert {" ".join(read.split()[:3]) for read in reads} == {"Index Scan using", "Index Only Scan", "Tid Scan"}
 

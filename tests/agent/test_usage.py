@@ -59,7 +59,8 @@ def test_octets_come_in_two_halves(low, high, expected):
         (None, 100, 100),
         (None, 86_400, 86_400),
         (None, 86_401, 0),
-        (None, -300, -300),
+        # Nothing happens after it was heard.
+        (None, -300, 0),
         (None, -301, 0),
         (None, None, 0),
     ],
@@ -121,6 +122,15 @@ def test_nas_is_known_by_what_it_says_not_by_where_it_sends_from():
 def test_station_is_its_mac_address_where_it_has_one(station, mac, key):
     usage = read(Calling_Station_Id=station)
     assert (usage.mac, usage.mac_key) == (mac, key)
+
+
+def test_without_a_session_id_and_a_station_name_and_port_tell_sessions_apart():
+    anna = read(User_Name="anna", NAS_Port="7")
+    assert anna.mac_key == "anna|7"
+    assert len({anna.mac_key, read(User_Name="otto", NAS_Port="7").mac_key, read(User_Name="anna").mac_key}) == 3
+    for told in ({"Calling_Station_Id": "AA-BB-CC-DD-EE-FF"}, {"Acct_Session_Id": "s1"}):
+        assert read(User_Name="anna", **told).mac_key == read(User_Name="otto", **told).mac_key
+    assert len(read(User_Name="x" * 253, NAS_Port_Id="y" * 253).mac_key) == 253
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,9 @@ def test_live_sessions_are_listed_and_with_all_the_ended_ones(there: Admit) -> N
         (("--address", "192.0.2.9"), 1),
         (("--address", "192.0.2.0/24"), 1),
         (("--address", "2001:db8::/32"), 0),
+        # It is not registered.
+        (("--nas", "switch-1"), 2),
+        (("--nas", "switch-1", "--limit", "1"), 1),
         (("--since", "10m"), 1),
         (("--until", "2h"), 0),
         (("--session-id", "none"), 0),
@@ -110,6 +113,8 @@ def test_usage_is_summed_up_by_what_is_asked(there: Admit) -> None:
         "input_octets": 5 << 32,
         "output_octets": 7,
     }
+    (nas,) = there.json("usage", "-t", "alpha", "--by", "nas")
+    assert (nas["nas"], nas["sessions"]) == ("switch-1", 1)
     assert there.json("usage", "-t", "alpha", "--until", "2d") == []
 
 

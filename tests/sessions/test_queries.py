@@ -26,7 +26,7 @@ INDEXES = {
     "address": {"ix_sessions_live_framed_ip"},
     "session_id": {"ix_sessions_session_id"},
     "chargeable_user": {"ix_sessions_cui"},
-    "ipv6": {"ix_sessions_live_framed_ipv6", "ix_sessions_live_framed_prefix", "ix_sessions_live_delegated_prefix"},
+    "ipv6": {"ix_sessions_framed_ipv6", "ix_sessions_framed_prefix", "ix_sessions_delegated_prefix"},
 }
 
 
@@ -173,3 +173,16 @@ def test_usage_is_summed_up_exactly_by_each_dimension(crowds, app_engine):
         assert {
             use.what: [use.sessions, use.seconds, use.input_octets, use.output_octets] for use in found
         } == expected[by]
+
+
+def test_nases_of_one_name_are_not_summed_up_together(crowds, app_engine, database):
+    [crowd, *_] = crowds
+    rows = []
+    for _ in range(2):
+        with session_scope(TenantScope(crowd.tenant_id), engine=app_engine) as session:
+            rows.append(list_usage(session, tenant_id=crowd.tenant_id, by="nas", since=datetime.fromtimestamp(0, UTC)))
+        with psycopg.connect(database.owner_url, autocommit=True) as connection:
+            connection.execute("UPDATE nases SET name = 'Core'")
+    before, after = ([use.input_octets for use in found] for found in rows)
+    assert before == after
+    assert {use.what for use in rows[1]} == {"Core"}

@@ -18,6 +18,8 @@ from tests.factories.tenancy import make_platform, make_tenant
 
 NOON = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 MAC = "02a0c0000001"
+# As a NAS is known that is not registered, or no more.
+SWITCH = "switch-1|192.0.2.7"
 
 
 @pytest.fixture
@@ -131,6 +133,23 @@ def test_time_finds_who_was_there_then(put, ask) -> None:
     assert ask(ended=True, address="192.0.2.9", since=at, until=at + timedelta(seconds=1)) == ["s12"]
 
 
+@pytest.mark.parametrize("history", [False, True])
+def test_nas_that_is_not_registered_is_found_by_what_it_says_of_itself(history, put, ask, app_engine, tenants) -> None:
+    for minutes, key in enumerate((SWITCH, SWITCH, "|192.0.2.9", "192.0.2.10", "switch-11|192.0.2.7")):
+        put(minutes, stop=20 if history or minutes else None, history=history, nas_key=key, nas_address="203.0.113.5")
+    assert ask(ended=True, nas="192.0.2.9") == ["s2"]
+    assert ask(ended=True, nas="192.0.2.10") == ["s3"]
+    with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
+        wanted = {"tenant_id": tenants[0], "nas": "switch-1", "ended": True, "limit": 1}
+        found, after = [], None
+        while page := sessions.list_sessions(session, after=after, **wanted):
+            found += page
+            after = page[-1].key
+    assert [(shown.row.session_id, shown.nas) for shown in found] == [
+        (name, "switch-1") for name in (("s1", "s0") if history else ("s0", "s1"))
+    ]
+
+
 @pytest.mark.parametrize(
     ("wanted", "error"),
     [({"address": "10.0.0.256"}, InvalidInput), ({"site": "nowhere"}, NotFound), ({"nas": "none"}, NotFound)],
@@ -159,7 +178,16 @@ def test_session_names_the_decision_that_began_it(put, owner_engine: Engine, app
 def test_usage_is_summed_up_with_what_live_sessions_told_last(
     put, owner_engine: Engine, app_engine: Engine, tenants
 ) -> None:
-    put(1, mac=MAC, session_seconds=100, input_octets=1_000, output_octets=7, settled_seconds=40, settled_input=400)
+    put(
+        1,
+        mac=MAC,
+        session_seconds=100,
+        input_octets=1_000,
+        output_octets=7,
+        settled_seconds=40,
+        settled_input=400,
+        nas_key=SWITCH,
+    )
     with Session(owner_engine) as session, session.begin():
         for number, tenant in enumerate((tenants[0], tenants[0], tenants[1])):
             session.execute(
@@ -174,6 +202,7 @@ def test_usage_is_summed_up_with_what_live_sessions_told_last(
                     output_octets=1 << 40,
                     site_id=None,
                     nas_id=UUID(int=1),
+                    nas_key=SWITCH,
                 )
             )
     with session_scope(TenantScope(tenants[0]), engine=app_engine) as session:
@@ -189,6 +218,6 @@ def test_usage_is_summed_up_with_what_live_sessions_told_last(
         assert (user.what, user.sessions, user.output_octets) == ("anna", 3, (2 << 40) + 7)
         (device,) = list_usage(by="endpoint", **given)
         assert device.what == MAC
-        for by in ("nas", "site"):
+        for by, what in (("nas", "switch-1"), ("site", "")):
             (place,) = list_usage(by=by, **given)
-            assert (place.what, place.seconds) == ("", 80)
+            assert (place.what, place.seconds) == (what, 80)

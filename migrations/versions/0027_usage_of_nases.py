@@ -1,0 +1,14 @@
+"""What a NAS said of itself in the rows of usage; ended sessions by their IPv6 addresses and prefixes."""
+
+from migrations.pieces import run_pieces
+
+revision = "0027"
+down_revision = "0026"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")
