@@ -47,8 +47,10 @@ class SyslogSender:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 await self._connection.send(data)
         except TimeoutError as exc:
-            what = "take the messages" if self._connection else "take the connection"
-            raise SendFailed(f"It does not {what} within {self._settings.timeout_seconds:g} s.") from exc
+            is_connected = self._connection is not None
+            what = "take the messages" if is_connected else "take the connection"
+            why = f"It does not {what} within {self._settings.timeout_seconds:g} s."
+            raise SendFailed(why, is_slow=is_connected) from exc
 
     async def _connected(self) -> "_Connection":
         settings = self._settings
