@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 # A note bears the time at which its transaction began: one that took longer than this is not told.
-WINDOW = timedelta(seconds=10)
+WINDOW = timedelta(minutes=1)
 # Of one look, shared by the tenants that have any.
 MOST_NOTES = 1_000
 # Of one tenant within WINDOW: as far as what is left out is counted.
