@@ -52,8 +52,8 @@ def test_a_tenant_that_is_new_is_expected_to_have_a_share(worker_engine: Engine,
     with session_scope(TenantScope(unexpected), engine=worker_engine) as session:
         asked = text("EXPLAIN (FORMAT JSON) SELECT FROM endpoint_work WHERE tenant_id = :tenant")
         (expected,) = session.scalars(asked, {"tenant": unexpected}).one()
-    # A two-hundredth of what the table has now (PostgreSQL's selfuncs.h), which it guesses by its pages, and not the one
-    # row of a value that is not there.
+    # A two-hundredth of what the table has now (PostgreSQL's selfuncs.h), which it guesses by its pages, and not the
+    # one row of a value that is not there.
     assert WAITING // 400 < expected["Plan"]["Plan Rows"] <= 2 * WAITING // 100
 
 
