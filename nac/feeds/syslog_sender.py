@@ -94,9 +94,11 @@ class _Connection:
     @classmethod
     async def open(cls, address: str, settings: SyslogSettings, context: ssl.SSLContext) -> "_Connection":
         """The certificate is looked at for the name that was set, whatever address it has."""
+        # The dot that ends a name in DNS is in no certificate (RFC 6066 3).
+        name = settings.host.removesuffix(".")
         return cls(
             *await asyncio.open_connection(
-                address, settings.port, ssl=context, server_hostname=settings.host, ssl_shutdown_timeout=_CLOSE_SECONDS
+                address, settings.port, ssl=context, server_hostname=name, ssl_shutdown_timeout=_CLOSE_SECONDS
             )
         )
 

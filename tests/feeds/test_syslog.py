@@ -131,6 +131,14 @@ def test_certificate_of_another_name_is_refused(acme: Tenancy, tmp_path):
     assert receiver.messages == []
 
 
+@pytest.mark.usefixtures("dotted_names")
+def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver, host="localhost."))
+    acme.log("a")
+    acme.deliver()
+    assert (receiver.names, acme.state()) == (["a"], "ok")
+
+
 def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
     mine = self_signed("nac.example")
     with SyslogReceiver(tmp_path, of_clients=mine.certificate).listening() as receiver:

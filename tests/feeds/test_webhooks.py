@@ -326,6 +326,15 @@ def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: We
     assert receiver.requests == []
 
 
+@pytest.mark.usefixtures("dotted_names")
+def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: WebhookReceiver):
+    add(acme, receiver)
+    acme.do(service.change, changes={"url": f"https://localhost.:{receiver.port}/"}, sealer=SEALER, now=utc_now())
+    acme.log("a")
+    acme.deliver()
+    assert (receiver.names, acme.state()) == (["a"], "ok")
+
+
 def test_both_secrets_sign_while_one_is_exchanged(acme: Tenancy, receiver: WebhookReceiver, secret: str):
     new = acme.do(service.rotate_secret, sealer=SEALER, keep=timedelta(hours=1), now=utc_now())
     acme.log("a")
