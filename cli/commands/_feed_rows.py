@@ -38,6 +38,7 @@ def whole_feed_row(session: Session, feed: Feed, *, now: datetime) -> Row:
         "failure": feed.failure,
         "attempts": feed.attempts,
         "next_attempt_at": feed.next_attempt_at.isoformat() if feed.failing_since else None,
+        "at_once": feed.at_once,
         "delivered_at": feed.delivered_at and feed.delivered_at.isoformat(),
         "former_secret_until": feed.former_secret_until and feed.former_secret_until.isoformat(),
         "settings": settings,

@@ -7,6 +7,9 @@ other feed's statement.
 An event that a receiver never takes stops its feed for good unless it is found and given up. After SEARCH_AFTER
 attempts in a row that were refused a batch is halved until one event is refused alone; it counts as lost once the
 receiver has taken others around it. A receiver that refuses everything has taken none, and nothing is given up.
+
+One that takes too long for a batch would take too long for it again, and have some of it each time. The next attempt
+has half as many (`Feed.at_once`), and from what it takes in time they become more again.
 """
 
 import asyncio
@@ -123,11 +126,16 @@ class _Turn:
         self._ways = ways
         self._outcomes = stored(feed.kind, feed.settings).outcomes
         # Events of a batch; fewer from when the receiver could not take as many.
-        self._most = self._usual = sender.most_events
+        self._fitting = sender.most_events
+        self._most = self._usual
         self._searches = feed.attempts >= SEARCH_AFTER
         self._has_taken = False
         self._last_refusal: SendFailed | None = None
         self._goes_on = True
+
+    @property
+    def _usual(self) -> int:
+        return min(self._fitting, self._feed.at_once or self._fitting)
 
     async def run(self, seconds: float) -> bool:
         """Whether time was over before the end was reached. Raises SendFailed."""
@@ -180,19 +188,31 @@ class _Turn:
             failure = SendFailed(_OUR_ERROR, is_refused=True)
         else:
             self._has_taken = True
-            if self._last_refusal is not None:
+            is_paced = self._quicken()
+            if is_paced or self._last_refusal is not None:
                 self._most = self._usual
             return _Fate.TAKEN
         is_searched = self._searches and failure.is_refused
         if len(events) > 1 and (failure.is_too_much or is_searched):
             self._most = len(events) // 2
             if failure.is_too_much:
-                self._usual = self._most
+                self._fitting = self._most
             return _Fate.FEWER
         if not is_searched:
+            if failure.is_slow:
+                self._feed.at_once = max(1, len(events) // 2)
             raise failure
         self._last_refusal = failure
         return _Fate.REFUSED
+
+    def _quicken(self) -> bool:
+        """Whether there is a bound, which is moved up by an eighth."""
+        at_once = self._feed.at_once
+        if at_once is None:
+            return False
+        more = at_once + at_once // 8 + 1
+        self._feed.at_once = more if more < self._sender.most_events else None
+        return True
 
     def _read(self, position: Position) -> tuple[Batch, list[Event], int]:
         with self._session() as session:

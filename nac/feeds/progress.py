@@ -34,12 +34,12 @@ WHERE id = :feed RETURNING status
 """)
 _ARRIVED = text("""
 UPDATE feeds SET delivered = delivered + :events, delivered_at = :now, failing_since = NULL, failure = '',
-    told_failing_at = NULL, attempts = :attempts
+    told_failing_at = NULL, attempts = :attempts, at_once = :at_once
 WHERE id = :feed
 """)
 _FAILED = text("""
 UPDATE feeds SET attempts = :attempts, attempted_at = :now, next_attempt_at = :next, failure = :failure,
-    failing_since = coalesce(failing_since, :now), told_failing_at = :told,
+    failing_since = coalesce(failing_since, :now), told_failing_at = :told, at_once = :at_once,
     status = CASE WHEN :is_gone THEN 'paused' ELSE status END,
     paused_because = CASE WHEN :is_gone THEN :failure ELSE paused_because END
 WHERE id = :feed
@@ -70,7 +70,8 @@ def store_delivered(
 ) -> bool:
     """Whether the feed is to be gone on with: nobody has paused or removed it meanwhile.
 
-    `refusal` is what the receiver said in this turn to an event that it does not take.
+    `refusal` is what the receiver said in this turn to an event that it does not take. Of `feed`, `at_once` is stored
+    as it is now.
     """
     position = step.position
     status = session.scalar(
@@ -95,7 +96,8 @@ def store_delivered(
     if status is not None and step.events:
         # Where one was refused others may be: they are to be found without as many attempts.
         attempts = feed.attempts if refusal else 0
-        session.execute(_ARRIVED, {"feed": feed.id, "events": step.events, "now": now, "attempts": attempts})
+        arrived = {"events": step.events, "now": now, "attempts": attempts, "at_once": feed.at_once}
+        session.execute(_ARRIVED, {"feed": feed.id} | arrived)
         if feed.told_failing_at is not None and feed.failing_since is not None:
             _tell(session, feed, "recovered", {"failing_since": feed.failing_since.isoformat()})
         feed.failing_since, feed.told_failing_at = None, None
@@ -118,6 +120,7 @@ def store_failed(session: Session, feed: Feed, failure: SendFailed, *, now: date
             "next": now + timedelta(seconds=pause),
             "failure": what,
             "told": feed.told_failing_at if is_told else now,
+            "at_once": feed.at_once,
             "is_gone": failure.is_gone,
         },
     )

@@ -18,6 +18,7 @@ class SendFailed(Exception):
         is_gone: bool = False,
         is_too_much: bool = False,
         is_refused: bool = False,
+        is_slow: bool = False,
     ) -> None:
         super().__init__(why)
         # What the receiver asks for.
@@ -28,6 +29,8 @@ class SendFailed(Exception):
         self.is_too_much = is_too_much
         # Perhaps on account of one of its events.
         self.is_refused = is_refused
+        # It may have taken some of the batch, and needs longer for all of it.
+        self.is_slow = is_slow
 
 
 class Sender(Protocol):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, DateTime, Row, and_, bindparam, func, or_, select, true, tuple_
+from sqlalchemy import BigInteger, ColumnElement, DateTime, Row, and_, bindparam, func, select, true, tuple_
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased, defer
 
@@ -43,31 +43,33 @@ class Source:
         self, session: Session, tenant_id: TenantId, marks: Sequence[Row[Any]], *, begun: Begun | None, most: int
     ) -> Iterator[tuple[int, datetime, int, Any]]:
         """(mark, time, id, row) of what the marks name, in this order; behind what was `begun`."""
+        behind = [_behind(mark, begun) for mark in marks]
         mark = (
             func.unnest(
                 *(
                     bindparam(None, values, type_=ARRAY(kind))
                     for kind, values in (
                         (BigInteger(), [mark.id for mark in marks]),
-                        (DateTime(timezone=True), [_first(mark, begun) for mark in marks]),
+                        (DateTime(timezone=True), [at for at, _ in behind]),
+                        (BigInteger(), [row for _, row in behind]),
                         (DateTime(timezone=True), [mark.last_at for mark in marks]),
                         (BigInteger(), [mark.first_row for mark in marks]),
                         (BigInteger(), [mark.last_row for mark in marks]),
                     )
                 )
             )
-            .table_valued("id", "first_at", "last_at", "first_row", "last_row", name="mark")
+            .table_valued("id", "behind_at", "behind_row", "last_at", "first_row", "last_row", name="mark")
             .render_derived()
         )
         key = self.model.id
         named = and_(
             self.model.tenant_id == tenant_id,
-            self.at.between(mark.c.first_at, mark.c.last_at),
+            # The first is for partitions, the second for the index: what is before is not read.
+            self.at.between(mark.c.behind_at, mark.c.last_at),
+            tuple_(self.at, key) > tuple_(mark.c.behind_at, mark.c.behind_row),
             key.between(mark.c.first_row, mark.c.last_row),
             self.only if self.only is not None else true(),
         )
-        if begun is not None:
-            named &= or_(mark.c.id != begun.mark, tuple_(self.at, key) > tuple_(begun.at, begun.row))
         of_mark = select(self.model).where(named).order_by(self.at, key).limit(most).lateral("row")
         row = aliased(self.model, of_mark)
         at = getattr(row, self.at.key)
@@ -76,10 +78,11 @@ class Source:
         yield from session.execute(query.order_by(mark.c.id, at, row.id).limit(most))
 
 
-def _first(mark: Row[Any], begun: Begun | None) -> datetime:
-    """Where the index is entered: what was sent of a large mark is not read again."""
-    first: datetime = mark.first_at
-    return max(first, begun.at) if begun is not None and begun.mark == mark.id else first
+def _behind(mark: Row[Any], begun: Begun | None) -> tuple[datetime, int]:
+    """Time and id of the row behind which it goes on."""
+    if begun is not None and begun.mark == mark.id:
+        return begun.at, begun.row
+    return mark.first_at, mark.first_row - 1
 
 
 def _notes(kind: str, event: Callable[..., Event]) -> Source:

@@ -47,8 +47,10 @@ class SyslogSender:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 await self._connection.send(data)
         except TimeoutError as exc:
-            what = "take the messages" if self._connection else "take the connection"
-            raise SendFailed(f"It does not {what} within {self._settings.timeout_seconds:g} s.") from exc
+            is_connected = self._connection is not None
+            what = "take the messages" if is_connected else "take the connection"
+            why = f"It does not {what} within {self._settings.timeout_seconds:g} s."
+            raise SendFailed(why, is_slow=is_connected) from exc
 
     async def _connected(self) -> "_Connection":
         settings = self._settings
@@ -92,9 +94,11 @@ class _Connection:
     @classmethod
     async def open(cls, address: str, settings: SyslogSettings, context: ssl.SSLContext) -> "_Connection":
         """The certificate is looked at for the name that was set, whatever address it has."""
+        # The dot that ends a name in DNS is in no certificate (RFC 6066 3).
+        name = settings.host.removesuffix(".")
         return cls(
             *await asyncio.open_connection(
-                address, settings.port, ssl=context, server_hostname=settings.host, ssl_shutdown_timeout=_CLOSE_SECONDS
+                address, settings.port, ssl=context, server_hostname=name, ssl_shutdown_timeout=_CLOSE_SECONDS
             )
         )
 

@@ -51,7 +51,7 @@ class WebhookSender:
             answer = await self._web.post(self._settings.url, body=body, headers=headers, most_bytes=_ANSWER_BYTES_MOST)
         except FetchFailed as exc:
             # Its address may hold a secret of the tenant's.
-            raise SendFailed(exc.why) from exc
+            raise SendFailed(exc.why, is_slow=exc.is_slow) from exc
         _judge(answer)
 
     def body(self, events: Sequence[Event]) -> bytes:

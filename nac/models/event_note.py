@@ -15,7 +15,7 @@ class EventNote(Base):
     __tablename__ = "event_notes"
     __table_args__ = (
         Index("ix_event_notes_at", "at", postgresql_using="brin"),
-        Index("ix_event_notes_live", "tenant_id", "at", postgresql_where=text("kind <> 'session'")),
+        Index("ix_event_notes_live", "tenant_id", "at", "id", postgresql_where=text("kind <> 'session'")),
     )
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)

@@ -48,6 +48,8 @@ class Feed(UuidKey, TenantOwned, CreatedAt, UpdatedAt, Base):
     told_failing_at: Mapped[datetime | None]
     delivered_at: Mapped[datetime | None]
     delivered: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    # What a batch may have since the receiver took too long for more; None where that is as much as ever.
+    at_once: Mapped[int | None]
     # Events that were not delivered in time and are not tried any more.
     lost: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
 

@@ -45,3 +45,10 @@ class Transport(httpx.AsyncHTTPTransport):
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=tls, max_connections=connections, network_backend=_Network(reach)
         )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.raw_host.decode()
+        if host.endswith("."):
+            # The dot that ends a name in DNS is in no certificate (RFC 6066 3).
+            request.extensions = {**request.extensions, "sni_hostname": host.removesuffix(".")}
+        return await super().handle_async_request(request)

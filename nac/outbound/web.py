@@ -19,11 +19,13 @@ _BODY_SECONDS = 1.0
 class FetchFailed(Exception):
     """Nothing usable came; the message is for an administrator.
 
-    `why` is the same without the address, for those whose address may hold a secret.
+    `why` is the same without the address, for those whose address may hold a secret. `is_slow` where it may have what
+    was sent and needs longer for it.
     """
 
-    def __init__(self, url: str, why: str) -> None:
+    def __init__(self, url: str, why: str, *, is_slow: bool = False) -> None:
         self.why = why
+        self.is_slow = is_slow
         super().__init__(f"{url}: {why}")
 
 
@@ -82,10 +84,8 @@ class Web:
         try:
             async with asyncio.timeout(self._total_seconds):
                 return await self._follow(url, most_bytes, body, headers)
-        except TimeoutError as exc:
-            raise FetchFailed(url, f"No answer within {self._total_seconds:g} s.") from exc
-        except (httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
-            raise FetchFailed(url, str(exc) or type(exc).__name__) from exc
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
+            raise self._failed(url, exc) from exc
 
     async def post(self, url: str, *, body: bytes, headers: Mapping[str, str], most_bytes: int) -> Answer:
         """The status of the answer, whatever it is; no redirect is followed. Raises FetchFailed where none comes.
@@ -104,10 +104,19 @@ class Web:
                     async with asyncio.timeout(_BODY_SECONDS):
                         await read_body(response, most_bytes=most_bytes)
                 return Answer(response.status_code, response.headers)
-        except TimeoutError as exc:
-            raise FetchFailed(url, f"No answer within {self._total_seconds:g} s.") from exc
-        except (httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
-            raise FetchFailed(url, str(exc) or type(exc).__name__) from exc
+        except (TimeoutError, httpx.HTTPError, httpx.InvalidURL, AddressRefused) as exc:
+            raise self._failed(url, exc) from exc
+
+    def _failed(self, url: str, exc: Exception) -> FetchFailed:
+        match exc:
+            case httpx.ConnectTimeout():
+                return FetchFailed(url, f"It does not take the connection within {self._step_seconds:g} s.")
+            case httpx.TimeoutException():
+                return FetchFailed(url, f"No answer within {self._step_seconds:g} s.", is_slow=True)
+            case TimeoutError():
+                return FetchFailed(url, f"No answer within {self._total_seconds:g} s.", is_slow=True)
+            case _:
+                return FetchFailed(url, str(exc) or type(exc).__name__)
 
     async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
         # One for each, so that no cookies are carried over; it is not closed, since the transport is the caller's.

@@ -1,15 +1,15 @@
 """Tells listeners what was shipped, over Redis, while somebody listens (nac.events.live has the other end).
 
 Shippers hand over what is committed and go on at once: a thread of its own makes the events and sends them. Between the
-two stands a queue that forgets the oldest. Redis may hang, fail or forget everything: events are then left out, which
-is counted, and the numbers in the entries tell it to the listeners.
+two stands a queue that forgets the oldest of whoever has most in it. Redis may hang, fail or forget everything: events
+are then left out, which is counted, and the numbers in the entries tell it to the listeners.
 """
 
 import logging
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -33,6 +33,7 @@ from nac.events.live import (
 )
 from nac.events.texts import Tenant
 from nac.models import CoaRequest
+from radius.agent.live_queue import FairQueue
 
 log = logging.getLogger(__name__)
 
@@ -79,12 +80,14 @@ class LiveBatch:
         self.told: list[Told] = []
         self._make = make
         self._sequence = sequence
-        self._kept: deque[tuple[int, str, bytes, bool]] = deque(maxlen=MOST_WAITING)
+        self._kept: FairQueue[tuple[int, str, bytes, bool]] = FairQueue(
+            most=MOST_WAITING, most_bytes=MOST_WAITING_BYTES
+        )
 
     def note(self, place: int, tenant_id: str, payload: bytes, *, cleaned: bool) -> None:
         """`place` is that of the row among those of the batch."""
         self.noted[tenant_id] += 1
-        self._kept.append((place, tenant_id, payload, cleaned))
+        self._kept.put(tenant_id, len(payload), (place, tenant_id, payload, cleaned))
 
     def take_numbers(self, cursor: psycopg.Cursor) -> dict[int, int]:
         """Ids by place, for the rows that have an event: its id is made of theirs."""
@@ -93,11 +96,12 @@ class LiveBatch:
         row = cursor.execute(_NUMBERS, (self._sequence, len(self._kept))).fetchone()
         assert row is not None
         numbers: list[int] = row[0]
+        kept = sorted(self._kept)
         self.told = [
             Told(tenant_id, len(payload), partial(self._make, payload, cleaned, number))
-            for (_, tenant_id, payload, cleaned), number in zip(self._kept, numbers, strict=True)
+            for (_, tenant_id, payload, cleaned), number in zip(kept, numbers, strict=True)
         ]
-        return {place: number for (place, *_), number in zip(self._kept, numbers, strict=True)}
+        return {place: number for (place, *_), number in zip(kept, numbers, strict=True)}
 
 
 class _Waiting(NamedTuple):
@@ -122,8 +126,7 @@ class LiveFeed:
         self._tenants = tenants
         self._name = cell
         self._filled = threading.Condition()
-        self._waiting: deque[_Waiting] = deque()
-        self._waiting_bytes = 0
+        self._waiting: FairQueue[_Waiting] = FairQueue(most=MOST_WAITING, most_bytes=MOST_WAITING_BYTES)
         # Another name each time that somebody begins to listen: in between nothing was numbered.
         self._writers: dict[str, str] = {}
         # The number of each tenant's next event.
@@ -137,7 +140,7 @@ class LiveFeed:
 
     def offer(self, told: Sequence[Told], noted: Mapping[str, int] | None = None) -> None:
         """Never waits. `noted` counts by tenant what there was to tell, where that is more."""
-        if not told:
+        if not (told or noted):
             return
         kept = Counter(each.tenant_id for each in told)
         with self._filled:
@@ -145,12 +148,9 @@ class LiveFeed:
                 self._next[tenant_id] += number - kept[tenant_id]
                 self.counters["left_out"] += number - kept[tenant_id]
             for each in told:
-                self._waiting.append(_Waiting(self._next[each.tenant_id], each))
+                waiting = _Waiting(self._next[each.tenant_id], each)
                 self._next[each.tenant_id] += 1
-                self._waiting_bytes += each.size
-            while len(self._waiting) > MOST_WAITING or self._waiting_bytes > MOST_WAITING_BYTES:
-                self._waiting_bytes -= self._waiting.popleft().told.size
-                self.counters["left_out"] += 1
+                self.counters["left_out"] += self._waiting.put(each.tenant_id, each.size, waiting)
             self._filled.notify()
 
     def offer_requests(self, ended: Sequence[CoaRequest]) -> None:
@@ -205,7 +205,6 @@ class LiveFeed:
         with self._filled:
             self.counters["left_out"] += len(self._waiting)
             self._waiting.clear()
-            self._waiting_bytes = 0
 
     def _ask(self, now: float) -> None:
         ids = sorted(self._tenants())
@@ -216,8 +215,7 @@ class LiveFeed:
             self._writers[tenant_id] = f"{self._name}-{os.urandom(4).hex()}"
         self.wanted = wanted
         with self._filled:
-            waiting = Counter(each.told.tenant_id for each in self._waiting)
-            here = [(tenant_id, self._next[tenant_id] - waiting[tenant_id]) for tenant_id in self.wanted]
+            here = [(tenant_id, self._number_of(tenant_id)) for tenant_id in self.wanted]
         if not self._unsent:
             self._unsent = [
                 _Entry(events_key(tenant_id), entry(self._writers[tenant_id], number, ()), 0)
@@ -226,12 +224,15 @@ class LiveFeed:
             self._send()
         self._ask_at, self._answered_at = now + ASK_SECONDS, now
 
+    def _number_of(self, tenant_id: str) -> int:
+        """Of the tenant's next event to be sent."""
+        oldest = self._waiting.oldest(tenant_id)
+        return oldest.number if oldest else self._next[tenant_id]
+
     def _take(self, most: int, patience: float) -> list[_Waiting]:
         with self._filled:
-            self._filled.wait_for(lambda: self._waiting, timeout=max(0.0, patience))
-            taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-            self._waiting_bytes -= sum(each.told.size for each in taken)
-        return taken
+            self._filled.wait_for(lambda: len(self._waiting), timeout=max(0.0, patience))
+            return self._waiting.take(most)
 
     def _entries(self, taken: list[_Waiting]) -> Iterator[_Entry]:
         """By tenant, without a gap in the numbers of an entry."""

@@ -5,11 +5,13 @@ Only while somebody listens, and as little to be relied on as all that is told l
 
 import logging
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Protocol
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import ARRAY, UUID, Engine, Subquery, bindparam, func, select, true
+from sqlalchemy.orm import Session, aliased
 
 from nac.db import CellScope, session_scope
 from nac.errors import AdmitError
@@ -24,9 +26,11 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 # A note bears the time at which its transaction began: one that took longer than this is not told.
-WINDOW = timedelta(seconds=10)
-# Of one look, of all tenants.
+WINDOW = timedelta(minutes=1)
+# Of one look, shared by the tenants that have any.
 MOST_NOTES = 1_000
+# Of one tenant within WINDOW: as far as what is left out is counted.
+MOST_KNOWN = 10_000
 # What a note takes, about.
 _NOTE_BYTES = 1_000
 
@@ -65,32 +69,37 @@ class LiveNotes:
                 self._in_trouble = False
 
     def look(self) -> None:
-        """Raises AdmitError where the database does not answer."""
         wanted = self._feed.wanted
         if not wanted:
             self._known, self._seen = frozenset(), frozenset()
             return
-        newest = (
-            select(EventNote)
-            .where(
-                EventNote.tenant_id.in_(sorted(wanted)),
-                EventNote.kind != "session",
-                EventNote.at > func.now() - WINDOW,
-            )
-            .order_by(EventNote.at.desc(), EventNote.id.desc())
-            .limit(MOST_NOTES)
-        )
         with session_scope(CellScope(self._cell_id), engine=self._engine) as session:
-            notes = session.scalars(newest).all()[::-1]
-        self._feed.offer(
-            [
-                Told(str(note.tenant_id), _NOTE_BYTES, _event_of(note))
-                for note in notes
-                # What was before somebody listened is not told.
-                if note.id not in self._seen and str(note.tenant_id) in self._known
-            ]
-        )
-        self._known, self._seen = wanted, frozenset(note.id for note in notes)
+            note = aliased(EventNote, _newest(wanted, MOST_KNOWN))
+            found = session.execute(select(note.id, note.tenant_id)).all()
+            # What was before somebody listened is not told.
+            fresh = {id_: str(of) for id_, of in found if id_ not in self._seen and str(of) in self._known}
+            told = _read(session, fresh) if fresh else []
+        self._feed.offer(told, Counter(fresh.values()))
+        self._known, self._seen = wanted, frozenset(id_ for id_, _ in found)
+
+
+def _newest(tenants: Iterable[str], most: int) -> Subquery:
+    """Of each tenant."""
+    ids = bindparam(None, sorted(tenants), type_=ARRAY(UUID(as_uuid=False)))
+    tenant = func.unnest(ids).table_valued("id", name="tenant").render_derived()
+    newest = select(EventNote).where(
+        EventNote.tenant_id == tenant.c.id, EventNote.kind != "session", EventNote.at > func.now() - WINDOW
+    )
+    of_one = newest.order_by(EventNote.at.desc(), EventNote.id.desc()).limit(most).lateral()
+    return select(of_one).select_from(tenant).join(of_one, true()).subquery()
+
+
+def _read(session: Session, fresh: Mapping[int, str]) -> list[Told]:
+    """The newest of each tenant, in the order in which they were noted. By id whose they are."""
+    tenants = set(fresh.values())
+    note = aliased(EventNote, _newest(tenants, max(1, MOST_NOTES // len(tenants))))
+    notes = session.scalars(select(note).order_by(note.at, note.id))
+    return [Told(fresh[each.id], _NOTE_BYTES, _event_of(each)) for each in notes if each.id in fresh]
 
 
 def _event_of(note: EventNote) -> Callable[[Tenant], Event]:

@@ -23,6 +23,12 @@ _NEW = """
     ORDER BY id
 """
 _COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = 'endpoints'::regclass AND attnum > 0 AND NOT attisdropped"
+# Functions of triggers that see rows as they were and as they are: whether they join both, and by what.
+_COMPARING = """
+    SELECT DISTINCT p.proname, p.prosrc ~ ('JOIN (' || t.tgoldtable || '|' || t.tgnewtable || ')\\M'),
+        'enable_nestloop=off' = ANY (coalesce(p.proconfig, '{}'))
+    FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgoldtable IS NOT NULL AND t.tgnewtable IS NOT NULL
+"""
 
 
 class Follower:
@@ -139,6 +145,32 @@ def test_devices_and_memberships_of_one_statement_are_all_told(
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         session.execute(update(Endpoint).values(name="renamed"))
     assert sorted(follower.read()) == [("endpoint", mac) for mac in macs]
+
+
+def test_rows_of_a_statement_are_never_compared_each_with_each(
+    database: Database, app_engine: Engine, tenant_id: TenantId
+) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(insert(Endpoint), [{"tenant_id": tenant_id, "mac": f"{each:012x}"} for each in range(50)])
+    plans: list[str] = []
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute("LOAD 'auto_explain'")
+        connection.execute("SET auto_explain.log_min_duration = 0")
+        connection.execute("SET auto_explain.log_nested_statements = on")
+        connection.execute("SET auto_explain.log_level = notice")
+        # The plan for one row is kept for all that follow.
+        connection.execute("UPDATE endpoints SET name = 'one' WHERE mac = '000000000001'")
+        connection.add_notice_handler(lambda said: plans.append(said.message_primary or ""))
+        connection.execute("UPDATE endpoints SET name = 'all'")
+    told = next(plan for plan in plans if "before b JOIN changed c" in plan)
+    assert "Hash Cond: (b.id = c.id)" in told or "Hash Cond: (c.id = b.id)" in told
+
+
+def test_functions_that_join_rows_before_and_after_a_statement_do_without_nested_loops(database: Database) -> None:
+    with psycopg.connect(database.owner_url) as connection:
+        found = connection.execute(_COMPARING).fetchall()
+    assert {name for name, *_ in found} >= {"record_endpoint_changes", "note_certificates", "note_sessions"}
+    assert [name for name, joins, bounded in found if joins and not bounded] == []
 
 
 def test_change_of_key_tells_old_and_new(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import aclosing, closing, contextmanager
 
 import pytest
@@ -321,6 +322,29 @@ def test_what_others_note_is_heard_while_somebody_listens(
     assert {event.organization.name for event in listener.events} == {"alpha"}
 
 
+def test_many_notes_of_one_tenant_leave_room_to_another_and_are_counted(
+    app_engine, cell_engine, owner, platform, alpha, bravo, monkeypatch
+):
+    monkeypatch.setattr("radius.agent.live_notes.MOST_NOTES", 10)
+    feed = feed_of(None, alpha, bravo)
+    feed.wanted = frozenset([str(alpha.id), str(bravo.id)])
+    notes = LiveNotes(cell_engine, platform.cell_id, feed)
+    notes.look()
+    add = (
+        "INSERT INTO endpoints (tenant_id, mac, status) "
+        "SELECT %s, lpad(to_hex(n), 12, '0')::macaddr, 'active' FROM generate_series(1, %s) n"
+    )
+    owner.execute(add, (bravo.id, 2))
+    owner.execute(add, (alpha.id, 30))
+    notes.look()
+    notes.look()
+    told = Counter(each.told.tenant_id for each in feed._waiting)
+    assert told == {str(alpha.id): 5, str(bravo.id): 2}
+    # The newest ones, behind those that were left out.
+    assert [each.number for each in feed._waiting if each.told.tenant_id == str(alpha.id)] == list(range(25, 30))
+    assert feed.counters["left_out"] == 25
+
+
 def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, tmp_path, alpha, redis_server):
     client = redis.Redis.from_url(redis_server.url)
     with running(feed_of(redis_server, alpha)) as feed, shipping(tmp_path, database, platform, feed) as journal:
@@ -361,9 +385,33 @@ def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
         work.live.take_numbers(NumberedCursor())
         feed.offer(work.live.told, work.live.noted)
         assert len(feed._waiting) <= 100
-        assert feed._waiting_bytes <= MOST_WAITING_BYTES
+        assert feed._waiting.size <= MOST_WAITING_BYTES
     assert feed.counters["left_out"] + len(feed._waiting) == 3 * MOST_WAITING
-    assert feed._waiting[-1].number == 3 * MOST_WAITING - 1
+    assert [each.number for each in feed._waiting][-1] == 3 * MOST_WAITING - 1
+
+
+def test_tenant_with_much_to_tell_costs_no_other_its_events(alpha, bravo):
+    noisy, quiet = str(alpha.id), str(bravo.id)
+    feed = feed_of(None, alpha, bravo)
+    feed.wanted = frozenset([noisy, quiet])
+    stream = AuthStream(feed)
+    for batch in range(3):
+        work = stream.begin(frozenset([noisy, quiet]))
+        # The quiet one's is the oldest of each batch.
+        work.live.note(0, quiet, b"q", cleaned=False)
+        for number in range(2 * MOST_WAITING):
+            work.live.note(1 + number, noisy, b"n", cleaned=False)
+        numbers = work.live.take_numbers(NumberedCursor())
+        assert (0 in numbers, len(numbers)) == (True, MOST_WAITING)
+        feed.offer(work.live.told, work.live.noted)
+        assert len(feed._waiting) == MOST_WAITING
+        assert feed.counters["left_out"] == (batch + 1) * (2 * MOST_WAITING + 1) - MOST_WAITING
+    waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
+    assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
+    # Listeners are told the number of what they are sent next, and what is sent is of both in turn.
+    assert (feed._number_of(quiet), feed._number_of(noisy)) == (0, waiting[0].number)
+    assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
+    assert feed._number_of(quiet) == 3
 
 
 class NumberedCursor:

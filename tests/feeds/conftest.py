@@ -1,6 +1,7 @@
 """A tenant with feeds, and rows for them to send."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -91,6 +92,15 @@ def acme(database: Database, app_engine: Engine, worker_engine: Engine, platform
 @pytest.fixture
 def other(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Tenancy:
     return tenancy(database, app_engine, worker_engine, platform, "other")
+
+
+@pytest.fixture
+def dotted_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that end with a dot are found, as by a DNS server."""
+    look_up = socket.getaddrinfo
+    monkeypatch.setattr(
+        "nac.outbound.names.socket.getaddrinfo", lambda host, *args, **named: look_up(host.rstrip("."), *args, **named)
+    )
 
 
 def webhook(port: int, ca_certificate: str, **given: Any) -> WebhookSettings:

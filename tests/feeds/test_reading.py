@@ -59,6 +59,30 @@ def test_batches_of_any_size_come_to_the_same(decisions: Tenancy, most: int):
     assert read(decisions, most=most) == list("abcdefghi")
 
 
+def test_rows_of_one_moment_are_read_once_each(acme: Tenancy):
+    """As many as ANALYZE has not seen, in one transaction, as an import notes them."""
+    acme.add(settings=with_kinds("endpoint"))
+    with psycopg.connect(acme.owner_url) as connection:
+        connection.execute("ANALYZE event_notes")
+        connection.execute(
+            "INSERT INTO endpoints (tenant_id, mac, status) "
+            "SELECT %s, lpad(to_hex(n), 12, '0')::macaddr, 'active' FROM generate_series(1, 2000) n",
+            (acme.id,),
+        )
+    taken = 0
+    with session_scope(TenantScope(acme.id), engine=acme.worker) as session:
+        feed = service.require(session, tenant_id=acme.id, slug="siem")
+        batch = reading.read(session, feed, Position.of(feed), most=100)
+        while not batch.last:
+            taken += len(batch.rows)
+            batch = reading.read(session, feed, batch.position, most=100)
+        fetched = session.scalar(
+            text("SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'event_notes'")
+        )
+    assert taken == 2_000
+    assert fetched == 2_000
+
+
 def test_transaction_that_commits_late_is_not_skipped(decisions: Tenancy):
     with psycopg.connect(decisions.owner_url) as slow:
         decisions.log_in(slow, "slow")

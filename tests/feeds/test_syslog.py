@@ -106,8 +106,11 @@ def test_receiver_that_reads_nothing_is_given_up_and_tried_again(acme: Tenancy, 
     receiver.reads.clear()
     acme.deliver()
     assert "does not take the messages within 1 s" in acme.feed().failure
+    # Half as many as it did not take; what it takes in time makes them more again.
+    assert acme.feed().at_once == 250
     receiver.reads.set()
     until(lambda: not acme.deliver() and set(receiver.names) == set(names), "it is sent again")
+    assert acme.feed().at_once is None
 
 
 def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: SyslogReceiver):
@@ -126,6 +129,14 @@ def test_certificate_of_another_name_is_refused(acme: Tenancy, tmp_path):
         acme.deliver()
     assert "certificate does not hold" in acme.feed().failure
     assert receiver.messages == []
+
+
+@pytest.mark.usefixtures("dotted_names")
+def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: SyslogReceiver):
+    acme.add(settings=settings(receiver, host="localhost."))
+    acme.log("a")
+    acme.deliver()
+    assert (receiver.names, acme.state()) == (["a"], "ok")
 
 
 def test_client_shows_its_certificate(acme: Tenancy, tmp_path):
@@ -162,6 +173,7 @@ def test_receiver_that_does_not_speak_tls_is_given_up_in_time(acme: Tenancy):
         acme.log("a")
         acme.deliver()
     assert "does not take the connection within 1 s" in acme.feed().failure
+    assert acme.feed().at_once is None
 
 
 def test_platforms_own_addresses_are_not_connected_to(acme: Tenancy, receiver: SyslogReceiver):

@@ -234,6 +234,32 @@ def test_receiver_that_does_not_answer_is_given_up_in_time(acme: Tenancy, receiv
     until(lambda: not acme.deliver() and receiver.names == ["a"], "it is sent again")
 
 
+def test_receiver_that_is_too_slow_for_a_batch_is_given_fewer_until_it_keeps_up(
+    acme: Tenancy, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("nac.feeds.settings._SECONDS_LEAST", 0.5)
+    add(acme, receiver, timeout_seconds=0.5)
+    names = [f"user {number}" for number in range(24)]
+    acme.log(*names)
+
+    def at_its_pace(handler) -> bool:
+        events = json.loads(receiver.requests[-1][1])["data"]["events"]
+        return receiver.slow(handler) if len(events) > 4 else status(204)(handler)
+
+    receiver.usual = at_its_pace
+    acme.deliver()
+    assert acme.feed().failure == "No answer within 0.5 s."
+    assert acme.feed().at_once == 12
+    until(lambda: not acme.deliver() and acme.state() == "ok", "all is sent")
+    assert list(dict.fromkeys(receiver.names)) == names
+    assert acme.feed().lost == 0
+    # As many as ever, once it takes them.
+    receiver.usual = status(204)
+    acme.log(*(f"more {number}" for number in range(2_500)))
+    acme.deliver()
+    assert acme.feed().at_once is None
+
+
 def test_answer_without_an_end_is_not_read_and_counts_by_its_status(
     acme: Tenancy, receiver: WebhookReceiver, secret: str
 ):
@@ -298,6 +324,15 @@ def test_certificate_of_another_authority_is_refused(acme: Tenancy, receiver: We
     acme.deliver()
     assert "CERTIFICATE_VERIFY_FAILED" in acme.feed().failure
     assert receiver.requests == []
+
+
+@pytest.mark.usefixtures("dotted_names")
+def test_name_may_end_with_the_dot_of_dns(acme: Tenancy, receiver: WebhookReceiver):
+    add(acme, receiver)
+    acme.do(service.change, changes={"url": f"https://localhost.:{receiver.port}/"}, sealer=SEALER, now=utc_now())
+    acme.log("a")
+    acme.deliver()
+    assert (receiver.names, acme.state()) == (["a"], "ok")
 
 
 def test_both_secrets_sign_while_one_is_exchanged(acme: Tenancy, receiver: WebhookReceiver, secret: str):

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def listening() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def listening(backlog: int | None = None) -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
         listener.settimeout(0.1)
         yield listener
 

@@ -1,0 +1,14 @@
+"""Receivers that are slow, notes by the ten thousand, and devices that change together."""
+
+from migrations.pieces import run_pieces
+
+revision = "0030"
+down_revision = "0026"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")
