@@ -105,11 +105,11 @@ def list_page(session: Session, tenant_id: TenantId, *, before_id: int | None, l
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def recent_disconnects(session: Session, run: Redecision, since: datetime) -> int:
-    """Of other re-decisions that nobody was asked about."""
+def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *, but: int = 0) -> int:
+    """Of re-decisions that nobody was asked about, other than `but`."""
     query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
-        Redecision.tenant_id == run.tenant_id,
-        Redecision.id != run.id,
+        Redecision.tenant_id == tenant_id,
+        Redecision.id != but,
         Redecision.created_at > since,
         Redecision.state.in_(("sending", "done")),
         Redecision.sends.is_(False),

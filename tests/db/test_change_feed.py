@@ -141,6 +141,27 @@ def test_devices_and_memberships_of_one_statement_are_all_told(
     assert sorted(follower.read()) == [("endpoint", mac) for mac in macs]
 
 
+def test_devices_that_change_together_are_not_compared_each_with_each(
+    database: Database, app_engine: Engine, tenant_id: TenantId
+) -> None:
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(insert(Endpoint), [{"tenant_id": tenant_id, "mac": f"{n:012x}"} for n in range(1, 51)])
+    plans: list[str] = []
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
+        connection.execute("LOAD 'auto_explain'")
+        for name, value in (("min_duration", "0"), ("nested_statements", "on"), ("level", "notice")):
+            connection.execute(
+                sql.SQL("SET auto_explain.{} = {}").format(sql.Identifier(f"log_{name}"), sql.Literal(value))
+            )
+        # The plan of the first statement is that of the second.
+        for mac in ("00:00:00:00:00:01", "00:00:00:00:00:32"):
+            connection.execute("UPDATE endpoints SET name = name || 'x' WHERE mac <= %s", (mac,))
+    told = [plan for plan in plans if "Named Tuplestore Scan" in plan]
+    assert len(told) == 2
+    assert all("Hash Cond: " in plan or "Merge Cond: " in plan for plan in told), told
+
+
 def test_change_of_key_tells_old_and_new(app_engine: Engine, tenant_id: TenantId, follower: Follower) -> None:
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         users.create_user(session, actor=ACTOR, tenant_id=tenant_id, name="Ann", password="correct horse")
