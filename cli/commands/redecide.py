@@ -13,6 +13,7 @@ from cli.commands.policy.group import read_document, slug_option
 from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import ROW_ID, json_option, pages, printable, show_json, show_list, show_one, tenant_option
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Redecision
 from nac.models.redecision import MODES
@@ -46,6 +47,10 @@ def command() -> None:
 @json_option
 def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, in_force: bool, as_json: bool) -> None:
     """Tell what would be sent if the newest version of a policy were in force; nothing is sent or stored."""
+    if (draft is not None) + (number is not None) + in_force > 1:
+        raise InvalidInput(
+            "They exclude each other.", place="draft, version, in-force", remedy="Give one of them, or none."
+        )
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
         drafts = {} if in_force else _drafts(session, tenant_id, slug, draft, number)
         found = redecisions.preview(session, tenant_id=tenant_id, drafts=drafts)
@@ -56,6 +61,8 @@ def preview(tenant: str, slug: str, draft: BinaryIO | None, number: int | None, 
         "asked_already": tallies.asked_already,
         **tallies.row(),
         "cannot_be_redecided": dict(tallies.undecidable),
+        # Where a step of the vendor's recipe is a Disconnect.
+        "may_disconnect": tallies.may_disconnect,
         # Whether it would wait for approve.
         "over_ceiling": found.over_ceiling,
         "mode": found.settings.mode,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, CursorResult, TextClause, bindparam, func, select, text, update
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy import ColumnElement, CursorResult, TextClause, any_, bindparam, cast, func, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB, MACADDR
 from sqlalchemy.orm import Session
 from sqlalchemy.types import BigInteger, Text
 
@@ -146,7 +146,11 @@ def queue_for_sessions(
     Raises Conflict where too much waits.
     """
     waiting = session.scalar(
-        select(func.count()).where(CoaRequest.tenant_id == tenant_id, CoaRequest.state.in_(WAITING))
+        select(func.count()).where(
+            CoaRequest.tenant_id == tenant_id,
+            CoaRequest.state.in_(WAITING),
+            CoaRequest.reason.in_((REQUESTED, REDECIDED)),
+        )
     )
     if (waiting or 0) + len(rows) > MOST_WAITING:
         raise Conflict(
@@ -189,12 +193,13 @@ def withdraw_outdated(session: Session, *, tenant_id: TenantId, wanted: Mapping[
 
 def withdraw(session: Session, *, tenant_id: TenantId, serials: Sequence[bytes]) -> None:
     """The certificates are good again: what was not answered yet is not sent any more."""
-    _withdraw(session, tenant_id, CoaRequest.certificate_serial.in_([serial.hex() for serial in serials]))
+    shown = cast([serial.hex() for serial in serials], ARRAY(Text))
+    _withdraw(session, tenant_id, CoaRequest.certificate_serial == any_(shown))
 
 
 def withdraw_blocks(session: Session, *, tenant_id: TenantId, macs: Sequence[str]) -> None:
     """These devices (12 hex digits) are blocked no more: what was asked for that and not answered yet is not sent."""
-    _withdraw(session, tenant_id, CoaRequest.mac.in_(macs) & (CoaRequest.reason == BLOCKED))
+    _withdraw(session, tenant_id, (CoaRequest.mac == any_(cast(macs, ARRAY(MACADDR)))) & (CoaRequest.reason == BLOCKED))
 
 
 def _withdraw(session: Session, tenant_id: TenantId, which: ColumnElement[bool]) -> None:

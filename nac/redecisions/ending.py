@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.coa_requests.queueing import withdraw_redecision
+from nac.ids import TenantId
 from nac.models import Redecision, Tenant
 from nac.redecisions import reading, repository
 from nac.redecisions.settings import FLOOR, Settings
@@ -39,9 +40,14 @@ def end_deciding(session: Session, run: Redecision, settings: Settings) -> None:
     session.flush()
 
 
+def disconnected_lately(session: Session, tenant_id: TenantId, *, but: int = 0) -> int:
+    """What counts towards the ceiling of the next run; of runs other than `but`."""
+    return repository.recent_disconnects(session, tenant_id, utc_now() - _WINDOW, but=but)
+
+
 def _over_ceiling(session: Session, run: Redecision, settings: Settings) -> str:
     """A sentence, or ""."""
-    recently = repository.recent_disconnects(session, run, utc_now() - _WINDOW)
+    recently = disconnected_lately(session, run.tenant_id, but=run.id)
     total = run.may_disconnect + recently
     if not run.may_disconnect or total <= FLOOR:
         return ""

@@ -40,6 +40,10 @@ ORDER BY m.due_at LIMIT :limit
 ).bindparams(bindparam("late", type_=ARRAY(Text())))
 _TAKE_MARKS = text("DELETE FROM redecision_marks WHERE ctid = ANY (CAST(:places AS tid[])) RETURNING noun, key")
 
+_WAITING = text(
+    "SELECT m.key FROM redecision_marks m WHERE m.tenant_id = :tenant AND m.noun = :noun AND m.key = ANY (:keys)"
+).bindparams(bindparam("keys", type_=ARRAY(Text())))
+
 
 def take_marks(session: Session, tenant_id: TenantId, limit: int) -> Sequence[tuple[str, str]]:
     """(noun, key) of those that are due and that the cell decides with, taken off the list."""
@@ -60,5 +64,9 @@ def add_marks(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, 
 
 
 def look_again(session: Session, tenant_id: TenantId, rows: Sequence[int]) -> None:
-    """At these sessions, once their NASes have answered what they are being asked."""
-    add_marks(session, tenant_id, [(SESSION, str(row)) for row in rows], seconds=LATE_SECONDS)
+    """At these sessions, once their NASes have answered what they are being asked; once, however often it is asked."""
+    if not rows:
+        return
+    keys = [str(row) for row in rows]
+    waiting = set(session.scalars(_WAITING, {"tenant": tenant_id, "noun": SESSION, "keys": keys}))
+    add_marks(session, tenant_id, [(SESSION, key) for key in keys if key not in waiting], seconds=LATE_SECONDS)

@@ -69,7 +69,9 @@ LIMIT :limit
 ).bindparams(*(bindparam(name, type_=ARRAY(Text())) for name in ("macs", "users", "serials")))
 
 # The decision that the session's Class names, or a later one of the same device at the same NAS: who authenticated
-# again goes by that, and its NAS tells the new Class with the next report alone.
+# again goes by that, and its NAS tells the new Class with the next report alone. Each is found by its device alone,
+# whatever PostgreSQL expects of a tenant that is new (docs/adr/0014): no join that would read all decisions, and no
+# order but that of the index by device.
 _DECISIONS = text(
     """
 SELECT asked.id, d.at, d.site_id, d.nas_id, d.nas_identifier, coalesce(host(d.nas_address), '') AS nas_address,
@@ -82,11 +84,11 @@ CROSS JOIN LATERAL (
     SELECT a.* FROM auth_log a
     WHERE a.tenant_id = :tenant AND a.mac = asked.mac AND a.at >= asked.moment AND a.permitted
         AND (a.at = asked.moment OR a.nas_identifier = asked.nas)
-    ORDER BY a.at DESC, a.id DESC LIMIT 1
+    ORDER BY a.at DESC LIMIT 1
 ) d
-WHERE EXISTS (
-    SELECT FROM auth_log b WHERE b.tenant_id = :tenant AND b.mac = asked.mac AND b.at = asked.moment
-)
+WHERE coalesce((
+    SELECT true FROM auth_log b WHERE b.tenant_id = :tenant AND b.mac = asked.mac AND b.at = asked.moment LIMIT 1
+), false)
 """
 )
 

@@ -1,22 +1,27 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     CursorResult,
     Text,
     and_,
+    any_,
+    bindparam,
     cast,
     delete,
-    exists,
     func,
     select,
+    text,
     update,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
+from nac.clock import utc_now
 from nac.coa_requests.queueing import WAITING
 from nac.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
@@ -26,6 +31,27 @@ from nac.redecisions.tallies import Change, Example, Found
 
 OPEN = ("deciding", "waiting", "sending")
 _AFTER = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
+# The second look after a change comes a minute later, or when what the cell journalled by then is stored.
+_STOPPED_LATELY = timedelta(minutes=10)
+# Both runs may have found a million, of which PostgreSQL expects one each: no join, each is looked up by its key.
+_ALIKE = """
+coalesce((
+    SELECT true FROM redecision_items o
+    WHERE o.tenant_id = :tenant AND o.redecision_id = :other AND o.session_row = i.session_row
+        AND (o.action, o.after_verdict, o.after_rule, o.after_vlan, o.after_monitored, o.after_reason)
+            = (i.action, i.after_verdict, i.after_rule, i.after_vlan, i.after_monitored, i.after_reason)
+        AND (o.state = 'found' OR o.session_row = ANY (:waiting)) LIMIT 1
+), false)
+"""
+_WITHDRAW_UNLIKE = """
+UPDATE redecision_items i SET state = 'withdrawn'
+WHERE i.tenant_id = :tenant AND i.redecision_id = :run AND i.state = 'found' AND NOT {alike}
+"""
+_LEAVE_ALIKE = "DELETE FROM redecision_items i WHERE i.tenant_id = :tenant AND i.redecision_id = :run AND {alike}"
+_withdraw_unlike, _leave_alike = (
+    text(statement.replace("{alike}", _ALIKE)).bindparams(bindparam("waiting", type_=ARRAY(BigInteger())))
+    for statement in (_WITHDRAW_UNLIKE, _LEAVE_ALIKE)
+)
 
 
 def take_turn(session: Session, tenant_id: TenantId) -> bool:
@@ -79,11 +105,11 @@ def list_page(session: Session, tenant_id: TenantId, *, before_id: int | None, l
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
-def recent_disconnects(session: Session, run: Redecision, since: datetime) -> int:
-    """Of other re-decisions that nobody was asked about."""
+def recent_disconnects(session: Session, tenant_id: TenantId, since: datetime, *, but: int = 0) -> int:
+    """Of re-decisions that nobody was asked about, other than `but`."""
     query = select(func.coalesce(func.sum(Redecision.may_disconnect), 0)).where(
-        Redecision.tenant_id == run.tenant_id,
-        Redecision.id != run.id,
+        Redecision.tenant_id == tenant_id,
+        Redecision.id != but,
         Redecision.created_at > since,
         Redecision.state.in_(("sending", "done")),
         Redecision.sends.is_(False),
@@ -160,29 +186,42 @@ def count_disconnecting(session: Session, run: Redecision) -> int:
 def leave_alike(session: Session, run: Redecision, older: Redecision) -> int:
     """What `older` has found and not got answers to, and `run` has found just so, stays with `older`, and nothing else
     of what it has not sent; returns how much."""
-    item, theirs = aliased(RedecisionItem), aliased(RedecisionItem)
-    same = (getattr(item, name) == getattr(theirs, name) for name in ("tenant_id", "session_row", "action", *_AFTER))
-    waits = exists().where(
-        CoaRequest.tenant_id == run.tenant_id,
-        CoaRequest.session_row == theirs.session_row,
+    waiting = select(CoaRequest.session_row).where(
+        CoaRequest.tenant_id == older.tenant_id,
         CoaRequest.redecision_id == older.id,
         CoaRequest.state.in_(WAITING),
     )
-    alike = select(item.session_row).where(
-        item.tenant_id == run.tenant_id,
-        item.redecision_id == run.id,
-        theirs.redecision_id == older.id,
-        (theirs.state == "found") | waits,
-        *same,
+    # No more than the pace lets wait (nac.redecisions.sending).
+    given = {"tenant": run.tenant_id, "waiting": list(session.scalars(waiting))}
+    session.execute(_withdraw_unlike, given | {"run": older.id, "other": run.id})
+    result = session.execute(_leave_alike, given | {"run": run.id, "other": older.id})
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def alike_in_runs(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
+    """Those of these sessions of which a run that is to be sent, or one that was stopped a short while ago, has found
+    just what is judged now."""
+    wanted = {each.live.id: _item_result(each) for each in judgements if each.action}
+    if not wanted:
+        return set()
+    item = RedecisionItem
+    is_to_come = Redecision.state.in_(("waiting", "sending")) & (item.state == "found")
+    was_stopped = (Redecision.state == "stopped") & (Redecision.ended_at > utc_now() - _STOPPED_LATELY)
+    query = (
+        select(item.session_row, item.action, *(getattr(item, name) for name in _AFTER))
+        .join(Redecision, (Redecision.tenant_id == item.tenant_id) & (Redecision.id == item.redecision_id))
+        .where(item.tenant_id == tenant_id, is_to_come | was_stopped)
+        .where(item.session_row == any_(cast(list(wanted), ARRAY(BigInteger))))
     )
-    rows = session.scalars(alike).all()
-    gone = update(RedecisionItem).where(
-        _of(older), RedecisionItem.state == "found", RedecisionItem.session_row.not_in(rows)
-    )
-    session.execute(gone.values(state="withdrawn").execution_options(synchronize_session=False))
-    left = delete(RedecisionItem).where(_of(run), RedecisionItem.session_row.in_(rows))
-    session.execute(left.execution_options(synchronize_session=False))
-    return len(rows)
+    return {row[0] for row in session.execute(query) if wanted[row[0]] == tuple(row[1:])}
+
+
+def _item_result(judgement: Judgement) -> tuple[str, ...]:
+    """`action` and _AFTER."""
+    after = judgement.after
+    told = after.verdict, after.rule_id, after.vlan, after.monitored
+    return judgement.action, *told, judgement.reason
 
 
 def count_states(session: Session, run: Redecision) -> dict[str, int]:

@@ -84,13 +84,14 @@ def _work_off(
         _look_at_all(session, tenant_id, _cause(marks))
     again = [(f"{noun}-again", key) for noun, key in marks if noun in CONCERNING]
     add_marks(session, tenant_id, again, seconds=LATE_SECONDS)
-    marks = [(AGAIN.get(noun, noun), key) for noun, key in marks]
+    cause = _cause([(AGAIN.get(noun, noun), key) for noun, key in marks])
     # Those of a run that has begun already may be behind it.
-    rows = _concerned(session, tenant_id, marks)
-    if len(rows) > PAGE:
-        _look_at_all(session, tenant_id, _cause(marks))
+    rows = _concerned(session, tenant_id, [mark for mark in marks if mark[0] not in AGAIN])
+    seen = _concerned(session, tenant_id, [(AGAIN[noun], key) for noun, key in marks if noun in AGAIN]) - rows
+    if len(rows | seen) > PAGE:
+        _look_at_all(session, tenant_id, cause)
         return run
-    return _look_at_some(session, tenant_id, rows, _cause(marks), run)
+    return _look_at_some(session, tenant_id, rows, seen, cause, run)
 
 
 def _look_at_all(session: Session, tenant_id: TenantId, cause: str) -> None:
@@ -102,7 +103,9 @@ def _look_at_all(session: Session, tenant_id: TenantId, cause: str) -> None:
         at_work.again = True
 
 
-def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]]) -> Sequence[int]:
+def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]]) -> set[int]:
+    if not marks:
+        return set()
     of = {noun: [key for each, key in marks if each == noun] for noun in _NARROW}
     serials = [key.rpartition(":")[2] for key in (*of["certificate"], *of["external-status"])]
     rows = set(
@@ -121,16 +124,21 @@ def _concerned(session: Session, tenant_id: TenantId, marks: Sequence[tuple[str,
         if len(later) == PAGE:
             add_marks(session, tenant_id, [(LATE, str(later[-1]))], seconds=0)
         rows.update(later)
-    return sorted(rows)
+    return rows
 
 
 def _look_at_some(
-    session: Session, tenant_id: TenantId, rows: Sequence[int], cause: str, run: Redecision | None
+    session: Session, tenant_id: TenantId, rows: set[int], seen: set[int], cause: str, run: Redecision | None
 ) -> Redecision | None:
-    if not rows:
+    """`seen` are looked at for the second time after the same change: what was found of them then is not found anew
+    where a run is still to send it, or a person has stopped that."""
+    if not rows and not seen:
         return run
-    judgements = Judge(session, tenant_id).judge(reading.read_rows(session, tenant_id, rows), at=epoch_seconds())
+    live = reading.read_rows(session, tenant_id, sorted(rows | seen))
+    judgements = Judge(session, tenant_id).judge(live, at=epoch_seconds())
     _reconcile(session, tenant_id, judgements)
+    told = repository.alike_in_runs(session, tenant_id, [each for each in judgements if each.live.id in seen])
+    judgements = [each for each in judgements if each.live.id not in told]
     # Most changes concern nobody who is on the network: not worth a run.
     if run is None and any(each.action for each in judgements):
         run = begin(session, tenant_id=tenant_id, cause=cause, scope="some")

@@ -43,7 +43,7 @@ class RedecisionNotFound(NotFound):
 @dataclass(frozen=True, slots=True)
 class Preview:
     tallies: Tallies
-    # More disconnects than may go without approval.
+    # More disconnects than may go without approval, those of the last hour included.
     over_ceiling: bool
     settings: Settings
 
@@ -64,7 +64,9 @@ def preview(session: Session, *, tenant_id: TenantId, drafts: Mapping[UUID, obje
         if len(page) < PAGE:
             break
     settings = settings_of(session, tenant_id=tenant_id)
-    return Preview(tallies, tallies.may_disconnect > settings.ceiling(tallies.sessions), settings)
+    cut = tallies.may_disconnect
+    total = cut + ending.disconnected_lately(session, tenant_id)
+    return Preview(tallies, cut > 0 and total > settings.ceiling(tallies.sessions), settings)
 
 
 def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:

@@ -276,8 +276,13 @@ class CoaSender:
         if flight.sent:
             self._places.note(flight.taken.nas, answers=False)
         if not flight.packet:
+            identifier = self._identifier(flight)
+            if identifier is None:
+                # Those of others at this address end within seconds.
+                flight.due = now + RETRY_SECONDS
+                return False
             try:
-                flight.make_packet(self._dictionary, self._identifier(flight), at=epoch_seconds())
+                flight.make_packet(self._dictionary, identifier, at=epoch_seconds())
             except CannotSend as exc:
                 self._end(flight, flight.cannot(str(exc)))
                 return False
@@ -297,13 +302,13 @@ class CoaSender:
             flight.trouble = exc.strerror or str(exc)
         flight.note_sent(time.monotonic(), self._pacing)
 
-    def _identifier(self, flight: Flight) -> int:
-        """One that no other request to this NAS has: there are at most MOST_IN_FLIGHT, over several ports."""
+    def _identifier(self, flight: Flight) -> int | None:
+        """One that no other request to this address has, whosever NAS it is; None where all are on their way."""
         for _ in range(256):
             self._next_identifier = (self._next_identifier + 1) % 256
             if (flight.peer.host, flight.peer.port, self._next_identifier) not in self._awaited:
                 return self._next_identifier
-        raise CannotSend("Too many requests to this NAS are on their way.")
+        return None
 
     def _end(self, flight: Flight, end: Ending) -> None:
         self._forget(flight)

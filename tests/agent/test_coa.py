@@ -369,6 +369,20 @@ def test_nas_is_sent_no_more_than_its_share_and_others_do_not_wait_for_it(owner,
     other.socket.close()
 
 
+def test_request_waits_where_all_identifiers_are_on_their_way_to_its_address(owner, alpha, nas, sender, monkeypatch):
+    """As other tenants may have NASes of theirs at it."""
+    monkeypatch.setattr(sender, "_awaited", {(nas.address, 3799, number): None for number in range(256)})
+    request = ask(owner, add_session(owner, alpha, nas.address))
+    until(lambda: outcome(owner, request) == "sending", "it is taken")
+    assert nas.is_silent()
+    assert outcome(owner, request, "state", "attempts") == ("sending", 0)
+    del sender._awaited[nas.address, 3799, 7]
+    packet = nas.request()
+    assert packet[1] == 7
+    nas.send(answer(packet, DISCONNECT_ACK))
+    assert ends(owner, request) == "acknowledged"
+
+
 def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, sender, monkeypatch):
     steps = (Step("disconnect", (), ("unanswered",)), Step("coa", (("Session-Timeout", "1"),)))
     recipe = replace(find_vendor("").recipe, steps={"disconnect": steps})

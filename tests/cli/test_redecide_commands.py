@@ -62,7 +62,10 @@ def test_settings_are_shown_and_changed(alpha):
 def test_what_is_live_is_previewed_by_what_is_in_force(alpha, live):
     told = alpha.json("redecide", "preview", *OF, "--in-force")
     assert (told["sessions"], told["cannot_be_redecided"]) == (1, {"no-class": 1})
-    assert (told["changes"], told["over_ceiling"], told["mode"]) == ([], False, "send")
+    assert (told["changes"], told["may_disconnect"], told["over_ceiling"], told["mode"]) == ([], 0, False, "send")
+    refused = alpha.run("redecide", "preview", *OF, "--in-force", "--version", "1", "--json")
+    assert refused.exit_code == 2
+    assert "They exclude each other." in refused.stderr + refused.stdout
 
 
 def test_draft_with_mistakes_is_refused_with_their_places(with_dictionary, tmp_path):

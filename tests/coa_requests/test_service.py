@@ -12,10 +12,10 @@ from nac.coa_requests.causes import CAUSES, explain
 from nac.db import CellScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary, to_json
 from nac.endpoints import service as endpoints
-from nac.endpoints.files import import_endpoints
+from nac.endpoints.files import MAX_ROWS, import_endpoints
 from nac.endpoints.inbox import Decision, classify
 from nac.endpoints.repository import Filter
-from nac.errors import Conflict, InvalidInput, ScopeViolation
+from nac.errors import Conflict, InvalidInput, ScopeViolation, SeveralMistakes
 from nac.models import AuditEntry, CoaRequest, Endpoint, RadiusSession
 from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.rows import make_row
@@ -147,6 +147,15 @@ def test_queue_of_what_people_ask_has_an_end(asked, live, monkeypatch):
         asked(user="bert")
 
 
+def test_what_waits_for_blocks_is_not_counted_to_a_person(asked, live, scoped, tenants, monkeypatch):
+    live()
+    bert = live(OTHER, user="bert")
+    monkeypatch.setattr(queueing, "MOST_WAITING", 1)
+    with scoped() as session:
+        queueing.queue_blocks(session, tenant_id=tenants[0], macs=[MAC, OTHER], asked_by=ACTOR)
+    assert asked(user="bert") == [bert]
+
+
 def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, cell_engine, scoped, tenants):
     live()
     good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
@@ -158,6 +167,10 @@ def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, ce
     with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
         asked("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
     assert caught.value.place == "attributes[1]"
+    wrong = [{"attribute": "No-Such", "value": "1"}, good[1], good[0] | {"value": "soon"}]
+    with pytest.raises(SeveralMistakes) as several:
+        asked("change", user="anna", attributes=wrong)
+    assert [mistake.place for mistake in several.value.mistakes] == ["attributes[0]", "attributes[2]"]
     assert len(asked("change", user="anna", attributes=good)) == 1
     # Another one, and the first once more: all of them count, in their order.
     for attributes in (good[:1], good):
@@ -230,6 +243,15 @@ def test_unblocked_device_is_asked_off_no_more(live, scoped, tenants):
         import_endpoints(session, text=f"mac,status\n{OTHER},active\n", update=True, **given)
         assert waiting(session) == set()
         assert {row.detail for row in session.scalars(select(CoaRequest))} == {"What it followed from was taken back."}
+
+
+def test_as_many_devices_are_unblocked_at_once_as_a_file_has(live, scoped, tenants):
+    live()
+    with scoped() as session:
+        queueing.queue_blocks(session, tenant_id=tenants[0], macs=[MAC], asked_by=ACTOR)
+        macs = [MAC, *(f"{number:012x}" for number in range(MAX_ROWS - 1))]
+        queueing.withdraw_blocks(session, tenant_id=tenants[0], macs=macs)
+        assert waiting(session) == set()
 
 
 def test_each_reason_to_end_a_session_waits_for_itself(live, scoped, tenants):

@@ -242,6 +242,9 @@ def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
     for number in range(3):
         leave = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
         net.owner.execute(leave, (f"00a0c00001{number:02x}",))
+        # A look at everybody would find those anew that are still queued: it is told beforehand that it would wait.
+        with net.scope() as session:
+            assert service.preview(session, tenant_id=net.id).over_ceiling is (number > 0)
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
     assert "2 were within the last hour" in net.runs[-1]["detail"]

@@ -6,6 +6,3 @@ GRANT UPDATE (at_once) ON feeds TO admit_worker;
 -- In the order in which they are sent: without it the planner may sort all that is left of a mark for each batch of it.
 DROP INDEX ix_event_notes_live;
 CREATE INDEX ix_event_notes_live ON event_notes (tenant_id, at, id) WHERE kind <> 'session';
-
--- Their plan is kept: one that was made for one row must not be that of thousands.
-ALTER FUNCTION record_endpoint_changes() SET enable_nestloop = off;

@@ -1,0 +1,14 @@
+"""Many devices that one statement changes are told of in one pass."""
+
+from migrations.pieces import run_pieces
+
+revision = "0028"
+down_revision = "0026"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

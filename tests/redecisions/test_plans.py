@@ -1,0 +1,79 @@
+"""What a large tenant has is read once, though PostgreSQL has not heard of that tenant yet (docs/adr/0014)."""
+
+import pytest
+from sqlalchemy import text
+
+from nac.clock import utc_now
+from nac.redecisions import ending, reading, repository, settings
+from nac.session_class import class_of
+
+DEVICES = 2_000
+PAGE = 200
+_DECIDED = """
+INSERT INTO auth_log (tenant_id, at, cell_id, mac, method, permitted, reason, nas_identifier)
+SELECT %s, %s, %s, lpad(to_hex(n), 12, '0')::macaddr, 'mab', true, '', 'switch' FROM generate_series(1, %s) n
+"""
+_FOUND = """
+INSERT INTO redecision_items (
+    tenant_id, redecision_id, session_row, action, nas, nas_key, site, identity, before_verdict, before_rule,
+    before_vlan, before_monitored, after_verdict, after_rule, after_vlan, after_monitored, after_reason
+)
+SELECT %s, %s, n, 'reauthenticate', '', '', '', '', 'permit', '', '20', '', 'permit', '', %s, '', ''
+FROM generate_series(%s::int, %s::int) n
+"""
+_READ = text(
+    "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) "
+    "FROM pg_stat_xact_user_tables WHERE starts_with(relname, :of)"
+)
+
+
+@pytest.fixture
+def unexpected(net_of, owner):
+    """A tenant whose devices came after PostgreSQL looked at the log, which it found full of another's."""
+    known, unexpected = net_of("alpha"), net_of("bravo")
+    for tenant in (known, unexpected):
+        tenant.moment = utc_now()
+        owner.execute(_DECIDED, (tenant.id, tenant.moment, tenant.cell_id, DEVICES))
+        if tenant is known:
+            owner.execute("ANALYZE auth_log")
+    return unexpected
+
+
+def test_a_page_of_sessions_reads_the_decisions_of_its_devices_alone(unexpected):
+    moment = unexpected.moment
+    named = class_of(int(moment.timestamp() * 1_000_000))
+    live = [
+        reading.Live(n, moment, f"{n:012x}", "", None, "switch|192.0.2.1", "192.0.2.1", named, None)
+        for n in range(1, PAGE + 1)
+    ]
+    with unexpected.scope("worker") as session:
+        found = reading.decisions_of(session, unexpected.id, live)
+        read = session.scalar(_READ, {"of": "auth_log"})
+    assert set(found) == set(range(1, PAGE + 1))
+    # Two of each, and a few that earlier tests have left; not all of the tenant for each.
+    assert read <= 10 * PAGE
+
+
+def test_what_an_approved_run_keeps_is_looked_up_and_not_compared_with_all(net):
+    runs = [
+        net.owner.execute(
+            "INSERT INTO redecisions (tenant_id, scope, state, sends) VALUES (%s, 'all', %s, true) RETURNING id",
+            (net.id, state),
+        ).fetchone()[0]
+        for state in ("sending", "deciding")
+    ]
+    half = DEVICES // 2
+    for run, vlan, first, last in (
+        (runs[0], "21", 1, DEVICES),
+        (runs[1], "21", 1, half),
+        (runs[1], "22", half + 1, DEVICES + half),
+    ):
+        net.owner.execute(_FOUND, (net.id, run, vlan, first, last))
+    with net.scope("worker") as session:
+        run = repository.get(session, net.id, runs[1], lock=True)
+        ending.end_deciding(session, run, settings.settings_of(session, tenant_id=net.id))
+        assert session.scalar(_READ, {"of": "redecision_items"}) <= 20 * DEVICES
+    older, later = net.runs
+    assert older["items"] == {"found": half, "withdrawn": DEVICES - half}
+    assert later["items"] == {"found": DEVICES}
+    assert later["detail"].endswith(f"{half} more are sent by re-decision {runs[0]}, which was approved.")

@@ -1,0 +1,66 @@
+"""A change is looked at twice: what was found at first is neither found anew nor sent after a person has stopped it."""
+
+import pytest
+
+from nac.coa_requests import service as coa
+from nac.redecisions import service
+from tests.redecisions.conftest import CAMERA, PRINTER
+
+BLOCK = "UPDATE endpoints SET status = 'blocked' WHERE mac = ANY (%s::macaddr[])"
+TOUCH = "UPDATE endpoints SET name = 'lobby' WHERE mac = %s"
+
+
+def look_again(net):
+    """A minute later."""
+    net.owner.execute("UPDATE redecision_marks SET due_at = now()")
+    net.settle()
+
+
+def states(net):
+    return [(run["state"], run["disconnects"]) for run in net.runs]
+
+
+def test_what_waits_for_a_person_waits_once(net, office):
+    net.call(service.set_settings, mode="preview")
+    net.owner.execute(BLOCK, ([PRINTER],))
+    net.settle()
+    look_again(net)
+    assert states(net) == [("waiting", 1)]
+    # Something else about it is a find of its own.
+    net.owner.execute("DELETE FROM endpoints WHERE mac = %s", (PRINTER,))
+    net.settle()
+    assert states(net) == [("waiting", 1), ("waiting", 1)]
+
+
+def test_what_a_person_has_stopped_is_not_sent_by_the_second_look(net, office):
+    net.call(service.set_settings, per_second=1)
+    net.owner.execute(BLOCK, ([PRINTER, CAMERA],))
+    net.follow()
+    net.collect()
+    net.turn()
+    assert len(net.asked) == 1
+    net.call(service.stop, number=net.runs[0]["id"])
+    look_again(net)
+    assert (states(net), net.asked) == ([("stopped", 2)], {})
+    # A change that comes afterwards counts.
+    net.owner.execute(TOUCH, (PRINTER,))
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+
+
+def test_what_a_nas_did_not_do_is_found_by_the_second_look(net, office):
+    net.owner.execute(BLOCK, ([PRINTER],))
+    net.settle()
+    net.owner.execute("UPDATE coa_requests SET state = 'unanswered', ended_at = now()")
+    look_again(net)
+    assert net.asked == {office["printer"]: "disconnect"}
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_session_that_is_being_asked_about_is_looked_at_once_more_only(net, office, rounds):
+    net.call(coa.ask, kind="bounce", row=office["printer"])
+    for _ in range(rounds):
+        net.call(service.start)
+        net.settle()
+    marks = net.owner.execute("SELECT key FROM redecision_marks WHERE noun = 'session'").fetchall()
+    assert marks == [(str(office["printer"]),)]
