@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0030"
-down_revision = "0027"
+down_revision = "0028"
 
 
 def upgrade() -> None:
