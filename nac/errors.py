@@ -129,6 +129,8 @@ class Mistakes:
     def noted(self) -> Iterator[None]:
         try:
             yield
+        except SeveralMistakes as several:
+            self._found += several.mistakes
         except (InvalidInput, NotFound) as error:
             self._found.append(error)
 

@@ -92,7 +92,7 @@ def release(
     """What of the day may be deleted: what an export has in files that are as they were written. None for nothing.
 
     Where rows have come that it has not, or its files are not there, another export of all that is there by now takes
-    its place. Once some of its rows are gone, its others go first, and its files stay for their time.
+    its place. Once some of its rows are gone, its others go before late ones, and its files stay for their time.
     """
     job = session.scalars(_of_day(tenant_id, log, day).with_for_update()).one_or_none()
     if job is None or job.state != "done":
@@ -106,15 +106,13 @@ def release(
         _replace(job, now)
         return None
     exported, late = _count(session, job, day)
-    if job.deletion_began_at is None:
-        broken = files.first_broken(folder.of_job(tenant_id, job.id), job.parts)
-        if late or exported > job.rows or broken is not None:
-            _replace(job, now)
-            return None
-        job.deletion_began_at = now
-    elif late and not exported:
+    is_broken = files.first_broken(folder.of_job(tenant_id, job.id), job.parts) is not None
+    has_begun = job.deletion_began_at is not None
+    if is_broken or (late and not (has_begun and exported)) or (exported > job.rows and not has_begun):
         _replace(job, now)
         return None
+    if not has_begun:
+        job.deletion_began_at = now
     return Release(job.id, job.rows_before)
 
 

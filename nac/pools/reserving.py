@@ -11,18 +11,13 @@ from nac.pools.extent import read_address
 from nac.validation import require_mac
 
 
-def reserve(session: Session, pool: Pool, wanted: Mapping[str, str]) -> dict[str, str]:
-    """MAC address to the address that it alone gets of the pool, "" for none any more; returns what was written.
-
-    Raises InvalidInput or SeveralMistakes.
-    """
-    if not wanted:
-        return {}
+def read_reservations(written: Mapping[str, str]) -> dict[str, str]:
+    """MAC address to address, "" for none any more, both as they are stored. Raises InvalidInput or SeveralMistakes."""
     mistakes = Mistakes()
     read: dict[str, str] = {}
-    for written, text in wanted.items():
+    for device, text in written.items():
         with mistakes.noted():
-            mac = require_mac(written, place="reserved")
+            mac = require_mac(device, place="reserved")
             address = text and read_address(text, place="reserved")
             if mac in read:
                 raise InvalidInput(f"Device {mac} is given twice.", place="reserved", remedy="Give each once.")
@@ -32,6 +27,17 @@ def reserve(session: Session, pool: Pool, wanted: Mapping[str, str]) -> dict[str
                 )
             read[mac] = address
     mistakes.refuse()
+    return read
+
+
+def reserve(session: Session, pool: Pool, read: Mapping[str, str]) -> dict[str, str]:
+    """Let each device alone get its address of the pool, as `read_reservations` has them; returns what was written.
+
+    Raises InvalidInput or SeveralMistakes.
+    """
+    if not read:
+        return {}
+    mistakes = Mistakes()
     found = repository.locked_for(session, pool, [address for address in read.values() if address], list(read))
     rows = {each.address: each for each in found if not each.leaving}
     chosen: dict[str, PoolAddress | None] = {}

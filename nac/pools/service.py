@@ -19,7 +19,7 @@ from nac.pools import repository
 from nac.pools.addresses import bring_addresses, extent_of, require_apart
 from nac.pools.extent import Kind, read_address, read_extent
 from nac.pools.repository import AddressKey, LeaseFilter
-from nac.pools.reserving import reserve
+from nac.pools.reserving import read_reservations, reserve
 from nac.sites import service as sites
 from nac.validation import require_mac, require_slug
 
@@ -152,15 +152,23 @@ def set_pool(
     if pool.removing:
         raise Conflict(f"Pool {name!r} is being removed.", place="name")
     before = _describe(pool)
-    for key, value in options.given().items():
-        setattr(pool, key, value)
-    if ranges is not None or exclusions is not None:
+    mistakes = Mistakes()
+    with mistakes.noted():
+        for key, value in options.given().items():
+            setattr(pool, key, value)
+    is_moving = ranges is not None or exclusions is not None
+    if is_moving:
         pool.ranges = list(pool.ranges if ranges is None else ranges)
         pool.exclusions = list(pool.exclusions if exclusions is None else exclusions)
-        extent = extent_of(pool)
+    with mistakes.noted():
+        extent = extent_of(pool) if is_moving else None
+    with mistakes.noted():
+        wanted = read_reservations(reserved or {})
+    mistakes.refuse()
+    if extent is not None:
         require_apart(session, pool, extent)
         bring_addresses(session, pool, extent)
-    changed = reserve(session, pool, reserved or {})
+    changed = reserve(session, pool, wanted)
     session.flush()
     after = _describe(pool) | {"reserved": changed}
     audit.append(

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
@@ -60,6 +61,18 @@ _DELETE = {
     )
 }
 _ORDERED = ("auth", "accounting", "sessions")
+
+
+class Batch(NamedTuple):
+    # How many rows were there, and how many of them went: somebody else may have changed or taken others meanwhile.
+    found: int
+    gone: int
+    # Where the next batch begins.
+    next_first: datetime
+
+    @property
+    def is_last(self) -> bool:
+        return self.found < BATCH_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,25 +147,26 @@ def _batches(
 def _day(
     tenant_id: TenantId, log: LogPlan, day: date, released: Release | None, now: datetime, engine: Engine | None
 ) -> Iterator[int]:
-    rows, first = BATCH_ROWS, midnight(day)
-    while rows == BATCH_ROWS:
+    first = midnight(day)
+    while True:
         try:
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
                 session.execute(_MANNERS)
                 if not _is_still_given_up(session, tenant_id, log, day, released, now):
                     return
                 before = released.rows_before if released else None
-                rows, last = delete_batch(session, tenant_id, log.log, day, first, before=before)
-                if rows and log.is_early(day):
-                    repository.count_early(session, tenant_id, log.log, day, rows)
-                if rows < BATCH_ROWS:
+                batch = delete_batch(session, tenant_id, log.log, day, first, before=before)
+                if batch.gone and log.is_early(day):
+                    repository.count_early(session, tenant_id, log.log, day, batch.gone)
+                if batch.is_last and batch.gone == batch.found:
                     _finish(session, tenant_id, log, day, released)
         except Conflict:
             # Another process has the rows; they are there at the next turn.
             return
-        if log.log in _ORDERED and last is not None:
-            first = last
-        yield rows
+        yield batch.gone
+        if batch.is_last or not batch.gone:
+            return
+        first = batch.next_first
 
 
 def _is_still_given_up(
@@ -167,8 +181,8 @@ def _is_still_given_up(
 
 def delete_batch(
     session: Session, tenant_id: TenantId, log: LogName, day: date, first: datetime, *, before: int | None = None
-) -> tuple[int, datetime | None]:
-    """Delete up to BATCH_ROWS rows of the day from `first` on; how many went, and the latest moment of theirs.
+) -> Batch:
+    """Delete up to BATCH_ROWS rows of the day from `first` on.
 
     Where `before` is given, those alone that transactions before it have written.
     """
@@ -179,10 +193,10 @@ def delete_batch(
     pick, take = _DELETE[log, only]
     places = session.scalars(pick, given).all()
     if not places:
-        return 0, None
+        return Batch(0, 0, first)
     with by_place(session):
-        rows, last = session.execute(take, given | {"places": places}).one()
-    return rows, last
+        gone, last = session.execute(take, given | {"places": places}).one()
+    return Batch(len(places), gone, last if log in _ORDERED and last is not None else first)
 
 
 def _finish(session: Session, tenant_id: TenantId, log: LogPlan, day: date, released: Release | None) -> None:

@@ -31,6 +31,8 @@ from nac.retention.plan import midnight
 BATCH_ROWS = 5_000
 # A cell that was writing, or hung, when its tenant went may bring some rows later.
 LOOKED_AFTER = timedelta(days=1)
+# These went with the tenant, but for what came late.
+_UNREFERENCED = (RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits, ExternalCertificate)
 _PICK = "SELECT at, ctid::text AS place FROM :log WHERE tenant_id = :tenant ORDER BY at LIMIT :most"
 # Places are a partition's own: a row of another one, at such a place, is the tenant's and goes as well.
 _TAKE = """
@@ -48,40 +50,52 @@ def delete_logs(*, seconds: float, engine: Engine | None = None) -> int:
         deleted = _count(session, _orphans())
         purged = session.scalars(select(PurgedTenant.tenant_id).order_by(PurgedTenant.purged_at)).all()
     for tenant_id in purged:
-        while True:
-            with session_scope(TenantScope(tenant_id), engine=engine) as session:
-                batch = _delete_batch(session, tenant_id)
-            deleted += batch
-            if not batch:
-                break
-            if time.monotonic() > deadline:
-                return deleted
-        deleted += _delete_days(tenant_id, deadline, engine)
+        rows, is_over = _delete_of(tenant_id, deadline, engine)
+        deleted += rows
         if time.monotonic() > deadline:
             return deleted
-        with session_scope(PlatformScope(), engine=engine) as session:
-            session.execute(
-                delete(PurgedTenant).where(
-                    PurgedTenant.tenant_id == tenant_id, PurgedTenant.purged_at < func.now() - LOOKED_AFTER
+        if is_over:
+            with session_scope(PlatformScope(), engine=engine) as session:
+                session.execute(
+                    delete(PurgedTenant).where(
+                        PurgedTenant.tenant_id == tenant_id, PurgedTenant.purged_at < func.now() - LOOKED_AFTER
+                    )
                 )
-            )
     return deleted
 
 
-def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> int:
-    """Of ended sessions and usage, partition by partition; strays, which are few, at once."""
+def _delete_of(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
+    """How many rows of the tenant went, and whether nothing was left: not where another process has what was found."""
+    deleted = 0
+    while True:
+        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+            found, gone = _delete_batch(session, tenant_id)
+        deleted += gone
+        if not found:
+            rows, is_over = _delete_days(tenant_id, deadline, engine)
+            return deleted + rows, is_over
+        if not gone or time.monotonic() > deadline:
+            return deleted, False
+
+
+def _delete_days(tenant_id: TenantId, deadline: float, engine: Engine | None) -> tuple[int, bool]:
+    """Of ended sessions and usage, partition by partition; strays, which are few, at once. As `_delete_of`."""
     deleted = 0
     for log, day in measuring.partitions(("sessions", "usage"), engine=engine):
-        batch = deleting.BATCH_ROWS
-        while batch == deleting.BATCH_ROWS and time.monotonic() < deadline:
+        first, is_last = midnight(day), False
+        while not is_last:
+            if time.monotonic() > deadline:
+                return deleted, False
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
-                batch, _ = deleting.delete_batch(session, tenant_id, log, day, midnight(day))
-            deleted += batch
-    if time.monotonic() < deadline:
-        with session_scope(TenantScope(tenant_id), engine=engine) as session:
-            deleted += _count(session, delete(EndedSession).where(EndedSession.tenant_id == tenant_id))
-            deleted += _count(session, delete(USAGE_HOURS).where(USAGE_HOURS.c.tenant_id == tenant_id))
-    return deleted
+                batch = deleting.delete_batch(session, tenant_id, log, day, first)
+            deleted += batch.gone
+            if batch.gone < batch.found:
+                return deleted, False
+            first, is_last = batch.next_first, batch.is_last
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        deleted += _count(session, delete(EndedSession).where(EndedSession.tenant_id == tenant_id))
+        deleted += _count(session, delete(USAGE_HOURS).where(USAGE_HOURS.c.tenant_id == tenant_id))
+    return deleted, True
 
 
 def _orphans() -> Delete:
@@ -91,23 +105,22 @@ def _orphans() -> Delete:
     )
 
 
-def _delete_batch(session: Session, tenant_id: TenantId) -> int:
-    deleted = 0
+def _delete_batch(session: Session, tenant_id: TenantId) -> tuple[int, int]:
+    """How many rows were there, and how many of them went."""
+    found = deleted = 0
     for log in (AuthLog, AccountingLog, EventNote):
         pick, take = (text(statement.replace(":log", log.__tablename__)) for statement in (_PICK, _TAKE))
         rows = session.execute(pick, {"tenant": tenant_id, "most": BATCH_ROWS}).all()
         if rows:
             places = [row.place for row in rows]
+            found += len(rows)
             given = {"tenant": tenant_id, "first": rows[0].at, "last": rows[-1].at, "places": places}
             with by_place(session):
                 deleted += _count(session, take, given)
-    # These went with the tenant, but for what came late.
-    for unreferenced in (
-        *(RadiusSession, EndpointSighting, EndpointEvidence, EndpointWork, PolicyHits),
-        ExternalCertificate,
-    ):
-        deleted += _count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
-    return deleted
+    for unreferenced in _UNREFERENCED:
+        gone = _count(session, delete(unreferenced).where(unreferenced.tenant_id == tenant_id))
+        found, deleted = found + gone, deleted + gone
+    return found, deleted
 
 
 def _count(session: Session, statement: Executable, given: Mapping[str, object] | None = None) -> int:

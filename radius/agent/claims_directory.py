@@ -56,10 +56,10 @@ class ClaimsDirectory:
         """Raises OSError."""
         make_room(self._directory / self._names[pool_id], numbers)
 
-    @property
-    def youngest(self) -> int:
-        """When the last of the files was made, epoch microseconds; 0 where there is none."""
-        return max(map(made_at, self._names.values()), default=0)
+    def made_at(self, pool_id: str) -> int:
+        """When the pool's file was made, epoch microseconds: of what was ready before it tells nothing. 0 for none."""
+        name = self.name(pool_id)
+        return made_at(name) if name else 0
 
     def grants(self, pool_id: str, numbers: Iterable[int]) -> dict[int, int]:
         """Of these numbers of a pool, the grant under which each was taken last. Raises OSError."""

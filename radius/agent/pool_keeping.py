@@ -144,18 +144,19 @@ class PoolKeeper:
         now = self._clock()
         shipped = self._settled(now)
         lost = [pool_id for pool_id in self._pools if self._claims.is_lost(pool_id)]
-        if shipped > self._claims.youngest:
-            if self._is_due("compare", COMPARE_SECONDS):
-                self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
-            self.counters["looked_at"] += pool_leases.reap(
-                cursor,
-                self._cell_id,
-                tenants,
-                since=self._reaped_until or shipped,
-                now=shipped,
-                clock=now,
-            )
-            self._reaped_until = shipped
+        if self._is_due("compare", COMPARE_SECONDS):
+            self._compare(cursor, shipped, [pool_id for pool_id in self._pools if pool_id not in lost])
+        self.counters["looked_at"] += pool_leases.reap(
+            cursor,
+            self._cell_id,
+            tenants,
+            since=self._reaped_until or shipped,
+            now=shipped,
+            clock=now,
+            # A pool waits for its own file alone: who makes pools without end holds up nobody else's.
+            young=[pool_id for pool_id in self._pools if self._claims.made_at(pool_id) >= shipped],
+        )
+        self._reaped_until = shipped
         if self._is_due("withdraw", WITHDRAW_SECONDS) or lost:
             self.counters["withdrawn"] += pool_leases.withdraw(cursor, self._cell_id, tenants, now=now, lost=lost)
             self._clear_away(cursor, now, shipped)
@@ -203,10 +204,8 @@ class PoolKeeper:
     def _refill(self) -> None:
         # What is ready is numbered by such a moment, so that the module sees what was taken since; see ADR 0011.
         settled = self._settled(self._clock())
-        if settled <= self._claims.youngest:
-            return
         for pool in self._pools.values():
-            if pool.removing or self._claims.is_lost(pool.id):
+            if pool.removing or self._claims.is_lost(pool.id) or settled <= self._claims.made_at(pool.id):
                 continue
             is_low = pool.ready < REFILL_SHARE * pool.stock and pool.has_free
             wanted = pool.stock - pool.ready if is_low else 0

@@ -4,7 +4,8 @@ Who changes several rows takes them in the order of their keys, or leaves out th
 nobody waits for anybody in a circle.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -75,12 +76,20 @@ WHERE CASE a.state
     ELSE a.mac IS DISTINCT FROM c.mac::macaddr AND a.grant_number = c.grant_number
         OR a.mac = c.mac::macaddr AND to_timestamp(c.at::float8 / 1e6) > a.decided_at END
 """
-# Sessions that ended: whether another one holds the lease is looked at next.
+# Sessions that ended: whether another one holds the lease is looked at next. One index has the order of the devices, so
+# that PostgreSQL finds them by it, and not all leases for each session (docs/adr/0014).
 _ENDED = """
-WITH locked AS MATERIALIZED (
-    SELECT a.pool_id, a.number FROM sessions s JOIN pool_addresses a ON a.tenant_id = s.tenant_id AND a.mac = s.mac
+WITH found AS MATERIALIZED (
+    SELECT a.pool_id, a.number, max(s.stopped_at) AS stopped_at FROM sessions s CROSS JOIN LATERAL (
+        SELECT a.pool_id, a.number FROM pool_addresses a
+        WHERE a.tenant_id = s.tenant_id AND a.mac BETWEEN s.mac AND s.mac AND a.state = 'leased'
+        ORDER BY a.mac
+    ) a
     WHERE s.tenant_id = ANY (%(tenants)s) AND s.stopped_at >= %(since)s AND NOT ('stale' = ANY (s.flags))
-        AND s.stopped_at >= a.decided_at AND a.state = 'leased' AND a.until > %(now)s
+    GROUP BY a.pool_id, a.number
+), locked AS MATERIALIZED (
+    SELECT a.pool_id, a.number FROM found f JOIN pool_addresses a ON a.pool_id = f.pool_id AND a.number = f.number
+    WHERE a.state = 'leased' AND a.until > %(now)s AND f.stopped_at >= a.decided_at
     ORDER BY a.pool_id, a.number LIMIT %(most)s FOR UPDATE OF a SKIP LOCKED
 )
 UPDATE pool_addresses a SET until = %(now)s FROM locked l
@@ -96,7 +105,7 @@ WITH due AS MATERIALIZED (
         p.quarantine_seconds
     FROM pool_addresses a JOIN pools p ON p.id = a.pool_id
     WHERE a.tenant_id = ANY (%(tenants)s) AND a.state IN ('leased', 'quarantined') AND a.until <= %(now)s
-        AND a.cell_id = %(cell)s
+        AND a.cell_id = %(cell)s AND a.pool_id <> ALL (%(young)s::uuid[])
     ORDER BY a.until LIMIT %(most)s FOR UPDATE OF a SKIP LOCKED
 ), looked AS MATERIALIZED (
     SELECT due.*, held.is_held IS TRUE AS held, held.mac AS held_by
@@ -154,6 +163,17 @@ _HAS_STOCK = "SELECT EXISTS (SELECT FROM pool_addresses WHERE pool_id = %s AND s
 _CLEAR_AWAY = "SELECT clear_away_pools(%s)"
 
 
+@contextmanager
+def by_order(cursor: psycopg.Cursor) -> Iterator[None]:
+    """Statements of the block find who holds an address by the index that has the order of `pool_address_holders`.
+
+    Of sessions that were analysed when all had ended, or never, PostgreSQL takes any index of live ones for as good.
+    """
+    cursor.execute("SET LOCAL enable_sort = off")
+    yield
+    cursor.execute("SET LOCAL enable_sort = on")
+
+
 def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int:
     """Write down what went out; returns how many addresses were another device's, which must never be."""
     latest: dict[tuple[str, int], Given] = {}
@@ -172,7 +192,8 @@ def give(cursor: psycopg.Cursor, cell_id: CellId, given: Iterable[Given]) -> int
         "moments": [moment_of(at) for at in moments],
         "cell": cell_id,
     }
-    row = cursor.execute(_GIVE.encode(), told).fetchone()
+    with by_order(cursor):
+        row = cursor.execute(_GIVE.encode(), told).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -193,11 +214,21 @@ def moment_of(at: int) -> datetime:
     return datetime.fromtimestamp(at / 1_000_000, UTC)
 
 
-def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: int, now: int, clock: int) -> int:
+def reap(
+    cursor: psycopg.Cursor,
+    cell_id: CellId,
+    tenants: list[str],
+    *,
+    since: int,
+    now: int,
+    clock: int,
+    young: Sequence[str] = (),
+) -> int:
     """End the leases that nobody holds, and quarantines; returns how many rows were looked at.
 
     `now` is the time up to which the journal was shipped, for while a backlog is read nobody has left, `since` that of
-    the last time, and `clock` that of the machine (epoch microseconds).
+    the last time, and `clock` that of the machine (epoch microseconds). Addresses of `young` pools, whose claims were
+    made after `now`, are left alone: what was made ready by then would be given to nobody.
     """
     given = {
         "tenants": tenants,
@@ -208,10 +239,11 @@ def reap(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, since: 
         "look": LOOK_SECONDS,
         "since": moment_of(since - STOP_SECONDS * 1_000_000),
         "most": MOST_REAPED,
+        "young": list(young),
     }
     cursor.execute(_ENDED.encode(), given)
-    cursor.execute(_REAP.encode(), given)
-    return cursor.rowcount
+    with by_order(cursor):
+        return cursor.execute(_REAP.encode(), given).rowcount
 
 
 def withdraw(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now: int, lost: list[str]) -> int:
@@ -223,10 +255,11 @@ def withdraw(cursor: psycopg.Cursor, cell_id: CellId, tenants: list[str], *, now
 def refill(cursor: psycopg.Cursor, cell_id: CellId, pool_id: str, *, wanted: int, grant: int) -> int:
     """Lease up to `wanted` free addresses of the pool to the cell; returns how many there were.
 
-    `grant` is a moment up to which the journal was shipped (epoch microseconds), and no file of claims is younger.
+    `grant` is a moment up to which the journal was shipped (epoch microseconds), after the pool's claims were made.
     """
     given = {"pool": pool_id, "cell": cell_id, "wanted": wanted, "grant": grant}
-    return cursor.execute(_REFILL.encode(), given).rowcount
+    with by_order(cursor):
+        return cursor.execute(_REFILL.encode(), given).rowcount
 
 
 def has_stock(cursor: psycopg.Cursor, pool_id: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import psycopg
 
 from nac.ids import CellId
-from radius.agent.pool_leases import LOOK_SECONDS, moment_of
+from radius.agent.pool_leases import LOOK_SECONDS, by_order, moment_of
 from radius.agent.usage import Usage
 
 _TENANTS = "SELECT DISTINCT tenant_id::text FROM pools"
@@ -64,4 +64,5 @@ def hear(cursor: psycopg.Cursor, cell_id: CellId, heard: Iterable[Usage], *, now
         "now": moment_of(now),
         "look": LOOK_SECONDS,
     }
-    return cursor.execute(_HEAR.encode(), given).rowcount
+    with by_order(cursor):
+        return cursor.execute(_HEAR.encode(), given).rowcount

@@ -350,6 +350,19 @@ def test_pool_that_grows_gives_its_new_addresses_at_once(world, as_tenant):
     assert world.asks(EVE) == "10.7.0.1"
 
 
+def test_pools_that_are_made_without_end_hold_up_no_other_pool(world, as_tenant):
+    world.asks(ANNA)
+    world.settle()
+    for number in range(31):
+        world.add_pool(f"more-{number}", ranges=[f"10.1.0.{number + 1}"])
+        if number:
+            as_tenant(remove_pool, actor="test", name=f"more-{number - 1}")
+        world.step()
+        world.now += 2 * SECOND
+    # Its grace is over, and nobody came.
+    assert world.rows()["10.0.0.1"] == "quarantined"
+
+
 def test_address_that_a_session_has_from_elsewhere_is_not_made_ready(world, as_tenant):
     world.starts(ANNA, "10.7.0.1")
     world.settle()

@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.db import CellScope, TenantScope, session_scope
-from nac.errors import ScopeViolation
-from nac.pools.service import PoolNotFound, add_pool, list_leases, list_pools, release, set_pool
+from nac.errors import ScopeViolation, SeveralMistakes
+from nac.pools.service import Options, PoolNotFound, add_pool, list_leases, list_pools, release, set_pool
 from radius.agent import pool_leases
 from radius.agent.driver import driver_connection
 from tests.factories.tenancy import ACTOR, make_cell, make_platform, make_tenant
@@ -100,3 +100,24 @@ def test_pools_go_with_their_tenant(owner_engine, two):
         connection.exec_driver_sql(f"DELETE FROM tenants WHERE id = '{alpha.id}'")
         left = connection.exec_driver_sql("SELECT DISTINCT tenant_id FROM pool_addresses").scalars().all()
     assert left == [bravo.id]
+
+
+def test_every_mistake_of_a_change_is_told_at_once_and_nothing_is_stored(app_engine, owner_engine, two):
+    (alpha, _), _ = two
+    change = {
+        "ranges": ["10.9.0.300"],
+        "options": Options(stock=0, grace_seconds=1),
+        "reserved": {"zz": "10.9.0.3", ANNA: "none"},
+    }
+    with (
+        pytest.raises(SeveralMistakes) as refused,
+        session_scope(TenantScope(alpha.id), engine=app_engine) as session,
+    ):
+        set_pool(session, actor=ACTOR, tenant_id=alpha.id, name="guests", **change)
+    # One list, whoever found them.
+    assert [each.place for each in refused.value.mistakes] == [
+        *("stock", "grace_seconds", "ranges", "reserved", "reserved")
+    ]
+    assert str(refused.value).count("mistakes:") == 1
+    with owner_engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT DISTINCT stock FROM pools").scalars().all() == [1024]

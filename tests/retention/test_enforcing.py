@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from datetime import time as clock
 
@@ -15,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, places, session_scope
 from nac.errors import ScopeViolation
 from nac.models import RetentionLimits, RetentionNotice, RetentionTerm, Site
 from nac.retention import deleting, holds
@@ -293,6 +295,28 @@ def test_batches_take_turns_end_with_the_time_and_are_gone_on_with(logs: Logs, m
     assert sum(turns) == 190
     assert len(turns) > 3
     assert len(logs.there("auth")) == 1
+
+
+def test_rows_that_another_takes_between_two_statements_end_no_day_early(logs: Logs, monkeypatch) -> None:
+    monkeypatch.setattr(deleting, "BATCH_ROWS", 10)
+    logs.partition(logs.ago(20))
+    logs.add("auth", "carol", logs.ago(20))
+    logs.choose("alpha", "auth", days=10)
+    logs.add_many("alpha", logs.ago(20), 35)
+    taken = iter([3])
+
+    @contextmanager
+    def by_place(session: Session) -> Iterator[None]:
+        for most in taken:
+            with psycopg.connect(logs.database.owner_url) as other:
+                picked = "SELECT id FROM auth_log WHERE tenant_id = %s ORDER BY at LIMIT %s"
+                other.execute(f"DELETE FROM auth_log WHERE id IN ({picked})", (logs.tenants["alpha"], most))
+        with places.by_place(session):
+            yield
+
+    monkeypatch.setattr(deleting, "by_place", by_place)
+    assert logs.enforce().deleted == 32
+    assert count_of(logs, "alpha") == 0
 
 
 def count_of(logs: Logs, tenant: str) -> int:

@@ -209,11 +209,16 @@ def test_rows_that_come_between_batches_stay_until_they_are_exported(ordered: Lo
     assert len(exported(logs)) == 3 + 5 + 5
 
 
-@pytest.mark.parametrize("harm", ["removed", "shortened", "changed"])
-def test_day_stays_where_its_files_are_not_as_they_were_written(ordered: Logs, harm: str) -> None:
+@pytest.mark.parametrize(
+    ("harm", "when"), [("removed", "before"), ("shortened", "before"), ("changed", "before"), ("removed", "meanwhile")]
+)
+def test_day_stays_where_its_files_are_not_as_they_were_written(ordered: Logs, harm: str, when: str) -> None:
     logs = ordered
     logs.enforce()
     export(logs)
+    if when == "meanwhile":
+        with Session(logs.owner) as session, session.begin():
+            session.execute(update(ExportJob).values(deletion_began_at=logs.now))
     (job,) = jobs(logs)
     path = Folder(logs.exports).of_job(job.tenant_id, job.id) / job.parts[0]["file"]
     content = path.read_bytes()

@@ -1,11 +1,13 @@
 """Logs of purged tenants go, in batches; nobody else's do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import product
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import Engine, func, insert, select, update
+from sqlalchemy import Engine, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
@@ -104,6 +106,35 @@ def test_purged_tenant_is_looked_after_for_a_day_because_rows_may_come_late(
         session.execute(update(PurgedTenant).values(purged_at=utc_now() - purge.LOOKED_AFTER - timedelta(minutes=1)))
     purge.delete_logs(seconds=60, engine=worker_engine)
     assert remembered(owner_engine) == []
+
+
+def test_tenant_is_remembered_while_another_process_has_its_rows(
+    app_engine, owner_engine, worker_engine, two, monkeypatch
+):
+    alpha, _ = two
+    monkeypatch.setattr(purge, "BATCH_ROWS", 4)
+    add_logs(owner_engine, alpha, rows=8)
+    purge_tenant(app_engine, alpha)
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(PurgedTenant).values(purged_at=utc_now() - 2 * purge.LOOKED_AFTER))
+
+    @contextmanager
+    def beside(session: Session) -> Iterator[None]:
+        """The other one takes what was picked, and is killed before it takes the rest."""
+        with Session(owner_engine) as other, other.begin():
+            for log in (AuthLog, AccountingLog):
+                picked = select(log.id).where(log.tenant_id == alpha).order_by(log.at).limit(4)
+                other.execute(delete(log).where(log.id.in_(picked)))
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(purge, "by_place", beside)
+        patched.setattr(purge, "_delete_days", lambda *_: (0, True))
+        patched.setattr(purge, "_UNREFERENCED", ())
+        assert purge.delete_logs(seconds=60, engine=worker_engine) == 0
+    assert remembered(owner_engine) == [alpha]
+    purge.delete_logs(seconds=60, engine=worker_engine)
+    assert (remembered(owner_engine), rows(owner_engine, alpha)) == ([], [0] * len(LOGS))
 
 
 def test_tenant_that_is_only_being_deleted_keeps_its_logs(app_engine, owner_engine, worker_engine, two):

@@ -1,0 +1,96 @@
+"""What the cell asks of addresses, of sessions that PostgreSQL has looked at when they were others (docs/adr/0014)."""
+
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from nac.clock import epoch_microseconds
+from nac.db import CellScope, session_scope
+from radius.agent import pool_leases, pool_sessions
+from radius.agent.driver import driver_connection
+from radius.agent.pool_leases import by_order, moment_of
+from tests.agent.pool_world import POOL
+
+SECOND = 1_000_000
+DEVICES = 2_000
+ASKED = 500
+_LEASE = """
+UPDATE pool_addresses SET state = 'leased', cell_id = %s, mac = '02:00:00:00:00:00'::macaddr | ('00:00:00:00:'
+    || substr(lpad(to_hex(number), 4, '0'), 1, 2) || ':' || substr(lpad(to_hex(number), 4, '0'), 3, 2))::macaddr,
+    decided_at = now() - interval '1 hour', until = now() + interval '1 hour'
+WHERE number < %s
+"""
+_BEGIN = """
+INSERT INTO sessions
+    (tenant_id, nas_key, session_id, mac_key, mac, started_at, updated_at, delegated_prefix, stopped_at)
+SELECT tenant_id, 'nas', 's' || number, mac::text, mac, now() - interval '1 hour', now(), address,
+    CASE WHEN %(ended)s THEN now() END
+FROM pool_addresses WHERE state = 'leased'
+"""
+
+
+@pytest.fixture
+def crowd(world, owner):
+    """Devices with an address each, a session that just ended, and a live one; looked at when all had ended."""
+    world.add_pool("homes", kind="delegated", ranges=["2001:db8::/45"], prefix_length=56)
+    owner.execute("DELETE FROM pool_addresses USING pools p WHERE p.id = pool_id AND p.name = %s", (POOL,))
+    owner.execute(_LEASE, (world.cell_id, DEVICES))
+    owner.execute(_BEGIN, {"ended": True})
+    owner.execute("ANALYZE sessions, pool_addresses")
+    owner.execute(_BEGIN, {"ended": False})
+    return world
+
+
+def read(plan):
+    """Rows of sessions and of addresses that were looked at."""
+    looked = sum(
+        plan.get(name, 0) for name in ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+    )
+    mine = looked * plan["Actual Loops"] if plan.get("Relation Name") in ("sessions", "pool_addresses") else 0
+    return mine + sum(map(read, plan.get("Plans", ())))
+
+
+def test_nothing_is_compared_each_with_each_whatever_is_known_of_the_table(crowd, owner):
+    pool, tenant = owner.execute("SELECT id, tenant_id::text FROM pools WHERE name = 'homes'").fetchone()
+    numbers, macs, addresses = zip(
+        *owner.execute(
+            "SELECT number, mac::text, address::text FROM pool_addresses WHERE number < %s", (ASKED,)
+        ).fetchall(),
+        strict=True,
+    )
+    now = epoch_microseconds()
+    given = {
+        "cell": crowd.cell_id,
+        "pool": pool,
+        "pools": [pool] * ASKED,
+        "tenants": [tenant] * ASKED,
+        "numbers": list(numbers),
+        "macs": list(macs[1:] + macs[:1]),
+        "addresses": list(addresses),
+        "moments": [moment_of(now)] * ASKED,
+        "now": moment_of(now),
+        "clock": moment_of(now),
+        "since": moment_of(now - 60 * SECOND),
+        "grant": now,
+        "look": 300,
+        "wanted": ASKED,
+        "most": ASKED,
+        "young": [],
+    }
+    later = {"now": moment_of(now + 7200 * SECOND)}
+    owner.execute("UPDATE pool_addresses SET state = 'free', cell_id = NULL WHERE number >= %s", (DEVICES - ASKED,))
+    for name, statement, way, more in (
+        ("ended", pool_leases._ENDED, lambda _: nullcontext(), {}),
+        ("reap", pool_leases._REAP, by_order, later),
+        ("give", pool_leases._GIVE, by_order, {}),
+        ("hear", pool_sessions._HEAR, by_order, {}),
+        ("refill", pool_leases._REFILL, by_order, {}),
+    ):
+        with session_scope(CellScope(crowd.cell_id), engine=crowd.engine) as session:
+            cursor = driver_connection(session).cursor()
+            with way(cursor):
+                cursor.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + statement.encode(), given | more)
+                plan = cursor.fetchone()[0][0]["Plan"]
+            session.rollback()
+        assert read(plan) < 10 * DEVICES, f"{name}: {read(plan)} rows\n{json.dumps(plan, indent=1)}"
