@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0030"
-down_revision = "0028"
+down_revision = "0029"
 
 
 def upgrade() -> None:
