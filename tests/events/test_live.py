@@ -36,7 +36,7 @@ from nac.events.live import (
 )
 from nac.events.texts import Tenant
 from nac.models import AccountingLog, AuthLog
-from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
+from radius.agent.live import MOST_WAITING, LiveFeed
 from radius.agent.live_notes import LiveNotes
 from radius.agent.streams import AccountingStream, AuthStream
 from tests.agent.journal import AT, Journal, accounting, auth
@@ -371,56 +371,6 @@ def test_listener_that_does_not_read_is_told_what_it_missed(platform, database, 
     assert missed > 0
     assert came + missed == KEPT_ENTRIES + 10
     client.close()
-
-
-def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
-    feed = feed_of(None, alpha)
-    feed.wanted = frozenset([str(alpha.id)])
-    stream = AuthStream(feed)
-    payload = bytes(MOST_WAITING_BYTES // 100)
-    for _ in range(3):
-        work = stream.begin(frozenset([str(alpha.id)]))
-        for number in range(MOST_WAITING):
-            work.live.note(number, str(alpha.id), payload, cleaned=False)
-        work.live.take_numbers(NumberedCursor())
-        feed.offer(work.live.told, work.live.noted)
-        assert len(feed._waiting) <= 100
-        assert feed._waiting.size <= MOST_WAITING_BYTES
-    assert feed.counters["left_out"] + len(feed._waiting) == 3 * MOST_WAITING
-    assert [each.number for each in feed._waiting][-1] == 3 * MOST_WAITING - 1
-
-
-def test_tenant_with_much_to_tell_costs_no_other_its_events(alpha, bravo):
-    noisy, quiet = str(alpha.id), str(bravo.id)
-    feed = feed_of(None, alpha, bravo)
-    feed.wanted = frozenset([noisy, quiet])
-    stream = AuthStream(feed)
-    for batch in range(3):
-        work = stream.begin(frozenset([noisy, quiet]))
-        # The quiet one's is the oldest of each batch.
-        work.live.note(0, quiet, b"q", cleaned=False)
-        for number in range(2 * MOST_WAITING):
-            work.live.note(1 + number, noisy, b"n", cleaned=False)
-        numbers = work.live.take_numbers(NumberedCursor())
-        assert (0 in numbers, len(numbers)) == (True, MOST_WAITING)
-        feed.offer(work.live.told, work.live.noted)
-        assert len(feed._waiting) == MOST_WAITING
-        assert feed.counters["left_out"] == (batch + 1) * (2 * MOST_WAITING + 1) - MOST_WAITING
-    waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
-    assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
-    # Listeners are told the number of what they are sent next, and what is sent is of both in turn.
-    assert (feed._number_of(quiet), feed._number_of(noisy)) == (0, waiting[0].number)
-    assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
-    assert feed._number_of(quiet) == 3
-
-
-class NumberedCursor:
-    def execute(self, statement, given):
-        self.count = given[1]
-        return self
-
-    def fetchone(self):
-        return (list(range(self.count)),)
 
 
 def test_agent_that_ends_and_its_successor_are_told(platform, database, tmp_path, alpha, redis_server):

@@ -1,0 +1,67 @@
+"""What waits to be told to listeners: bounded, and shared among tenants."""
+
+import pytest
+
+from radius.agent.live import MOST_WAITING, MOST_WAITING_BYTES, LiveFeed
+from radius.agent.streams import AuthStream
+
+
+@pytest.fixture
+def bravo(make):
+    return make("bravo")
+
+
+def feed_of(*tenants):
+    """One that Redis never hears of."""
+    slugs = {str(tenant.id): name for tenant, name in zip(tenants, ("alpha", "bravo"), strict=False)}
+    return LiveFeed("unix:///nonexistent/redis.sock", lambda: slugs, cell="cell-1")
+
+
+def test_queue_is_bounded_and_what_it_forgets_is_counted(alpha):
+    feed = feed_of(alpha)
+    feed.wanted = frozenset([str(alpha.id)])
+    stream = AuthStream(feed)
+    payload = bytes(MOST_WAITING_BYTES // 100)
+    for _ in range(3):
+        work = stream.begin(frozenset([str(alpha.id)]))
+        for number in range(MOST_WAITING):
+            work.live.note(number, str(alpha.id), payload, cleaned=False)
+        work.live.take_numbers(NumberedCursor())
+        feed.offer(work.live.told, work.live.noted)
+        assert len(feed._waiting) <= 100
+        assert feed._waiting.size <= MOST_WAITING_BYTES
+    assert feed.counters["left_out"] + len(feed._waiting) == 3 * MOST_WAITING
+    assert [each.number for each in feed._waiting][-1] == 3 * MOST_WAITING - 1
+
+
+def test_tenant_with_much_to_tell_costs_no_other_its_events(alpha, bravo):
+    noisy, quiet = str(alpha.id), str(bravo.id)
+    feed = feed_of(alpha, bravo)
+    feed.wanted = frozenset([noisy, quiet])
+    stream = AuthStream(feed)
+    for batch in range(3):
+        work = stream.begin(frozenset([noisy, quiet]))
+        # The quiet one's is the oldest of each batch.
+        work.live.note(0, quiet, b"q", cleaned=False)
+        for number in range(2 * MOST_WAITING):
+            work.live.note(1 + number, noisy, b"n", cleaned=False)
+        numbers = work.live.take_numbers(NumberedCursor())
+        assert (0 in numbers, len(numbers)) == (True, MOST_WAITING)
+        feed.offer(work.live.told, work.live.noted)
+        assert len(feed._waiting) == MOST_WAITING
+        assert feed.counters["left_out"] == (batch + 1) * (2 * MOST_WAITING + 1) - MOST_WAITING
+    waiting = [each for each in feed._waiting if each.told.tenant_id == noisy]
+    assert [each.number for each in feed._waiting if each.told.tenant_id == quiet] == [0, 1, 2]
+    # Listeners are told the number of what they are sent next, and what is sent is of both in turn.
+    assert (feed._number_of(quiet), feed._number_of(noisy)) == (0, waiting[0].number)
+    assert [each.told.tenant_id == quiet for each in feed._waiting.take(8)].count(True) == 3
+    assert feed._number_of(quiet) == 3
+
+
+class NumberedCursor:
+    def execute(self, statement, given):
+        self.count = given[1]
+        return self
+
+    def fetchone(self):
+        return (list(range(self.count)),)
