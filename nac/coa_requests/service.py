@@ -14,7 +14,7 @@ from nac.clock import utc_now
 from nac.coa_requests import queueing, repository
 from nac.coa_requests.queueing import WAITING
 from nac.dictionary import from_json
-from nac.errors import Conflict, InvalidInput, NotFound
+from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES, CoaKind
@@ -29,7 +29,7 @@ class CoaRequestNotFound(NotFound):
     """There is no such request to a NAS."""
 
 
-class NoLiveSession(NotFound):
+class NoLiveSession(Conflict):
     """No live session fits."""
 
 
@@ -96,11 +96,14 @@ def _require_sendable(session: Session, tenant_id: TenantId, attributes: Sequenc
     if content is None:
         raise Conflict("The cell has not told which attributes it knows.", remedy="Ask again when it is up.")
     dictionary = from_json(content)
+    mistakes = Mistakes()
     for index, each in enumerate(attributes):
-        try:
-            dictionary.check(str(each["attribute"]), str(each["value"]), each.get("tag"))
-        except (KeyError, ValueError) as exc:
-            raise InvalidInput(str(exc), place=f"attributes[{index}]") from exc
+        with mistakes.noted():
+            try:
+                dictionary.check(str(each["attribute"]), str(each["value"]), each.get("tag"))
+            except (KeyError, ValueError) as exc:
+                raise InvalidInput(str(exc), place=f"attributes[{index}]") from exc
+    mistakes.refuse()
 
 
 def list_requests(
