@@ -1,9 +1,12 @@
 """`./admit session disconnect` and `./admit coa`: what a person and a script see, and with which exit status."""
 
 import json
+import re
 
 import psycopg
 import pytest
+
+from cli.layout import CHECKOUT
 
 OF = ("-t", "alpha")
 MAC = "00:a0:c0:00:00:01"
@@ -96,3 +99,19 @@ def test_nas_and_tenant_are_set_up_for_nat(alpha):
     result = alpha.run("tenant", "set", "alpha", "--nat-session-seconds", "59", "--json")
     assert json.loads(result.stdout)["place"] == "nat_session_seconds"
     assert alpha.json("tenant", "set", "alpha", "--nat-session-seconds", "0")["nat_session_seconds"] == 0
+
+
+def test_members_of_json_are_those_that_the_page_for_scripts_names(alpha, live):
+    page = (CHECKOUT / "docs" / "scripts.md").read_text(encoding="utf-8")
+    named = dict(re.findall(r"^\| (a session|usage|a request|a re-decision) \| (.*) \|$", page, re.MULTILINE))
+    [request] = alpha.json("session", "disconnect", *OF, "--session", str(live[0]))
+    run = alpha.json("redecide", "start", *OF)
+    rows = [
+        ("a session", alpha.json("session", "list", *OF)[0]),
+        ("a session", alpha.json("session", "show", *OF, str(live[0]))),
+        ("usage", alpha.json("usage", *OF, "--by", "site")[0]),
+        ("a request", request),
+        ("a re-decision", alpha.json("redecide", "list", *OF)[0]),
+        ("a re-decision", alpha.json("redecide", "show", *OF, str(run["id"]))),
+    ]
+    assert {(of, member) for of, each in rows for member in each if f"`{member}`" not in named[of]} == set()

@@ -15,7 +15,7 @@ from nac.endpoints import service as endpoints
 from nac.endpoints.files import import_endpoints
 from nac.endpoints.inbox import Decision, classify
 from nac.endpoints.repository import Filter
-from nac.errors import Conflict, InvalidInput, ScopeViolation
+from nac.errors import Conflict, InvalidInput, ScopeViolation, SeveralMistakes
 from nac.models import AuditEntry, CoaRequest, Endpoint, RadiusSession
 from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.rows import make_row
@@ -158,6 +158,10 @@ def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, ce
     with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
         asked("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
     assert caught.value.place == "attributes[1]"
+    wrong = [good[0] | {"value": "soon"}, good[1], {"attribute": "Session-Timeut", "value": "1"}]
+    with pytest.raises(SeveralMistakes) as several:
+        asked("change", user="anna", attributes=wrong)
+    assert [mistake.place for mistake in several.value.mistakes] == ["attributes[0]", "attributes[2]"]
     assert len(asked("change", user="anna", attributes=good)) == 1
     # Another one, and the first once more: all of them count, in their order.
     for attributes in (good[:1], good):
