@@ -33,7 +33,7 @@ def previewed(office, tmp_path):
         return [
             (change["action"], change["before"]["vlan"], change["after"]["vlan"])
             for change in told["changes"]
-            if mac.replace(":", "") in {example["mac"] for example in change["examples"]}
+            if mac.lower() in {example["mac"] for example in change["examples"]}
         ]
 
     return previewed
