@@ -20,6 +20,7 @@ from worker.names import (
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
 )
+from worker.outages import without_traceback
 from worker.priority import give_way, serve_last
 
 JOBS = (
@@ -164,6 +165,7 @@ def _quiet(**_: Any) -> None:  # noqa: ANN401 -- Celery's signal arguments
     """
     for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("celery.app.trace").addFilter(without_traceback)
 
 
 @signals.worker_init.connect

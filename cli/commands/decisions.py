@@ -16,6 +16,8 @@ from cli.output import Row, json_option, pages, printable, tenant_option
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
 from nac.mac import display_mac, normalise_mac
+from nac.models import AuthLog
+from nac.pools.extent import ATTRIBUTE as POOL_ATTRIBUTE
 from nac.reasons import REASONS
 
 _PAGE = 500
@@ -115,6 +117,7 @@ def _row(decision: LoggedDecision) -> Row:
         "rule": log.rule_name,
         "policy_version": log.policy_version,
         "vlan": log.vlan,
+        "addresses": _addresses(log),
         "certificate": decision.certificate,
         "certificate_serial": log.certificate_serial,
         "resumed": log.resumed,
@@ -133,7 +136,7 @@ def _show(decision: LoggedDecision) -> None:
     user += f" ({outer} outside)" if outer else ""
     port = f"port {log.nas_port}" if log.nas_port else ""
     where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
-    facts = (f"VLAN {log.vlan}" if log.vlan else "", log.method, user, where and f"from {where}")
+    facts = (f"VLAN {log.vlan}" if log.vlan else "", *_addresses(log), log.method, user, where and f"from {where}")
     # In monitor mode all are admitted; what would be is told below.
     verdict = "permit" if log.monitored else decision.verdict
     click.echo(f"{_at(log.at)}  {_VERDICTS.get(verdict, verdict)}  {mac:<17}  {_line(facts)}")
@@ -146,6 +149,11 @@ def _show(decision: LoggedDecision) -> None:
         _tell(_line((_monitored(decision),)))
     if decision.verdict == "deny":
         _tell(f"-> {reason.advice}")
+
+
+def _addresses(log: AuthLog) -> list[str]:
+    """What the device was given, out of a pool or by its rule."""
+    return [value for name, _, value in log.reply or () if name in POOL_ATTRIBUTE.values()]
 
 
 def _monitored(decision: LoggedDecision) -> str:

@@ -62,8 +62,12 @@ def show(tenant: str, as_json: bool) -> None:
         return
     show_list([short_retention_row(log) for log in logs], as_json=False)
     for log in logs:
-        for notice in log.notices.values():
-            click.echo(f"{log.log}: {notice.detail}")
+        _tell_notices(log)
+
+
+def _tell_notices(log: LogPlan) -> None:
+    for notice in log.notices.values():
+        click.echo(f"{log.log}: {notice.detail}")
 
 
 @command.command("set")
@@ -98,7 +102,10 @@ def set_command(
             confirm(f"{lost} In {WAITING.days} days that takes effect. Do it?")
     with domain.tenant(tenant) as (session, tenant_id):
         after = service.change(session, actor=domain.actor, tenant_id=tenant_id, change=change)
-    show_one(retention_row(after), as_json=as_json)
+    row = retention_row(after)
+    show_one(row if as_json else {name: row[name] for name in row if name != "notices"}, as_json=as_json)
+    if not as_json:
+        _tell_notices(after)
 
 
 def _lost(would_be: LogPlan) -> str:

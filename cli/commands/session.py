@@ -89,20 +89,30 @@ def show_command(tenant: str, session_id: int, as_json: bool) -> None:
 @click.option("--mac", default="", help="Those of this device, in any notation.")
 @click.option("--user", metavar="NAME", default="", help="Those of this user.")
 @click.option("--nas", metavar="NAME|ID", default="", help="Those at this NAS.")
-@click.option("--reauthenticate", "kind", flag_value="reauthenticate", help="Have the device authenticate again.")
-@click.option("--bounce", "kind", flag_value="bounce", help="Take the port down and up again.")
+@click.option("--reauthenticate", is_flag=True, help="Have the device authenticate again.")
+@click.option("--bounce", is_flag=True, help="Take the port down and up again.")
 @json_option
 def disconnect(
-    tenant: str, session_id: int | None, mac: str, user: str, nas: str, kind: CoaKind | None, as_json: bool
+    tenant: str,
+    session_id: int | None,
+    mac: str,
+    user: str,
+    nas: str,
+    reauthenticate: bool,
+    bounce: bool,
+    as_json: bool,
 ) -> None:
     """Ask the NAS to end the live sessions that fit (RFC 5176); its answers are listed by coa list."""
+    if reauthenticate and bounce:
+        raise click.UsageError("--reauthenticate and --bounce are two requests: give one of them.")
+    kind: CoaKind = "reauthenticate" if reauthenticate else "bounce" if bounce else "disconnect"
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
         asked = coa_requests.ask(
             session,
             actor=domain.actor,
             tenant_id=tenant_id,
-            kind=kind or "disconnect",
+            kind=kind,
             row=session_id,
             mac=mac,
             user=user,

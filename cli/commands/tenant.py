@@ -80,7 +80,9 @@ def _find_msp(session: Session, slug: str | None) -> MspId:
     if not found:
         raise Refused("There is no MSP yet.", place="msp", remedy="Create one: ./admit msp create SLUG")
     if len(found) > 1:
-        raise Refused("There are several MSPs.", place="msp", remedy=f"Say which: {', '.join(m.slug for m in found)}.")
+        raise Refused(
+            "There are several MSPs.", place="msp", remedy=f"Say which by --msp: {', '.join(m.slug for m in found)}."
+        )
     return found[0].id
 
 

@@ -29,7 +29,7 @@ class CoaRequestNotFound(NotFound):
     """There is no such request to a NAS."""
 
 
-class NoLiveSession(NotFound):
+class NoLiveSession(Conflict):
     """No live session fits."""
 
 

@@ -1,6 +1,5 @@
 """What both ways of sending have in common."""
 
-import ssl
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -49,9 +48,3 @@ class Sender(Protocol):
 
     async def drop(self) -> None:
         """Close at once, whatever becomes of what was sent; raises nothing."""
-
-
-def tls_sentence(exc: ssl.SSLError) -> str:
-    if isinstance(exc, ssl.SSLCertVerificationError):
-        return f"Its certificate does not hold: {exc.verify_message}."
-    return f"TLS fails: {exc.reason or exc}."

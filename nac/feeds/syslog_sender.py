@@ -16,11 +16,11 @@ from contextlib import suppress
 from functools import lru_cache
 
 from nac.events.document import Event
-from nac.feeds.sending import SendFailed, tls_sentence
+from nac.feeds.sending import SendFailed
 from nac.feeds.settings import SyslogSettings
 from nac.feeds.syslog_message import SyslogForm
 from nac.outbound.reach import AddressRefused, Reach
-from nac.outbound.tls import tls_context
+from nac.outbound.tls import tls_context, tls_sentence
 
 _MOST_EVENTS = 500
 _CLOSE_SECONDS = 2.0

@@ -11,3 +11,10 @@ def tls_context(ca_certificate: str = "") -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=ca_certificate or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
+
+
+def tls_sentence(exc: ssl.SSLError) -> str:
+    """What an administrator is told of a connection that was not made."""
+    if isinstance(exc, ssl.SSLCertVerificationError):
+        return f"Its certificate does not hold: {exc.verify_message}."
+    return f"TLS fails: {exc.reason or exc}."

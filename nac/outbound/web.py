@@ -1,6 +1,7 @@
 """One answer of a server that a tenant named: bounded in size and time, as it comes over the wire."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from urllib.parse import urljoin
 import httpx
 
 from nac.outbound.reach import AddressRefused
+from nac.outbound.tls import tls_sentence
 from nac.validation import is_web_address
 
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -116,7 +118,7 @@ class Web:
             case TimeoutError():
                 return FetchFailed(url, f"No answer within {self._total_seconds:g} s.", is_slow=True)
             case _:
-                return FetchFailed(url, str(exc) or type(exc).__name__)
+                return FetchFailed(url, _why(exc))
 
     async def _follow(self, url: str, most_bytes: int, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
         # One for each, so that no cookies are carried over; it is not closed, since the transport is the caller's.
@@ -132,3 +134,13 @@ class Web:
                     raise FetchFailed(url, f"It answers with status {response.status_code}.")
                 url = urljoin(url, response.headers.get("Location", ""))
         raise FetchFailed(url, f"It takes more than {self._redirects_most} redirects.")
+
+
+def _why(exc: BaseException) -> str:
+    """What stands behind a refusal of TLS is told in words: the libraries' own name functions of OpenSSL."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return tls_sentence(cause)
+        cause = cause.__cause__ or cause.__context__
+    return str(exc) or type(exc).__name__

@@ -37,8 +37,12 @@ class Settings:
     every_minutes: int = 0
 
     def ceiling(self, live: int) -> int:
-        """How many of `live` sessions may be disconnected without anybody's word."""
-        return max(FLOOR, min(self.ceiling_sessions, live * self.ceiling_percent // 100))
+        """How many of `live` sessions may be disconnected without anybody's word, with those of the last hour.
+
+        100 per cent is no share at all: what was asked before counts too, and would be beyond it.
+        """
+        share = self.ceiling_sessions if self.ceiling_percent == 100 else live * self.ceiling_percent // 100
+        return max(FLOOR, min(self.ceiling_sessions, share))
 
 
 def settings_of(session: Session, *, tenant_id: TenantId) -> Settings:

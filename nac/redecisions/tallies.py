@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from nac.mac import display_mac
 from nac.policies.differences import Answer
 from nac.redecisions.judging import Judgement
 
@@ -96,7 +97,10 @@ class Tallies:
             "sessions": count,
             "before": _answer_row(change.before),
             "after": _answer_row(change.after) | {"reason": change.reason},
-            "examples": [example._asdict() for example in self.examples[change]],
+            "examples": [
+                example._asdict() | {"mac": display_mac(example.mac) if example.mac else ""}
+                for example in self.examples[change]
+            ],
         }
 
 

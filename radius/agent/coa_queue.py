@@ -49,7 +49,7 @@ WHERE state = 'sending' AND due_at <= now() AND takings >= %(takings)s + retries
 # Of each tenant a few at a time, one of a NAS; not of NASes that have their share in flight. What the request follows
 # from, the cell must know already. Of one session one at a time: changes in their order, and of several reasons to end
 # it one is enough.
-_TAKE = """
+_TAKE = r"""
 WITH chosen AS (
     SELECT one.id FROM (
         SELECT waiting.*,
@@ -89,7 +89,16 @@ SELECT t.id, t.takings, t.tenant_id, t.kind, t.attributes, t.session_id, coalesc
             AND o.ended_at > now() - interval '{just_ended}'
     )
 FROM taken t JOIN slots s ON s.tenant_id = t.tenant_id
-LEFT JOIN nases n ON n.id = t.nas_id AND n.tenant_id = t.tenant_id
+-- As the cell finds it (radius.module.request): by what it says of itself, else that which it was. Whoever is
+-- registered because it did not answer need not report first.
+LEFT JOIN LATERAL (
+    SELECT r.*, r.identifier = substring(t.nas_key FROM '^(.*)\|[^|]*$') AS is_named,
+        r.address = t.nas_address AS is_there
+    FROM nases r WHERE r.tenant_id = t.tenant_id AND (
+        r.identifier = substring(t.nas_key FROM '^(.*)\|[^|]*$') OR r.address = t.nas_address OR r.id = t.nas_id
+    )
+    ORDER BY is_named DESC NULLS LAST, is_there DESC NULLS LAST LIMIT 1
+) n ON true
 ORDER BY t.id
 """.replace("{disconnect_ack}", str(DISCONNECT_REQUEST + 1)).replace("{just_ended}", _JUST_ENDED)
 _RECORD = """

@@ -397,3 +397,18 @@ def test_recipe_goes_on_where_the_first_step_is_not_answered(owner, alpha, nas, 
         4,
         "Step 2 of the vendor's recipe did it.",
     )
+
+
+@pytest.mark.parametrize("known_by", ["identifier", "address"])
+def test_nas_that_was_registered_after_its_session_began_is_asked_as_it_is_registered(owner, alpha, sender, known_by):
+    switch = Nas(port=1700)
+    row = add_session(owner, alpha, switch.address)
+    registered = add_vendor_nas(owner, alpha, switch.address, "cisco")
+    if known_by == "identifier":
+        owner.execute("UPDATE nases SET identifier = 'switch', address = NULL WHERE id = %s", (registered,))
+    request = ask(owner, row, "bounce")
+    packet = switch.request()
+    assert BOUNCE in dict(attributes_of(packet))[VENDOR_SPECIFIC]
+    switch.send(answer(packet, COA_ACK))
+    assert ends(owner, request) == "acknowledged"
+    switch.socket.close()

@@ -31,6 +31,7 @@ def logged(alpha: Admit, owner_engine: Engine) -> Admit:
         "nas_port": "",
     }
     permitted = {"identity": "Ann\x1b[2J", "method": "pap", "vlan": "40", "rule_name": "Staff", "detail": ""}
+    permitted["reply"] = [["Tunnel-Type:1", ":=", "VLAN"], ["Framed-IP-Address", ":=", "10.1.0.21"]]
     with Session(owner_engine) as session, session.begin():
         tenant_id = session.scalars(select(Tenant.id)).one()
         for minutes, permits, reason, more in (
@@ -53,13 +54,14 @@ def test_reject_is_told_with_title_detail_and_advice(logged: Admit) -> None:
 
 def test_newest_come_first_and_a_device_cannot_steer_the_terminal(logged: Admit) -> None:
     shown = logged.run("decisions", "-t", "alpha").stdout
-    assert "VLAN 40, pap, Ann\\x1b[2J" in shown.splitlines()[0]
+    assert "VLAN 40, 10.1.0.21, pap, Ann\\x1b[2J" in shown.splitlines()[0]
     assert "\x1b" not in shown
     assert "rule 'Staff'" in shown.splitlines()[1]
 
 
 def test_json_holds_the_advice_of_rejects_alone(logged: Admit) -> None:
     permitted, rejected = logged.json("decisions", "-t", "alpha")
+    assert (permitted["addresses"], rejected["addresses"]) == (["10.1.0.21"], [])
     assert (rejected["verdict"], rejected["title"], rejected["advice"]) == ("deny", "Device is blocked", ADVICE)
     assert (permitted["verdict"], permitted["vlan"], permitted["rule"], permitted["advice"]) == (
         "permit",

@@ -99,7 +99,7 @@ def test_what_waits_is_shown_in_words_and_approved(alpha, waiting, owner):
     text = alpha.run("redecide", "show", *OF, str(waiting)).output
     assert "1 to disconnect:" in text
     assert "before  permit by staff, VLAN 20" in text
-    assert "00a0c0000001 anna at Switch" in text
+    assert "00:a0:c0:00:00:01 anna at Switch" in text
     assert alpha.json("redecide", "approve", *OF, str(waiting))["state"] == "sending"
     actions = owner.execute("SELECT action, target FROM audit_log WHERE action LIKE 'redecision.%'").fetchall()
     assert actions == [("redecision.approve", str(waiting))]

@@ -67,6 +67,8 @@ def test_shortening_asks_because_days_will_be_deleted(measured: Admit) -> None:
     # Less takes effect later, and more at once, before any worker has seen it.
     assert (row["days"], row["kept_from"]) == (30, str(today - timedelta(days=90)))
     assert row["kept_from_later"] == str(today - timedelta(days=30))
+    # For people each notice is a sentence below.
+    assert measured.run(*command, "--yes").stdout.splitlines()[-1] == "auth: Nearly full."
 
 
 def test_smaller_budget_asks_and_nothing_is_locked_meanwhile(

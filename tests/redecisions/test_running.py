@@ -5,6 +5,7 @@ import pytest
 from nac.endpoints import service as endpoints
 from nac.errors import Conflict
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.mac import display_mac
 from nac.redecisions import ending, running, service, settings
 from nac.redecisions.settings import FLOOR
 from nac.session_class import class_of
@@ -37,7 +38,7 @@ def test_another_vlan_has_the_device_authenticate_again_and_a_deny_ends_the_sess
         "text": "",
         "reason": "fallback-denied",
     }
-    assert changes["disconnect"]["examples"][0]["mac"] == CAMERA
+    assert changes["disconnect"]["examples"][0]["mac"] == display_mac(CAMERA)
     assert run["nases"] == [{"nas": "Switch", "disconnect": 1, "reauthenticate": 1}]
     assert run["sites"] == [{"site": "branch", "disconnect": 1, "reauthenticate": 1}]
     assert run["requests"] == {"queued": 2}
@@ -248,6 +249,11 @@ def test_many_small_changes_are_a_large_one(net, crowd, monkeypatch):
         net.settle()
     assert [(run["state"], run["disconnects"]) for run in net.runs] == [("done", 1), ("done", 1), ("waiting", 1)]
     assert "2 were within the last hour" in net.runs[-1]["detail"]
+    # Who wants no share of the sessions to wait has none wait, however often they are asked in an hour.
+    net.call(service.set_settings, ceiling_percent=100)
+    net.decide_by(document())
+    net.settle()
+    assert net.runs[-1]["state"] == "sending"
 
 
 def test_stop_withdraws_what_is_queued_and_sends_no_more(net, crowd):

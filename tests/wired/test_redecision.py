@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from nac.mac import display_mac
 from tests.radius.supplicant import eap_tls
 from tests.waiting import until
 from tests.wired.office import LAB_VLAN, OFFICE_VLAN, document
@@ -33,7 +34,7 @@ def previewed(office, tmp_path):
         return [
             (change["action"], change["before"]["vlan"], change["after"]["vlan"])
             for change in told["changes"]
-            if mac.replace(":", "") in {example["mac"] for example in change["examples"]}
+            if display_mac(mac) in {example["mac"] for example in change["examples"]}
         ]
 
     return previewed
