@@ -1,5 +1,6 @@
 """Every table, one file per aggregate. Importing this package completes the metadata."""
 
+from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.alarm import PlatformAlarm
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
@@ -61,6 +62,7 @@ __all__ = [
     "REDECISION_POSITION",
     "USAGE_HOURS",
     "AccountingLog",
+    "ApiToken",
     "AuditEntry",
     "AuthLog",
     "AuthorityIntent",
@@ -69,6 +71,7 @@ __all__ = [
     "CertificateAuthority",
     "CertificateSettings",
     "CoaRequest",
+    "CustomRole",
     "Dictionary",
     "EarlyDeletion",
     "EndedSession",
@@ -91,10 +94,13 @@ __all__ = [
     "JournalPosition",
     "LogMeasure",
     "LogSize",
+    "Membership",
+    "MembershipTenant",
     "Msp",
     "Nas",
     "NasRestart",
     "OcspSignerRow",
+    "Person",
     "PlatformAlarm",
     "Policy",
     "PolicyHits",
@@ -120,6 +126,7 @@ __all__ = [
     "RevocationWork",
     "ScepTransaction",
     "ScepWebhook",
+    "SignIn",
     "Site",
     "Slot",
     "StatusSource",
