@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from nac.accounts.permissions import Level, Permission
 from nac.errors import Forbidden
@@ -77,6 +78,12 @@ class Principal:
     def anywhere(self) -> frozenset[Permission]:
         return _union(grant.permissions for grant in self.grants)
 
+    def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
+        """Of the MSP's tenants those that it sees because of a grant on the MSP or the platform; None for all."""
+        if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
+            return None
+        return _union(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
+
     @property
     def sees_all(self) -> bool:
         return any(grant.level is Level.PLATFORM for grant in self.grants)
@@ -104,5 +111,8 @@ def require_not_more(held: Collection[Permission], given: Iterable[Permission]) 
         )
 
 
-def _union(parts: Iterable[frozenset[Permission]]) -> frozenset[Permission]:
-    return frozenset().union(*parts)
+Each = TypeVar("Each")
+
+
+def _union(parts: Iterable[frozenset[Each]]) -> frozenset[Each]:
+    return frozenset[Each]().union(*parts)

@@ -102,7 +102,7 @@ def parse_permissions(names: Iterable[str]) -> frozenset[Permission]:
     return frozenset(map(Permission, names))
 
 
-def authenticate(session: Session, *, text: TokenText, address: str, now: datetime) -> Principal:
+def authenticate(session: Session, *, text: TokenText, address: str | None, now: datetime) -> Principal:
     """Whom the program acts for. In CredentialScope of the token's public id. Raises TokenRefused."""
     row = repository.get_by_public_id(session, text.public_id)
     if row is None:

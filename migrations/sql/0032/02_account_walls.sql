@@ -78,3 +78,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON people, memberships, membership_tenants,
 GRANT SELECT, INSERT, UPDATE ON api_tokens, sign_ins TO admit_app;
 GRANT SELECT ON people, memberships, membership_tenants, custom_roles TO admit_worker;
 GRANT SELECT, DELETE ON api_tokens, sign_ins TO admit_worker;
+
+-- A tenant by its id or slug, and whose it is: nothing else is told of one that the asker may not see.
+CREATE FUNCTION find_tenant(key text) RETURNS TABLE (tenant_id uuid, msp_id uuid)
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT t.id, t.msp_id FROM tenants t WHERE t.slug = key OR t.id::text = key
+$$;
+CREATE FUNCTION find_msp(key text) RETURNS uuid
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    SELECT m.id FROM msps m WHERE m.slug = key OR m.id::text = key
+$$;
+REVOKE EXECUTE ON FUNCTION find_tenant(text), find_msp(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION find_tenant(text), find_msp(text) TO admit_app;

@@ -1,0 +1,99 @@
+"""API tokens of the platform, of an MSP and of a tenant: the same routes for each."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from api.access import Access, ChangesTenant, OnMsp, OnPlatform, OnTenant, Requires
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.api_tokens import service as tokens
+from nac.errors import InvalidInput
+from nac.models import ApiToken as TokenRow
+
+router = APIRouter(tags=["tokens"])
+
+
+class Token(BaseModel):
+    id: UUID
+    name: str
+    # What the token's text begins with.
+    prefix: str
+    permissions: list[str]
+    expires_at: datetime
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    last_used_from: str | None
+    created_by: str
+    created_at: datetime
+
+
+class MadeToken(Token):
+    # Shown this once.
+    token: str
+
+
+class NewToken(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(max_length=200, examples=["monitoring"])
+    permissions: list[Annotated[str, Field(max_length=100)]] = Field(max_length=200, examples=[["session.read"]])
+    expires_at: AwareDatetime
+
+
+def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
+
+    @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
+    def list_tokens(access: Annotated[Access, read], paging: Annotated[Paging, Depends()]) -> Page[Token]:
+        after = _uuid(paging.after())
+        with access.read() as session:
+            rows = tokens.list_tokens(session, owner=access.owner, after_id=after, limit=paging.limit + 1)
+            return paging.page(rows, lambda row: str(row.id), _token)
+
+    @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
+    def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:
+        """With permissions that the asker has himself. The token's text is in this answer alone."""
+        with access.change() as session:
+            made = tokens.make_token(
+                session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
+            )
+            session.refresh(made.row)
+            return MadeToken(**_token(made.row).model_dump(), token=made.text)
+
+    @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
+    def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
+        """Good for nothing from now on."""
+        with access.change() as session:
+            tokens.revoke_token(session, actor=access.actor, owner=access.owner, token_id=token_id)
+
+
+_READ, _MANAGE = Permission.TOKEN_READ, Permission.TOKEN_MANAGE
+_routes("/tenants/{tenant}", "Tenant", OnTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", OnMsp(_READ), OnMsp(_MANAGE))
+_routes("/platform", "Platform", OnPlatform(_READ), OnPlatform(_MANAGE))
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc
+
+
+def _token(row: TokenRow) -> Token:
+    return Token(
+        id=row.id,
+        name=row.name,
+        prefix=f"admit_{row.public_id}",
+        permissions=row.permissions,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+        last_used_from=row.last_used_from,
+        created_by=row.created_by,
+        created_at=row.created_at,
+    )
