@@ -21,7 +21,7 @@ from nac.api_tokens.text import TokenText
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.errors import AdmitError, NotFound, NotLiveYet
+from nac.errors import AdmitError, NotLiveYet
 from nac.ids import MspId, TenantId
 from nac.msps.service import MspNotFound
 from nac.tenants.service import TenantNotFound
@@ -38,9 +38,16 @@ class NotSignedIn(AdmitError):
     status = 401
 
 
-def principal_of(
-    request: Request, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Principal:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks, and which tenant or MSP the path names; read in one transaction, which sees the token and no more."""
+
+    principal: Principal
+    tenant: TenantPlace | None
+    msp_id: MspId | None
+
+
+def asked_of(request: Request, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Asked:
     """Raises NotSignedIn and TokenRefused."""
     if shown is None:
         raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
@@ -48,11 +55,16 @@ def principal_of(
     if text is None:
         raise tokens.TokenRefused("unknown")
     address = request.client.host if request.client else None
+    tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
     with session_scope(CredentialScope(text.public_id)) as session:
-        return tokens.authenticate(session, text=text, address=address, now=utc_now())
+        return Asked(
+            tokens.authenticate(session, text=text, address=address, now=utc_now()),
+            find_tenant(session, tenant) if tenant else None,
+            find_msp(session, msp) if msp else None,
+        )
 
 
-Asker = Annotated[Principal, Depends(principal_of)]
+Asks = Annotated[Asked, Depends(asked_of)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,56 +140,48 @@ class Requires:
 class OnTenant(Requires):
     level = Level.TENANT
 
-    def __call__(self, asker: Asker, response: Response, tenant: Annotated[str, _KEY]) -> Access:
-        return self._access(asker, response, tenant, wait=False)
+    def __call__(self, asked: Asks, response: Response, tenant: Annotated[str, _KEY]) -> Access:
+        return self._access(asked, response, wait=False)
 
-    def _access(self, asker: Principal, response: Response, key: str, *, wait: bool) -> Access:
-        # In no scope: of a tenant nothing is read but whose it is.
-        with session_scope(CredentialScope("")) as session:
-            place = find_tenant(session, key)
-        held = frozenset[Permission]() if place is None else asker.on_tenant(place)
+    def _access(self, asked: Asked, response: Response, *, wait: bool) -> Access:
+        place = asked.tenant
+        held = frozenset[Permission]() if place is None else asked.principal.on_tenant(place)
         if place is None or not held:
             raise TenantNotFound("There is no such tenant.", place="tenant")
         require(held, self.permission)
         scope, owner = TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id)
-        return Access(asker, held, scope, owner, response, wait, place)
+        return Access(asked.principal, held, scope, owner, response, wait, place)
 
 
 class ChangesTenant(OnTenant):
     def __call__(
         self,
-        asker: Asker,
+        asked: Asks,
         response: Response,
         tenant: Annotated[str, _KEY],
         wait: Annotated[
             Literal["live"] | None, Query(description="Answer once the tenant's cell decides by the change.")
         ] = None,
     ) -> Access:
-        return self._access(asker, response, tenant, wait=wait is not None)
+        return self._access(asked, response, wait=wait is not None)
 
 
 class OnMsp(Requires):
     level = Level.MSP
 
-    def __call__(self, asker: Asker, response: Response, msp: Annotated[str, _KEY]) -> Access:
-        with session_scope(CredentialScope("")) as session:
-            msp_id = find_msp(session, msp)
-        held = frozenset[Permission]() if msp_id is None else asker.on_msp(msp_id)
+    def __call__(self, asked: Asks, response: Response, msp: Annotated[str, _KEY]) -> Access:
+        msp_id = asked.msp_id
+        held = frozenset[Permission]() if msp_id is None else asked.principal.on_msp(msp_id)
         if msp_id is None or not held:
             raise MspNotFound("There is no such MSP.", place="msp")
         require(held, self.permission)
-        return Access(asker, held, MspScope(msp_id), Owner(msp_id), response)
+        return Access(asked.principal, held, MspScope(msp_id), Owner(msp_id), response)
 
 
 class OnPlatform(Requires):
     level = Level.PLATFORM
 
-    def __call__(self, asker: Asker, response: Response) -> Access:
-        held = asker.on_platform()
+    def __call__(self, asked: Asks, response: Response) -> Access:
+        held = asked.principal.on_platform()
         require(held, self.permission)
-        return Access(asker, held, PlatformScope(), Owner(), response)
-
-
-def not_found(error: type[NotFound], what: str) -> NotFound:
-    """The same for what there is not and for what is another's."""
-    return error(f"There is no such {what}.", place=what)
+        return Access(asked.principal, held, PlatformScope(), Owner(), response)

@@ -4,11 +4,11 @@ from fastapi import FastAPI
 
 from api.application import make_application
 from api.state import prepare_enrolling
-from api.v1 import endpoints, tenants, tokens
+from api.v1 import endpoints, members, roles, tenants, tokens
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, endpoints, tokens))
+V1 = tuple(noun.router for noun in (tenants, endpoints, members, roles, tokens))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

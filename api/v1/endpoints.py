@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Annotated, Literal, cast
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, OnTenant
+from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
@@ -46,12 +47,7 @@ class Endpoint(BaseModel):
     updated_at: datetime
 
 
-class _Input(BaseModel):
-    # A field that there is none of is a mistake, not passed over.
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewEndpoint(_Input):
+class NewEndpoint(Input):
     mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
     name: str = Field("", max_length=200, examples=["Printer, 2nd floor"])
     owner: str = Field("", max_length=200)
@@ -63,7 +59,7 @@ class NewEndpoint(_Input):
     allow_random: bool = False
 
 
-class EndpointChange(_Input):
+class EndpointChange(Input):
     name: str | None = Field(None, max_length=200)
     owner: str | None = Field(None, max_length=200)
     notes: str | None = Field(None, max_length=10_000)

@@ -5,6 +5,7 @@ import binascii
 import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Generic, TypeVar
+from uuid import UUID
 
 from fastapi import Query
 from pydantic import BaseModel
@@ -56,3 +57,11 @@ class Paging:
 
 def _cursor(key: str) -> str:
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def uuid_key(text: str) -> UUID | None:
+    """Of a list in the order of ids."""
+    try:
+        return UUID(text) if text else None
+    except ValueError as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc

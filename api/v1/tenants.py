@@ -5,10 +5,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from api.access import Access, Asker, ChangesTenant, OnMsp, OnTenant
+from api.access import Access, ChangesTenant, OnMsp, OnTenant
 from api.state import signing_of
+from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.cells import service as cells
@@ -44,20 +45,18 @@ class TenantWithListeners(Tenant):
     listeners: Listeners
 
 
-class NewTenant(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    slug: str = Field(max_length=63, examples=["hill-school"])
-    name: str = Field("", max_length=200, examples=["Hill School"])
+class NewTenant(Input):
+    slug: Slug = Field(examples=["hill-school"])
+    name: Name = Field("", examples=["Hill School"])
     # Names that devices check in the RADIUS server's certificate; without any, one of the slug.
     server_names: list[Annotated[str, Field(max_length=253)]] = Field(default=[], max_length=10)
 
 
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
-def list_tenants(access: Lists, asker: Asker, paging: Annotated[Paging, Depends()]) -> Page[Tenant]:
+def list_tenants(access: Lists, paging: Annotated[Paging, Depends()]) -> Page[Tenant]:
     """By slug: those of the MSP that the asker may see."""
     after = paging.after()
-    only = asker.tenants_of(access.msp_id)
+    only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
         rows = tenants.list_tenants(session, after_slug=after, limit=paging.limit + 1, only=only)
         return paging.page(rows, lambda row: row.slug, _tenant)

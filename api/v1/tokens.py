@@ -5,13 +5,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from api.access import Access, ChangesTenant, OnMsp, OnPlatform, OnTenant, Requires
-from api.v1.paging import Page, Paging
+from api.v1.inputs import Input, Name, PermissionNames
+from api.v1.paging import Page, Paging, uuid_key
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
-from nac.errors import InvalidInput
 from nac.models import ApiToken as TokenRow
 
 router = APIRouter(tags=["tokens"])
@@ -36,11 +36,9 @@ class MadeToken(Token):
     token: str
 
 
-class NewToken(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    name: str = Field(max_length=200, examples=["monitoring"])
-    permissions: list[Annotated[str, Field(max_length=100)]] = Field(max_length=200, examples=[["session.read"]])
+class NewToken(Input):
+    name: Name = Field(examples=["monitoring"])
+    permissions: PermissionNames = Field(examples=[["session.read"]])
     expires_at: AwareDatetime
 
 
@@ -49,7 +47,7 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
 
     @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
     def list_tokens(access: Annotated[Access, read], paging: Annotated[Paging, Depends()]) -> Page[Token]:
-        after = _uuid(paging.after())
+        after = uuid_key(paging.after())
         with access.read() as session:
             rows = tokens.list_tokens(session, owner=access.owner, after_id=after, limit=paging.limit + 1)
             return paging.page(rows, lambda row: str(row.id), _token)
@@ -75,13 +73,6 @@ _READ, _MANAGE = Permission.TOKEN_READ, Permission.TOKEN_MANAGE
 _routes("/tenants/{tenant}", "Tenant", OnTenant(_READ), ChangesTenant(_MANAGE))
 _routes("/msps/{msp}", "Msp", OnMsp(_READ), OnMsp(_MANAGE))
 _routes("/platform", "Platform", OnPlatform(_READ), OnPlatform(_MANAGE))
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text) if text else None
-    except ValueError as exc:
-        raise InvalidInput("This is no place in this list.", place="after") from exc
 
 
 def _token(row: TokenRow) -> Token:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from uuid import uuid4
+from uuid import UUID
 
 from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
@@ -15,6 +15,7 @@ from tests.isolation.conftest import World, may
 
 # What anybody may ask.
 OPEN = {"/healthz", "/readyz"}
+_ID = UUID(int=1)
 _PLACE = {Level.TENANT: "tenant", Level.MSP: "msp"}
 
 
@@ -97,7 +98,7 @@ def test_without_a_good_token_nothing_is_answered(world: World) -> None:
 
 
 def _path(path: str, slug: str) -> str:
-    return path.format(tenant=slug, msp=slug, mac="00:00:5e:00:53:01", token_id=uuid4())
+    return path.format(tenant=slug, msp=slug, mac="00:00:5e:00:53:01", token_id=_ID, member_id=_ID, slug="own")
 
 
 def _body(route: Route) -> dict[str, object]:
