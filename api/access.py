@@ -12,12 +12,15 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
 
+from api.request_ids import request_id_of
 from nac.accounts.grants import Principal, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
 from nac.accounts.places import find_msp, find_tenant
 from nac.api_tokens import service as tokens
 from nac.api_tokens.text import TokenText
+from nac.audit import service as audit
+from nac.audit.service import Origin
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
@@ -43,6 +46,7 @@ class Asked:
     """Who asks, and which tenant or MSP the path names; read in one transaction, which sees the token and no more."""
 
     principal: Principal
+    origin: Origin
     tenant: TenantPlace | None
     msp_id: MspId | None
 
@@ -59,6 +63,7 @@ def asked_of(request: Request, shown: Annotated[HTTPAuthorizationCredentials | N
     with session_scope(CredentialScope(text.public_id)) as session:
         return Asked(
             tokens.authenticate(session, text=text, address=address, now=utc_now()),
+            Origin(address, request_id_of(request)),
             find_tenant(session, tenant) if tenant else None,
             find_msp(session, msp) if msp else None,
         )
@@ -76,6 +81,7 @@ class Access:
     scope: Scope
     owner: Owner
     response: Response
+    origin: Origin
     wait: bool = False
     # Whose cell tells when a change is live.
     place: TenantPlace | None = field(default=None)
@@ -109,6 +115,7 @@ class Access:
         `Admit-Live`, which `?wait=live` waits for."""
         xact = None
         with session_scope(self.scope) as session:
+            audit.note_origin(session, self.origin)
             yield session
             if self.place is not None:
                 session.flush()
@@ -150,7 +157,7 @@ class OnTenant(Requires):
             raise TenantNotFound("There is no such tenant.", place="tenant")
         require(held, self.permission)
         scope, owner = TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id)
-        return Access(asked.principal, held, scope, owner, response, wait, place)
+        return Access(asked.principal, held, scope, owner, response, asked.origin, wait, place)
 
 
 class ChangesTenant(OnTenant):
@@ -175,7 +182,7 @@ class OnMsp(Requires):
         if msp_id is None or not held:
             raise MspNotFound("There is no such MSP.", place="msp")
         require(held, self.permission)
-        return Access(asked.principal, held, MspScope(msp_id), Owner(msp_id), response)
+        return Access(asked.principal, held, MspScope(msp_id), Owner(msp_id), response, asked.origin)
 
 
 class OnPlatform(Requires):
@@ -184,4 +191,4 @@ class OnPlatform(Requires):
     def __call__(self, asked: Asks, response: Response) -> Access:
         held = asked.principal.on_platform()
         require(held, self.permission)
-        return Access(asked.principal, held, PlatformScope(), Owner(), response)
+        return Access(asked.principal, held, PlatformScope(), Owner(), response, asked.origin)

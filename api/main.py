@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 
 from api.application import make_application
+from api.request_ids import RequestIds
 from api.state import prepare_enrolling
 from api.v1 import endpoints, members, roles, tenants, tokens
 from nac.settings import Settings, load_settings
@@ -18,4 +19,5 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in V1:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
+    app.add_middleware(RequestIds)
     return app

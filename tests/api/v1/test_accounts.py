@@ -4,9 +4,12 @@ from datetime import timedelta
 
 import httpx
 import pytest
+from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
+from nac.audit import service as audit
 from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
 from nac.ids import TenantId
 from tests.api.v1.conftest import MakeToken
 from tests.factories.tenancy import Platform
@@ -33,6 +36,18 @@ def test_tenant_is_made_and_its_own_token_reaches_it_alone(api: httpx.Client) ->
     assert api.delete(f"/v1/tenants/hill-school/tokens/{listed[0]['id']}").status_code == 204
     refused = api.get("/v1/tenants/hill-school", headers=own)
     assert (refused.status_code, refused.json()["code"]) == (401, "token-refused")
+
+
+def test_answer_and_audit_have_the_request_in_common(api: httpx.Client, app_engine: Engine) -> None:
+    made = api.post("/v1/msps/acme/tenants", json={"slug": "hill-school"}, headers={"X-Request-Id": "mine"})
+    name = made.headers["x-request-id"]
+    assert len(name) == 16
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        entries = [entry for entry in audit.list_entries(session) if entry.target == "hill-school"]
+    assert {entry.request_id for entry in entries} == {name}
+    assert {entry.actor.partition(" ")[0] for entry in entries} == {"token:test"}
+    refused = api.get("/v1/tenants/unheard-of")
+    assert refused.headers["x-request-id"] not in ("", name)
 
 
 def test_same_slug_twice_is_a_conflict(api: httpx.Client) -> None:
