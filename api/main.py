@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 
 from api.application import make_application
+from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
 from api.v1 import endpoints, members, roles, tenants, tokens
@@ -19,5 +20,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in V1:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
+    app.add_exception_handler(DoneBefore, answer_again)
     app.add_middleware(RequestIds)
     return app

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.access import Access, ChangesTenant, OnTenant
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
 from api.v1.inputs import Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
@@ -25,7 +26,7 @@ router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
 Status = Literal["active", "blocked", "discovered", "ignored"]
 _Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
 _Groups = list[Annotated[str, Field(max_length=200)]]
-Reads = Annotated[Access, Depends(OnTenant(Permission.ENDPOINT_READ))]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
 Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK))]
 
@@ -102,45 +103,55 @@ def list_endpoints(
 @router.post("", status_code=201, operation_id="addEndpoint")
 def add_endpoint(access: Changes, body: NewEndpoint) -> Endpoint:
     """Approve a device, also one that was discovered."""
-    with access.change() as session:
-        row = endpoints.add_endpoint(session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
-        return _read(session, access, row.mac)
+    with access.change() as change:
+        row = endpoints.add_endpoint(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
+        )
+        return change.answer(_read(change.session, access, row.mac))
 
 
 @router.get("/{mac}", operation_id="getEndpoint")
 def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
     with access.read() as session:
-        return _read(session, access, require_mac(mac))
+        return access.shown(_read(session, access, require_mac(mac)))
 
 
 @router.patch("/{mac}", operation_id="changeEndpoint")
 def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoint:
     """What is left out stays as it is."""
-    with access.change() as session:
+    with access.change() as change:
+        _require_match(change, access, mac)
         changes = body.model_dump(exclude_unset=True)
-        row = endpoints.set_endpoint(session, actor=access.actor, tenant_id=access.tenant_id, mac=mac, **changes)
-        return _read(session, access, row.mac)
+        row = endpoints.set_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac, **changes)
+        return change.answer(_read(change.session, access, row.mac))
 
 
 @router.delete("/{mac}", status_code=204, operation_id="removeEndpoint")
 def remove_endpoint(access: Changes, mac: _Mac) -> None:
-    with access.change() as session:
-        endpoints.remove_endpoint(session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+    with access.change() as change:
+        _require_match(change, access, mac)
+        endpoints.remove_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        change.answer_nothing()
 
 
 @router.post("/{mac}/block", operation_id="blockEndpoint")
 def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
     """Rejected whatever the policy says; live sessions are asked off the network."""
-    with access.change() as session:
-        row = endpoints.block_endpoint(session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        return _read(session, access, row.mac)
+    with access.change() as change:
+        row = endpoints.block_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        return change.answer(_read(change.session, access, row.mac))
 
 
 @router.post("/{mac}/unblock", operation_id="unblockEndpoint")
 def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
-    with access.change() as session:
-        row = endpoints.unblock_endpoint(session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
-        return _read(session, access, row.mac)
+    with access.change() as change:
+        row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        return change.answer(_read(change.session, access, row.mac))
+
+
+def _require_match(change: Change, access: Access, mac: str) -> None:
+    row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
+    change.require_match(_read(change.session, access, row.mac))
 
 
 def _read(session: Session, access: Access, mac: str) -> Endpoint:

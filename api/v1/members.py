@@ -7,7 +7,16 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.access import Access, ChangesTenant, OnMsp, OnPlatform, OnTenant, Requires
+from api.access import (
+    Access,
+    ChangesMsp,
+    ChangesPlatform,
+    ChangesTenant,
+    ReadsMsp,
+    ReadsPlatform,
+    ReadsTenant,
+    Requires,
+)
 from api.v1.inputs import Input, Slug
 from api.v1.paging import Page, Paging, uuid_key
 from nac.accounts.permissions import Permission
@@ -54,40 +63,39 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.post(f"{prefix}/members", status_code=201, operation_id=f"add{noun}Member")
     def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:
         """With a role that gives nothing which the asker has not got himself."""
-        with access.change() as session:
-            return _member(
-                members.add_member(
-                    session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
-                )
+        with access.change() as change:
+            row = members.add_member(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
             )
+            return change.answer(_member(row))
 
     @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"change{noun}Member")
     def change_member(access: Annotated[Access, manage], member_id: UUID, body: Given) -> Member:
-        with access.change() as session:
-            return _member(
-                members.change_member(
-                    session,
-                    actor=access.actor,
-                    held=access.held,
-                    owner=access.owner,
-                    membership_id=member_id,
-                    **body.model_dump(),
-                )
+        with access.change() as change:
+            row = members.change_member(
+                change.session,
+                actor=access.actor,
+                held=access.held,
+                owner=access.owner,
+                membership_id=member_id,
+                **body.model_dump(),
             )
+            return change.answer(_member(row))
 
     @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"remove{noun}Member")
     def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
         """The person's account stays, and what it is a member of elsewhere."""
-        with access.change() as session:
+        with access.change() as change:
             members.remove_member(
-                session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
+                change.session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
             )
+            change.answer_nothing()
 
 
 _READ, _MANAGE = Permission.MEMBER_READ, Permission.MEMBER_MANAGE
-_routes("/tenants/{tenant}", "Tenant", OnTenant(_READ), ChangesTenant(_MANAGE))
-_routes("/msps/{msp}", "Msp", OnMsp(_READ), OnMsp(_MANAGE))
-_routes("/platform", "Platform", OnPlatform(_READ), OnPlatform(_MANAGE))
+_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
+_routes("/platform", "Platform", ReadsPlatform(_READ), ChangesPlatform(_MANAGE))
 
 
 def _member(row: MemberRow) -> Member:

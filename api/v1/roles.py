@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
-from api.access import Access, ChangesTenant, OnMsp, OnTenant, Requires
+from api.access import Access, ChangesMsp, ChangesTenant, ReadsMsp, ReadsTenant, Requires
 from api.v1.inputs import Input, Name, PermissionNames, Slug
 from nac.accounts.permissions import Permission
 from nac.accounts.roles import ROLES
@@ -59,32 +59,31 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
     def create_role(access: Annotated[Access, manage], body: NewRole) -> Role:
         """Of permissions that the asker has himself."""
-        with access.change() as session:
-            return _own(
-                custom_roles.create_role(
-                    session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
-                )
+        with access.change() as change:
+            row = custom_roles.create_role(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
             )
+            return change.answer(_own(row))
 
     @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"change{noun}Role")
     def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleChange) -> Role:
         """For its members at once."""
-        with access.change() as session:
-            return _own(
-                custom_roles.change_role(
-                    session, actor=access.actor, held=access.held, owner=access.owner, slug=slug, **body.model_dump()
-                )
+        with access.change() as change:
+            row = custom_roles.change_role(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug, **body.model_dump()
             )
+            return change.answer(_own(row))
 
     @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"remove{noun}Role")
     def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
-        with access.change() as session:
-            custom_roles.remove_role(session, actor=access.actor, owner=access.owner, slug=slug)
+        with access.change() as change:
+            custom_roles.remove_role(change.session, actor=access.actor, owner=access.owner, slug=slug)
+            change.answer_nothing()
 
 
 _READ, _MANAGE = Permission.ROLE_READ, Permission.ROLE_MANAGE
-_routes("/tenants/{tenant}", "Tenant", OnTenant(_READ), ChangesTenant(_MANAGE))
-_routes("/msps/{msp}", "Msp", OnMsp(_READ), OnMsp(_MANAGE))
+_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
 
 
 def _own(row: CustomRole) -> Role:

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
-from api.access import Access, ChangesTenant, OnMsp, OnTenant
+from api.access import Access, ChangesMsp, ChangesTenant, ReadsMsp, ReadsTenant
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Page, Paging
@@ -19,10 +19,10 @@ from nac.tenants import service as tenants
 
 router = APIRouter(tags=["tenants"])
 
-Reads = Annotated[Access, Depends(OnTenant(Permission.TENANT_READ))]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.TENANT_MANAGE))]
-Lists = Annotated[Access, Depends(OnMsp(Permission.MSP_READ))]
-Creates = Annotated[Access, Depends(OnMsp(Permission.TENANT_CREATE))]
+Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
+Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE))]
 
 
 class Tenant(BaseModel):
@@ -66,9 +66,9 @@ def list_tenants(access: Lists, paging: Annotated[Paging, Depends()]) -> Page[Te
 def create_tenant(request: Request, access: Creates, body: NewTenant) -> TenantWithListeners:
     """With slot, first site, certificate authorities and server certificate. It denies everything until a policy is
     assigned to its site."""
-    with access.as_platform().change() as session:
+    with access.as_platform().change() as change:
         row = provision_tenant(
-            session,
+            change.session,
             actor=access.actor,
             slug=body.slug,
             msp_id=access.msp_id,
@@ -76,9 +76,9 @@ def create_tenant(request: Request, access: Creates, body: NewTenant) -> TenantW
             server_names=body.server_names,
             signing=signing_of(request),
         )
-        slot = cells.require_slot(session, tenant_id=row.id)
+        slot = cells.require_slot(change.session, tenant_id=row.id)
         listeners = Listeners(auth_port=slot.auth_port, acct_port=slot.acct_port)
-        return TenantWithListeners(**_tenant(row).model_dump(), listeners=listeners)
+        return change.answer(TenantWithListeners(**_tenant(row).model_dump(), listeners=listeners))
 
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
@@ -87,20 +87,22 @@ def get_tenant(access: Reads) -> TenantWithListeners:
         row = tenants.require(session, tenant_id=access.tenant_id)
         slot = cells.require_slot(session, tenant_id=access.tenant_id)
         listeners = Listeners(auth_port=slot.auth_port, acct_port=slot.acct_port)
-        return TenantWithListeners(**_tenant(row).model_dump(), listeners=listeners)
+        return access.shown(TenantWithListeners(**_tenant(row).model_dump(), listeners=listeners))
 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
 def suspend_tenant(access: Manages) -> Tenant:
     """Nothing of the tenant is admitted until it is resumed."""
-    with access.change() as session:
-        return _tenant(tenants.suspend_tenant(session, actor=access.actor, tenant_id=access.tenant_id))
+    with access.change() as change:
+        row = tenants.suspend_tenant(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        return change.answer(_tenant(row))
 
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
 def resume_tenant(access: Manages) -> Tenant:
-    with access.change() as session:
-        return _tenant(tenants.resume_tenant(session, actor=access.actor, tenant_id=access.tenant_id))
+    with access.change() as change:
+        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        return change.answer(_tenant(row))
 
 
 def _tenant(row: TenantRow) -> Tenant:

@@ -7,7 +7,16 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import AwareDatetime, BaseModel, Field
 
-from api.access import Access, ChangesTenant, OnMsp, OnPlatform, OnTenant, Requires
+from api.access import (
+    Access,
+    ChangesMsp,
+    ChangesPlatform,
+    ChangesTenant,
+    ReadsMsp,
+    ReadsPlatform,
+    ReadsTenant,
+    Requires,
+)
 from api.v1.inputs import Input, Name, PermissionNames
 from api.v1.paging import Page, Paging, uuid_key
 from nac.accounts.permissions import Permission
@@ -55,24 +64,25 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
     def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:
         """With permissions that the asker has himself. The token's text is in this answer alone."""
-        with access.change() as session:
+        with access.change() as change:
             made = tokens.make_token(
-                session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
             )
-            session.refresh(made.row)
-            return MadeToken(**_token(made.row).model_dump(), token=made.text)
+            change.session.refresh(made.row)
+            return change.answer(MadeToken(**_token(made.row).model_dump(), token=made.text))
 
     @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
     def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
         """Good for nothing from now on."""
-        with access.change() as session:
-            tokens.revoke_token(session, actor=access.actor, owner=access.owner, token_id=token_id)
+        with access.change() as change:
+            tokens.revoke_token(change.session, actor=access.actor, owner=access.owner, token_id=token_id)
+            change.answer_nothing()
 
 
 _READ, _MANAGE = Permission.TOKEN_READ, Permission.TOKEN_MANAGE
-_routes("/tenants/{tenant}", "Tenant", OnTenant(_READ), ChangesTenant(_MANAGE))
-_routes("/msps/{msp}", "Msp", OnMsp(_READ), OnMsp(_MANAGE))
-_routes("/platform", "Platform", OnPlatform(_READ), OnPlatform(_MANAGE))
+_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
+_routes("/platform", "Platform", ReadsPlatform(_READ), ChangesPlatform(_MANAGE))
 
 
 def _token(row: TokenRow) -> Token:

@@ -26,6 +26,7 @@ from nac.models.event_note import EndpointExpiry, EventNote
 from nac.models.export import ExportJob
 from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.feed import Feed, FeedMark
+from nac.models.idempotency import IdempotencyKey
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -90,6 +91,7 @@ __all__ = [
     "ExternalStatus",
     "Feed",
     "FeedMark",
+    "IdempotencyKey",
     "IdentitySource",
     "JournalPosition",
     "LogMeasure",
