@@ -61,7 +61,11 @@ def told(request: Request, exc: AdmitError) -> AdmitError:
 
 def _ours(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
-    return _render(told(request, exc))
+    answer = _render(told(request, exc))
+    if exc.status == HTTPStatus.UNAUTHORIZED:
+        # RFC 6750 3.
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="admit"'
+    return answer
 
 
 def _driver(request: Request, exc: Exception) -> JSONResponse:

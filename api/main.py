@@ -3,10 +3,23 @@
 from fastapi import FastAPI
 
 from api.application import make_application
+from api.change import DoneBefore, answer_again
+from api.request_ids import RequestIds
+from api.state import prepare_enrolling
+from api.v1 import endpoints, members, roles, sites, tenants, tokens
 from nac.settings import Settings, load_settings
+
+# A router for each noun.
+V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError."""
-    settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL"))
-    return make_application(settings, title="Admit", name="admit-api")
+    settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
+    app = make_application(settings, title="Admit", name="admit-api")
+    for router in V1:
+        app.include_router(router, prefix="/v1")
+    prepare_enrolling(app, settings)
+    app.add_exception_handler(DoneBefore, answer_again)
+    app.add_middleware(RequestIds)
+    return app

@@ -25,6 +25,7 @@ from worker.priority import give_way, serve_last
 
 JOBS = (
     "worker.jobs.alarms",
+    "worker.jobs.api",
     "worker.jobs.authorities",
     "worker.jobs.certificates",
     "worker.jobs.endpoints",
@@ -86,6 +87,7 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": ALARMS_INTERVAL_SECONDS,
                 "options": {"expires": 2 * ALARMS_INTERVAL_SECONDS},
             },
+            "api.prune_answers": {"task": "api.prune_answers", "schedule": crontab(minute="2")},
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
             "certificates.settle": {

@@ -12,6 +12,22 @@ from nac.db.base import TenantOwned
 from nac.ids import MspId, TenantId
 from nac.models import AuditEntry
 
+_ORIGIN = "admit.origin"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request came from, and its name."""
+
+    address: str | None
+    request_id: str
+
+
+def note_origin(session: Session, origin: Origin) -> None:
+    """What the session's entries say of it from now on."""
+    session.info[_ORIGIN] = origin
+
+
 # A statement, since nobody looks at the entry again as an object of the session.
 _APPEND = insert(cast(Table, AuditEntry.__table__)).inline()
 
@@ -38,8 +54,19 @@ def append(
         "msp_id": msp_id,
         "before": before and dict(before),
         "after": after and dict(after),
-    }
+    } | _origin_columns(session)
     session.execute(_APPEND, {name: value for name, value in values.items() if value is not None})
+
+
+def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Of things by the thousand: each entry with the arguments of `append` by name, all with the same ones."""
+    session.flush()
+    session.execute(_APPEND, [{**entry, **_origin_columns(session)} for entry in entries])
+
+
+def _origin_columns(session: Session) -> dict[str, Any]:
+    origin = session.info.get(_ORIGIN)
+    return {"address": origin.address, "request_id": origin.request_id} if origin else {}
 
 
 RowT = TypeVar("RowT", bound=TenantOwned)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from cryptography import x509
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -22,7 +22,7 @@ from nac.coa_requests import queueing
 from nac.endpoints.service import require_by_mac
 from nac.errors import InvalidInput
 from nac.ids import TenantId
-from nac.models import AuditEntry, AuthorityIntent, Certificate, CertificateAuthority
+from nac.models import AuthorityIntent, Certificate, CertificateAuthority
 from nac.users.service import require_by_name
 from pki.serials import serial_bytes
 
@@ -174,8 +174,8 @@ def _change_where(
             execution_options={"synchronize_session": False},
         )
         after = {"status": change.status, "reason": change.reason}
-        session.execute(
-            insert(AuditEntry),
+        audit.append_many(
+            session,
             [
                 {
                     "actor": actor,

@@ -4,14 +4,26 @@ from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
 from nac.db.places import by_place
 from nac.db.schema import require_current_schema
-from nac.db.scope import AuthorityScope, CellScope, EnrolmentScope, MspScope, PlatformScope, Scope, TenantScope
+from nac.db.scope import (
+    AuthorityScope,
+    CellScope,
+    CredentialScope,
+    EnrolmentScope,
+    MspScope,
+    PersonScope,
+    PlatformScope,
+    Scope,
+    TenantScope,
+)
 from nac.db.session import commit_intent, enter_tenant, session_scope
 
 __all__ = [
     "AuthorityScope",
     "CellScope",
+    "CredentialScope",
     "EnrolmentScope",
     "MspScope",
+    "PersonScope",
     "PlatformScope",
     "Scope",
     "TenantScope",

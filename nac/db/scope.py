@@ -56,4 +56,26 @@ class EnrolmentScope:
         return {"admit.enrolment_id": self.public_id}
 
 
-Scope = TenantScope | MspScope | PlatformScope | CellScope | AuthorityScope | EnrolmentScope
+@dataclass(frozen=True, slots=True)
+class PersonScope:
+    """Of somebody who administers: the account, its memberships and where it has signed in."""
+
+    person_id: UUID
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.person_id": str(self.person_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialScope:
+    """Of an API token or sign-in that somebody named by its public id: its row."""
+
+    public_id: str
+
+    def settings(self) -> dict[str, str]:
+        return {"admit.credential_id": self.public_id}
+
+
+Scope = (
+    TenantScope | MspScope | PlatformScope | CellScope | AuthorityScope | EnrolmentScope | PersonScope | CredentialScope
+)

@@ -24,7 +24,7 @@ from nac.enrolment.errors import (
     SecretRefused,
     Why,
 )
-from nac.enrolment.tokens import Token, is_secret, secret_digest
+from nac.enrolment.tokens import Token
 from nac.errors import AlreadyExists
 from nac.ids import TenantId
 from nac.models import Certificate, EnrolmentSecret, Tenant
@@ -112,7 +112,7 @@ def create_secret(
         public_id=token.public_id,
         kind=kind,
         name=name,
-        secret_sha256=secret_digest(token.public_id, token.secret),
+        secret_sha256=token.digest(),
         profile=profile,
         common_name=common_name,
         sans=[str(item) for item in names],
@@ -198,7 +198,7 @@ def _objection(
     """Why not; what only the right secret may learn comes after it."""
     if row is None:
         return "unknown"
-    if not is_secret(row.public_id, secret, row.secret_sha256):
+    if not Token(row.public_id, secret).is_of(row.secret_sha256):
         return "wrong-secret"
     if row.kind != kind:
         return "wrong-kind"

@@ -1,5 +1,6 @@
 """Every table, one file per aggregate. Importing this package completes the metadata."""
 
+from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.alarm import PlatformAlarm
 from nac.models.audit import AuditEntry
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
@@ -25,6 +26,7 @@ from nac.models.event_note import EndpointExpiry, EventNote
 from nac.models.export import ExportJob
 from nac.models.external import ExternalCertificate, ExternalStatus, StatusSource
 from nac.models.feed import Feed, FeedMark
+from nac.models.idempotency import IdempotencyKey
 from nac.models.identity_source import IdentitySource
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
@@ -61,6 +63,7 @@ __all__ = [
     "REDECISION_POSITION",
     "USAGE_HOURS",
     "AccountingLog",
+    "ApiToken",
     "AuditEntry",
     "AuthLog",
     "AuthorityIntent",
@@ -69,6 +72,7 @@ __all__ = [
     "CertificateAuthority",
     "CertificateSettings",
     "CoaRequest",
+    "CustomRole",
     "Dictionary",
     "EarlyDeletion",
     "EndedSession",
@@ -87,14 +91,18 @@ __all__ = [
     "ExternalStatus",
     "Feed",
     "FeedMark",
+    "IdempotencyKey",
     "IdentitySource",
     "JournalPosition",
     "LogMeasure",
     "LogSize",
+    "Membership",
+    "MembershipTenant",
     "Msp",
     "Nas",
     "NasRestart",
     "OcspSignerRow",
+    "Person",
     "PlatformAlarm",
     "Policy",
     "PolicyHits",
@@ -120,6 +128,7 @@ __all__ = [
     "RevocationWork",
     "ScepTransaction",
     "ScepWebhook",
+    "SignIn",
     "Site",
     "Slot",
     "StatusSource",

@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, Identity, Index, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
+from nac.db.types import HostAddress
 
 
 class AuditEntry(Base):
@@ -27,5 +28,8 @@ class AuditEntry(Base):
     # noun.verb
     action: Mapped[str]
     target: Mapped[str]
+    # Of who asked over HTTP, and the request's name in answer and log.
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    request_id: Mapped[str | None]
     before: Mapped[dict[str, Any] | None]
     after: Mapped[dict[str, Any] | None]

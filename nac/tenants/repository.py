@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -25,8 +25,15 @@ def lock(session: Session, tenant_id: TenantId) -> Tenant | None:
     )
 
 
-def list_page(session: Session, *, after_slug: str, limit: int) -> Sequence[Tenant]:
-    return session.scalars(select(Tenant).where(Tenant.slug > after_slug).order_by(Tenant.slug).limit(limit)).all()
+def get(session: Session, tenant_id: TenantId) -> Tenant | None:
+    return session.get(Tenant, tenant_id, populate_existing=True)
+
+
+def list_page(session: Session, *, after_slug: str, limit: int, only: Collection[TenantId] | None) -> Sequence[Tenant]:
+    query = select(Tenant).where(Tenant.slug > after_slug).order_by(Tenant.slug).limit(limit)
+    if only is not None:
+        query = query.where(Tenant.id.in_(only))
+    return session.scalars(query).all()
 
 
 def delete_rows(session: Session, tenant_id: TenantId) -> None:

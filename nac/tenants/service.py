@@ -1,6 +1,6 @@
 """Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -192,9 +192,18 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
     repository.delete_rows(session, tenant_id)
 
 
-def list_tenants(session: Session, *, after_slug: str = "", limit: int = 1000) -> Sequence[Tenant]:
-    """By slug; page on with the last one's slug."""
-    return repository.list_page(session, after_slug=after_slug, limit=limit)
+def list_tenants(
+    session: Session, *, after_slug: str = "", limit: int = 1000, only: Collection[TenantId] | None = None
+) -> Sequence[Tenant]:
+    """By slug, `only` these where it is given; page on with the last one's slug."""
+    return repository.list_page(session, after_slug=after_slug, limit=limit, only=only)
+
+
+def require(session: Session, *, tenant_id: TenantId) -> Tenant:
+    tenant = repository.get(session, tenant_id)
+    if tenant is None:
+        raise TenantNotFound("There is no such tenant.", place="tenant")
+    return tenant
 
 
 def require_by_slug(session: Session, *, slug: str) -> Tenant:

@@ -20,7 +20,11 @@ from tests.postgres import Database
 
 _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() if "tenant_id" in table.columns}
 # Rows of these may be nobody's; tested by name below.
-_SHARED = {"slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"}
+_SHARED = {
+    *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
+    # tests/accounts/test_walls.py
+    *("memberships", "membership_tenants", "custom_roles", "api_tokens"),
+}
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.
 LOGS = {

@@ -1,0 +1,139 @@
+"""One change: what its answer says of it, and that it is done once however often it is asked for."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from fastapi import Header, Request, Response
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from api.state import signing_of
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.audit.service import Origin
+from nac.cells import service as cells
+from nac.db import Scope, session_scope
+from nac.errors import AdmitError, NotLiveYet
+from nac.idempotency import service as idempotency
+from nac.idempotency.service import Answer, Named
+from nac.ids import TenantId
+
+# Promise 5 of ARCHITECTURE.md is one second: longer means that the cell is down, and the change is live when it is up.
+_LIVE_SECONDS = 5.0
+_MOST_ETAGS = 20
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class DoneBefore(Exception):
+    """The change was done when it was asked for first."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+class HasChanged(AdmitError):
+    """It has been changed meanwhile."""
+
+    status = 412
+
+
+async def request_sha256(
+    request: Request,
+    idempotency_key: Annotated[
+        str | None, Header(description="A UUID, say: the change is done once, however often it is asked for.")
+    ] = None,
+) -> bytes:
+    """Of method, address and body; b"" where no key asks for it."""
+    if idempotency_key is None:
+        return b""
+    asked = f"{request.method} {request.url.path}?{request.url.query}\0".encode()
+    return hashlib.sha256(asked + await request.body()).digest()
+
+
+@dataclass(slots=True)
+class Change:
+    """A transaction that is open, and what its answer will be."""
+
+    session: Session
+    request: Request
+    response: Response
+    body: bytes | None = None
+
+    def require_match(self, current: BaseModel) -> None:
+        """Raises HasChanged where `If-Match` names another state than this one, which is locked (RFC 9110 13.1.1)."""
+        wanted = self.request.headers.get("if-match")
+        if wanted is None or wanted.strip() == "*":
+            return
+        tags = [tag.strip() for tag in wanted.split(",")[:_MOST_ETAGS]]
+        if etag(current) not in tags:
+            raise HasChanged(remedy="Read it again, and decide anew.")
+
+    def answer(self, model: Body) -> Body:
+        self.body = model.model_dump_json().encode()
+        self.response.headers["ETag"] = etag(model)
+        return model
+
+    def answer_nothing(self) -> None:
+        self.body = b""
+
+
+def etag(model: BaseModel) -> str:
+    """Strong: of all that is shown."""
+    return f'"{hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:32]}"'
+
+
+@contextmanager
+def changing(
+    request: Request,
+    response: Response,
+    *,
+    scope: Scope,
+    owner: Owner,
+    asker: str,
+    origin: Origin,
+    digest: bytes,
+    wait: bool,
+) -> Iterator[Change]:
+    """Commits at exit. Of a tenant's change the answer tells when its cell decides by it: `Admit-Position`, and
+    `Admit-Live`, which `wait` waits for. Raises DoneBefore."""
+    named = Named(owner, asker, request.headers["idempotency-key"], digest) if digest else None
+    sealer = signing_of(request).sealer
+    with session_scope(scope) as session:
+        audit.note_origin(session, origin)
+        if named is not None and (before := idempotency.begin(session, named, unseal=sealer.open)) is not None:
+            raise DoneBefore(before)
+        change = Change(session, request, response)
+        yield change
+        assert change.body is not None, "the route gives no answer"
+        session.flush()
+        if owner.tenant_id is not None:
+            response.headers["Admit-Position"] = cells.current_xact(session)
+        if named is not None:
+            status = request.scope["route"].status_code or 200
+            answer = Answer(status, dict(response.headers), change.body)
+            idempotency.finish(session, named, answer, seal=sealer.seal)
+    if owner.tenant_id is not None:
+        live = _is_live(scope, owner.tenant_id, response.headers["Admit-Position"], wait=wait)
+        response.headers["Admit-Live"] = "true" if live else "false"
+
+
+def _is_live(scope: Scope, tenant_id: TenantId, xact: str, *, wait: bool) -> bool:
+    seconds = _LIVE_SECONDS if wait else 0.0
+    try:
+        cells.wait_until_live(scope, tenant_id=tenant_id, xact=xact, timeout_seconds=seconds)
+    except NotLiveYet:
+        return False
+    return True
+
+
+def answer_again(request: Request, exc: Exception) -> Response:
+    """As it was answered first (an exception handler)."""
+    assert isinstance(exc, DoneBefore)
+    headers = {**exc.answer.headers, "Idempotency-Replayed": "true"}
+    kind = "application/json" if exc.answer.body else None
+    return Response(exc.answer.body, exc.answer.status, headers, media_type=kind)

@@ -1,0 +1,182 @@
+"""Devices of a tenant."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal, cast
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import AwareDatetime, BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import Input
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.endpoints import service as endpoints
+from nac.endpoints.repository import Filter
+from nac.groups import ENDPOINT_GROUPS
+from nac.mac import display_mac
+from nac.models import Endpoint as EndpointRow
+from nac.models import EndpointSighting
+from nac.validation import require_mac
+
+router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
+
+Status = Literal["active", "blocked", "discovered", "ignored"]
+_Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
+_Groups = list[Annotated[str, Field(max_length=200)]]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK))]
+
+
+class Endpoint(BaseModel):
+    mac: str
+    name: str
+    status: Status
+    owner: str
+    notes: str
+    groups: list[str]
+    valid_until: datetime | None
+    attributes: dict[str, str]
+    vendor: str
+    profile: str
+    first_seen_at: datetime | None
+    last_seen_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewEndpoint(Input):
+    mac: str = Field(max_length=40, examples=["00:00:5e:00:53:01"])
+    name: str = Field("", max_length=200, examples=["Printer, 2nd floor"])
+    owner: str = Field("", max_length=200)
+    notes: str = Field("", max_length=10_000)
+    groups: _Groups = Field(default=[], max_length=100, examples=[["printers"]])
+    valid_until: AwareDatetime | None = None
+    attributes: dict[str, str] = Field(default={}, max_length=100)
+    # An address that the device made up changes with the network; taken only where it is said so.
+    allow_random: bool = False
+
+
+class EndpointChange(Input):
+    name: str | None = Field(None, max_length=200)
+    owner: str | None = Field(None, max_length=200)
+    notes: str | None = Field(None, max_length=10_000)
+    groups: _Groups | None = Field(None, max_length=100)
+    valid_until: AwareDatetime | None = None
+    # null takes one away.
+    attributes: dict[str, str | None] | None = Field(None, max_length=100)
+    profile: str | None = Field(None, max_length=200)
+
+
+@router.get("", operation_id="listEndpoints")
+def list_endpoints(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    status: Annotated[list[Status] | None, Query()] = None,
+    group: Annotated[str, Query(max_length=200)] = "",
+    text: Annotated[str, Query(max_length=200, description="A part of name or owner.")] = "",
+) -> Page[Endpoint]:
+    """By MAC address."""
+    wanted = Filter(statuses=tuple(status or ()), group=group, text=text)
+    after = paging.after()
+    with access.read() as session:
+        rows = endpoints.list_endpoints(
+            session,
+            tenant_id=access.tenant_id,
+            wanted=wanted,
+            after_mac=endpoints.after_key(after) if after else "",
+            limit=paging.limit + 1,
+        )
+        groups = ENDPOINT_GROUPS.names_of(
+            session, tenant_id=access.tenant_id, member_ids=[endpoint.id for endpoint, _ in rows]
+        )
+        return paging.page(
+            rows,
+            lambda row: row[0].mac,
+            lambda row: _endpoint(*row, groups.get(row[0].id, ())),
+        )
+
+
+@router.post("", status_code=201, operation_id="addEndpoint")
+def add_endpoint(access: Changes, body: NewEndpoint) -> Endpoint:
+    """Approve a device, also one that was discovered."""
+    with access.change() as change:
+        row = endpoints.add_endpoint(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump()
+        )
+        return change.answer(_read(change.session, access, row.mac))
+
+
+@router.get("/{mac}", operation_id="getEndpoint")
+def get_endpoint(access: Reads, mac: _Mac) -> Endpoint:
+    with access.read() as session:
+        return access.shown(_read(session, access, require_mac(mac)))
+
+
+@router.patch("/{mac}", operation_id="changeEndpoint")
+def change_endpoint(access: Changes, mac: _Mac, body: EndpointChange) -> Endpoint:
+    """What is left out stays as it is."""
+    with access.change() as change:
+        _require_match(change, access, mac)
+        changes = body.model_dump(exclude_unset=True)
+        row = endpoints.set_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac, **changes)
+        return change.answer(_read(change.session, access, row.mac))
+
+
+@router.delete("/{mac}", status_code=204, operation_id="removeEndpoint")
+def remove_endpoint(access: Changes, mac: _Mac) -> None:
+    with access.change() as change:
+        _require_match(change, access, mac)
+        endpoints.remove_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        change.answer_nothing()
+
+
+@router.post("/{mac}/block", operation_id="blockEndpoint")
+def block_endpoint(access: Changes, mac: _Mac) -> Endpoint:
+    """Rejected whatever the policy says; live sessions are asked off the network."""
+    with access.change() as change:
+        row = endpoints.block_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        return change.answer(_read(change.session, access, row.mac))
+
+
+@router.post("/{mac}/unblock", operation_id="unblockEndpoint")
+def unblock_endpoint(access: Unblocks, mac: _Mac) -> Endpoint:
+    with access.change() as change:
+        row = endpoints.unblock_endpoint(change.session, actor=access.actor, tenant_id=access.tenant_id, mac=mac)
+        return change.answer(_read(change.session, access, row.mac))
+
+
+def _require_match(change: Change, access: Access, mac: str) -> None:
+    row = endpoints.require_by_mac(change.session, tenant_id=access.tenant_id, mac=mac, lock=True)
+    change.require_match(_read(change.session, access, row.mac))
+
+
+def _read(session: Session, access: Access, mac: str) -> Endpoint:
+    rows = endpoints.list_endpoints(session, tenant_id=access.tenant_id, wanted=Filter(macs=(mac,)), limit=1)
+    if not rows:
+        raise endpoints.EndpointNotFound(f"There is no endpoint {display_mac(mac)}.", place="mac")
+    row, sighting = rows[0]
+    groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id])
+    return _endpoint(row, sighting, groups.get(row.id, ()))
+
+
+def _endpoint(row: EndpointRow, sighting: EndpointSighting | None, groups: Sequence[str]) -> Endpoint:
+    return Endpoint(
+        mac=display_mac(row.mac),
+        name=row.name,
+        status=cast(Status, row.status),
+        owner=row.owner,
+        notes=row.notes,
+        groups=sorted(groups),
+        valid_until=row.valid_until,
+        attributes=row.attributes,
+        vendor=row.vendor,
+        profile=row.profile,
+        first_seen_at=row.first_seen_at,
+        last_seen_at=sighting.last_seen_at if sighting else None,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

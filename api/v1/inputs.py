@@ -1,0 +1,16 @@
+"""What all bodies have in common."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# Of a thing that is named by a DNS label.
+Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+Name = Annotated[str, Field(max_length=200)]
+PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=200)]
+
+
+class Input(BaseModel):
+    """A field that there is none of is a mistake, not passed over."""
+
+    model_config = ConfigDict(extra="forbid")

@@ -1,0 +1,112 @@
+"""Members of the platform, of an MSP and of a tenant: the same routes for each."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from api.access import (
+    Access,
+    ChangesMsp,
+    ChangesPlatform,
+    ChangesTenant,
+    ReadsMsp,
+    ReadsPlatform,
+    ReadsTenant,
+    Requires,
+)
+from api.v1.inputs import Input, Slug
+from api.v1.paging import Page, Paging, uuid_key
+from nac.accounts.permissions import Permission
+from nac.members import service as members
+from nac.members.service import Member as MemberRow
+
+router = APIRouter(tags=["members"])
+
+
+class Member(BaseModel):
+    id: UUID
+    email: str
+    name: str
+    # active | disabled
+    status: str
+    role: str
+    permissions: list[str]
+    # Ids of the MSP's tenants that the role is for; null for all of them.
+    tenants: list[UUID] | None
+    created_by: str
+    created_at: datetime
+
+
+class Given(Input):
+    role: Slug = Field(examples=["msp-technician"])
+    # Slugs of the MSP's tenants that the role is for; null for all, those to come included.
+    tenants: list[Slug] | None = Field(None, max_length=1_000)
+
+
+class NewMember(Given):
+    email: str = Field(max_length=255, examples=["ann@example.com"])
+
+
+def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
+
+    @router.get(f"{prefix}/members", operation_id=f"list{noun}Members")
+    def list_members(access: Annotated[Access, read], paging: Annotated[Paging, Depends()]) -> Page[Member]:
+        after = uuid_key(paging.after())
+        with access.read() as session:
+            rows = members.list_members(session, owner=access.owner, after_id=after, limit=paging.limit + 1)
+            return paging.page(rows, lambda row: str(row.membership.id), _member)
+
+    @router.post(f"{prefix}/members", status_code=201, operation_id=f"add{noun}Member")
+    def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:
+        """With a role that gives nothing which the asker has not got himself."""
+        with access.change() as change:
+            row = members.add_member(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
+            )
+            return change.answer(_member(row))
+
+    @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"change{noun}Member")
+    def change_member(access: Annotated[Access, manage], member_id: UUID, body: Given) -> Member:
+        with access.change() as change:
+            row = members.change_member(
+                change.session,
+                actor=access.actor,
+                held=access.held,
+                owner=access.owner,
+                membership_id=member_id,
+                **body.model_dump(),
+            )
+            return change.answer(_member(row))
+
+    @router.delete(f"{prefix}/members/{{member_id}}", status_code=204, operation_id=f"remove{noun}Member")
+    def remove_member(access: Annotated[Access, manage], member_id: UUID) -> None:
+        """The person's account stays, and what it is a member of elsewhere."""
+        with access.change() as change:
+            members.remove_member(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, membership_id=member_id
+            )
+            change.answer_nothing()
+
+
+_READ, _MANAGE = Permission.MEMBER_READ, Permission.MEMBER_MANAGE
+_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
+_routes("/platform", "Platform", ReadsPlatform(_READ), ChangesPlatform(_MANAGE))
+
+
+def _member(row: MemberRow) -> Member:
+    return Member(
+        id=row.membership.id,
+        email=row.person.email,
+        name=row.person.name,
+        status=row.person.status,
+        role=row.role,
+        permissions=sorted(row.permissions),
+        tenants=None if row.chosen is None else sorted(row.chosen),
+        created_by=row.membership.created_by,
+        created_at=row.membership.created_at,
+    )

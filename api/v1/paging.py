@@ -1,0 +1,67 @@
+"""Pages by key: a list goes on behind the last row that was given, whatever comes and goes meanwhile."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Generic, TypeVar
+from uuid import UUID
+
+from fastapi import Query
+from pydantic import BaseModel
+
+from nac.errors import InvalidInput
+
+MOST = 1_000
+_LONGEST = 500
+
+Item = TypeVar("Item")
+Row = TypeVar("Row")
+
+
+class Page(BaseModel, Generic[Item]):
+    items: list[Item]
+    # What to give as `after` for the next page; null where there is none.
+    next: str | None
+
+
+class Paging:
+    """As a dependency: `limit` and `after` of the query."""
+
+    def __init__(
+        self,
+        limit: Annotated[int, Query(ge=1, le=MOST, description="Rows of the page.")] = 100,
+        after: Annotated[str, Query(max_length=_LONGEST, description="`next` of the page before.")] = "",
+    ) -> None:
+        self.limit = limit
+        self._after = after
+
+    def after(self) -> str:
+        """The key that the page begins behind; "" for the first. Raises InvalidInput."""
+        if not self._after:
+            return ""
+        try:
+            key = json.loads(base64.urlsafe_b64decode(self._after + "=" * (-len(self._after) % 4)))
+        except (binascii.Error, ValueError, RecursionError):
+            key = None
+        if not isinstance(key, str) or not key or not key.isprintable():
+            raise InvalidInput("This is no place in a list.", place="after", remedy="Give `next` of the page before.")
+        return key
+
+    def page(self, rows: Sequence[Row], key: Callable[[Row], str], item: Callable[[Row], Item]) -> "Page[Item]":
+        """Of rows that were read with a limit of one more than `limit`."""
+        shown = rows[: self.limit]
+        more = len(rows) > self.limit
+        return Page(items=[item(row) for row in shown], next=_cursor(key(shown[-1])) if more else None)
+
+
+def _cursor(key: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def uuid_key(text: str) -> UUID | None:
+    """Of a list in the order of ids."""
+    try:
+        return UUID(text) if text else None
+    except ValueError as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc

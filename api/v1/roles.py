@@ -1,0 +1,90 @@
+"""Roles of an MSP and of a tenant: those that Admit comes with and those of its own."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesMsp, ChangesTenant, ReadsMsp, ReadsTenant, Requires
+from api.v1.inputs import Input, Name, PermissionNames, Slug
+from nac.accounts.permissions import Permission
+from nac.accounts.roles import ROLES
+from nac.custom_roles import service as custom_roles
+from nac.models import CustomRole
+
+router = APIRouter(tags=["roles"])
+
+_Slug = Annotated[str, Path(max_length=63)]
+
+
+class Role(BaseModel):
+    slug: str
+    name: str
+    permissions: list[str]
+    # Of the MSP's or tenant's own; the others cannot be changed.
+    own: bool
+
+
+class Roles(BaseModel):
+    items: list[Role]
+
+
+class NewRole(Input):
+    slug: Slug = Field(examples=["kicker"])
+    name: Name = Field(examples=["Takes devices off the network"])
+    permissions: PermissionNames = Field(examples=[["session.read", "session.disconnect"]])
+
+
+class RoleChange(Input):
+    name: Name | None = None
+    permissions: PermissionNames | None = None
+
+
+def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
+
+    @router.get(f"{prefix}/roles", operation_id=f"list{noun}Roles")
+    def list_roles(access: Annotated[Access, read]) -> Roles:
+        """All that a member may be given there; there are 100 of its own at most."""
+        level = access.owner.level
+        with access.read() as session:
+            own = [_own(row) for row in custom_roles.list_roles(session, owner=access.owner)]
+        ours = [
+            Role(slug=role.slug, name=role.name, permissions=sorted(role.at(level)), own=False)
+            for role in ROLES.values()
+            if level in role.levels
+        ]
+        return Roles(items=ours + own)
+
+    @router.post(f"{prefix}/roles", status_code=201, operation_id=f"create{noun}Role")
+    def create_role(access: Annotated[Access, manage], body: NewRole) -> Role:
+        """Of permissions that the asker has himself."""
+        with access.change() as change:
+            row = custom_roles.create_role(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
+            )
+            return change.answer(_own(row))
+
+    @router.patch(f"{prefix}/roles/{{slug}}", operation_id=f"change{noun}Role")
+    def change_role(access: Annotated[Access, manage], slug: _Slug, body: RoleChange) -> Role:
+        """For its members at once."""
+        with access.change() as change:
+            row = custom_roles.change_role(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, slug=slug, **body.model_dump()
+            )
+            return change.answer(_own(row))
+
+    @router.delete(f"{prefix}/roles/{{slug}}", status_code=204, operation_id=f"remove{noun}Role")
+    def remove_role(access: Annotated[Access, manage], slug: _Slug) -> None:
+        with access.change() as change:
+            custom_roles.remove_role(change.session, actor=access.actor, owner=access.owner, slug=slug)
+            change.answer_nothing()
+
+
+_READ, _MANAGE = Permission.ROLE_READ, Permission.ROLE_MANAGE
+_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
+
+
+def _own(row: CustomRole) -> Role:
+    return Role(slug=row.slug, name=row.name, permissions=row.permissions, own=True)

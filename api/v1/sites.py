@@ -1,0 +1,139 @@
+"""Sites of a tenant: where its NASes are, and which policy decides there."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import Input, Name, Slug
+from nac.accounts.permissions import Permission
+from nac.models import Site as SiteRow
+from nac.policies import service as policies
+from nac.sites import service as sites
+
+router = APIRouter(prefix="/tenants/{tenant}/sites", tags=["sites"])
+
+_Slug = Annotated[str, Path(max_length=63)]
+_TimeZone = Annotated[str, Field(max_length=100, examples=["Europe/Berlin"])]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.SITE_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.SITE_MANAGE))]
+
+
+class Site(BaseModel):
+    id: UUID
+    slug: str
+    name: str
+    # IANA name: times of day in a policy are of this zone.
+    time_zone: str
+    # Slug of the policy that decides there; without one everything is denied.
+    policy: str | None
+    # NASes that are not registered belong to it.
+    default: bool
+    # The policy decides nothing: its verdicts are logged, and devices are admitted as the fallback admits.
+    monitor: bool
+    # An outcome in place of the policy's own fallback.
+    fallback: dict[str, Any] | None
+
+
+class Sites(BaseModel):
+    items: list[Site]
+
+
+class NewSite(Input):
+    slug: Slug = Field(examples=["branch-north"])
+    name: Name = ""
+    time_zone: _TimeZone = "UTC"
+
+
+class SiteChange(Input):
+    time_zone: _TimeZone | None = None
+    monitor: bool | None = None
+    # null goes back to the policy's own.
+    fallback: dict[str, Any] | None = None
+    # null: everything is denied.
+    policy: Slug | None = None
+    # Only true: another site becomes the default by being made it.
+    default: bool | None = None
+
+
+@router.get("", operation_id="listSites")
+def list_sites(access: Reads) -> Sites:
+    with access.read() as session:
+        return Sites(items=_sites(session, access, sites.list_sites(session, tenant_id=access.tenant_id)))
+
+
+@router.post("", status_code=201, operation_id="addSite")
+def add_site(access: Changes, body: NewSite) -> Site:
+    """It denies everything until a policy is assigned."""
+    with access.change() as change:
+        row = sites.add_site(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        return change.answer(_site(change.session, access, row))
+
+
+@router.get("/{site}", operation_id="getSite")
+def get_site(access: Reads, site: _Slug) -> Site:
+    with access.read() as session:
+        return access.shown(
+            _site(session, access, sites.require_by_slug(session, tenant_id=access.tenant_id, slug=site))
+        )
+
+
+@router.patch("/{site}", operation_id="changeSite")
+def change_site(access: Changes, site: _Slug, body: SiteChange) -> Site:
+    """What is left out stays as it is. All of it is changed, or nothing."""
+    given = body.model_dump(exclude_unset=True)
+    who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": site}
+    with access.change() as change:
+        row = _require(change, access, site)
+        if "policy" in given:
+            slug = given.pop("policy")
+            policy = policies.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug) if slug else None
+            row = sites.assign_policy(change.session, **who, policy_id=policy.id if policy else None)
+        if given.pop("default", None):
+            row = sites.make_default(change.session, **who)
+        if given:
+            row = sites.set_site(change.session, **who, **given)
+        return change.answer(_site(change.session, access, row))
+
+
+@router.delete("/{site}", status_code=204, operation_id="removeSite")
+def remove_site(access: Changes, site: _Slug) -> None:
+    """Not while it is the default, or has NASes."""
+    with access.change() as change:
+        _require(change, access, site)
+        sites.remove_site(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=site)
+        change.answer_nothing()
+
+
+def _require(change: Change, access: Access, slug: str) -> SiteRow:
+    row = sites.require_by_slug(change.session, tenant_id=access.tenant_id, slug=slug)
+    change.session.refresh(row, with_for_update=True)
+    change.require_match(_site(change.session, access, row))
+    return row
+
+
+def _site(session: Session, access: Access, row: SiteRow) -> Site:
+    return _sites(session, access, [row])[0]
+
+
+def _sites(session: Session, access: Access, rows: Sequence[SiteRow]) -> list[Site]:
+    slugs = {policy.id: policy.slug for policy in policies.list_policies(session, tenant_id=access.tenant_id)}
+    default = sites.get_default(session, tenant_id=access.tenant_id)
+    return [
+        Site(
+            id=row.id,
+            slug=row.slug,
+            name=row.name,
+            time_zone=row.time_zone,
+            policy=slugs[row.policy_id] if row.policy_id else None,
+            default=default is not None and row.id == default.id,
+            monitor=row.monitor,
+            fallback=row.fallback,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,100 @@
+"""API tokens of the platform, of an MSP and of a tenant: the same routes for each."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import AwareDatetime, BaseModel, Field
+
+from api.access import (
+    Access,
+    ChangesMsp,
+    ChangesPlatform,
+    ChangesTenant,
+    ReadsMsp,
+    ReadsPlatform,
+    ReadsTenant,
+    Requires,
+)
+from api.v1.inputs import Input, Name, PermissionNames
+from api.v1.paging import Page, Paging, uuid_key
+from nac.accounts.permissions import Permission
+from nac.api_tokens import service as tokens
+from nac.models import ApiToken as TokenRow
+
+router = APIRouter(tags=["tokens"])
+
+
+class Token(BaseModel):
+    id: UUID
+    name: str
+    # What the token's text begins with.
+    prefix: str
+    permissions: list[str]
+    expires_at: datetime
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    last_used_from: str | None
+    created_by: str
+    created_at: datetime
+
+
+class MadeToken(Token):
+    # Shown this once.
+    token: str
+
+
+class NewToken(Input):
+    name: Name = Field(examples=["monitoring"])
+    permissions: PermissionNames = Field(examples=[["session.read"]])
+    expires_at: AwareDatetime
+
+
+def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
+
+    @router.get(f"{prefix}/tokens", operation_id=f"list{noun}Tokens")
+    def list_tokens(access: Annotated[Access, read], paging: Annotated[Paging, Depends()]) -> Page[Token]:
+        after = uuid_key(paging.after())
+        with access.read() as session:
+            rows = tokens.list_tokens(session, owner=access.owner, after_id=after, limit=paging.limit + 1)
+            return paging.page(rows, lambda row: str(row.id), _token)
+
+    @router.post(f"{prefix}/tokens", status_code=201, operation_id=f"make{noun}Token")
+    def make_token(access: Annotated[Access, manage], body: NewToken) -> MadeToken:
+        """With permissions that the asker has himself. The token's text is in this answer alone."""
+        with access.change() as change:
+            made = tokens.make_token(
+                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
+            )
+            change.session.refresh(made.row)
+            return change.answer(MadeToken(**_token(made.row).model_dump(), token=made.text))
+
+    @router.delete(f"{prefix}/tokens/{{token_id}}", status_code=204, operation_id=f"revoke{noun}Token")
+    def revoke_token(access: Annotated[Access, manage], token_id: UUID) -> None:
+        """Good for nothing from now on."""
+        with access.change() as change:
+            tokens.revoke_token(change.session, actor=access.actor, owner=access.owner, token_id=token_id)
+            change.answer_nothing()
+
+
+_READ, _MANAGE = Permission.TOKEN_READ, Permission.TOKEN_MANAGE
+_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
+_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
+_routes("/platform", "Platform", ReadsPlatform(_READ), ChangesPlatform(_MANAGE))
+
+
+def _token(row: TokenRow) -> Token:
+    return Token(
+        id=row.id,
+        name=row.name,
+        prefix=f"admit_{row.public_id}",
+        permissions=row.permissions,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+        last_used_from=row.last_used_from,
+        created_by=row.created_by,
+        created_at=row.created_at,
+    )

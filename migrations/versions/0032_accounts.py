@@ -1,0 +1,14 @@
+"""People who administer, what they may do, and the tokens of programs."""
+
+from migrations.pieces import run_pieces
+
+revision = "0032"
+down_revision = "0026"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,118 @@
+"""Who may do what where: decided of frozen values, without a database."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nac.accounts.permissions import Level, Permission
+from nac.errors import Forbidden
+from nac.ids import MspId, TenantId
+
+
+class PermissionMissing(Forbidden):
+    """This is not permitted to you."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPlace:
+    """A tenant and whose it is."""
+
+    tenant_id: TenantId
+    msp_id: MspId
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permissions on a tenant, on an MSP, or, where neither is named, on the platform."""
+
+    permissions: frozenset[Permission]
+    msp_id: MspId | None = None
+    tenant_id: TenantId | None = None
+    # Of an MSP's tenants those alone; None for all of them, those to come included.
+    chosen: frozenset[TenantId] | None = None
+
+    @property
+    def level(self) -> Level:
+        if self.tenant_id is not None:
+            return Level.TENANT
+        return Level.PLATFORM if self.msp_id is None else Level.MSP
+
+    def covers_tenant(self, place: TenantPlace) -> bool:
+        match self.level:
+            case Level.TENANT:
+                return self.tenant_id == place.tenant_id
+            case Level.MSP:
+                return self.msp_id == place.msp_id and (self.chosen is None or place.tenant_id in self.chosen)
+        return True
+
+    def on_msp(self, msp_id: MspId) -> frozenset[Permission]:
+        match self.level:
+            case Level.TENANT:
+                return frozenset()
+            case Level.MSP if self.msp_id != msp_id:
+                return frozenset()
+            case Level.MSP if self.chosen is not None:
+                # What reaches all tenants of the MSP is not for who was given some.
+                return frozenset(each for each in self.permissions if each.level is Level.MSP and each.is_read)
+        return self.permissions
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: a person that has signed in, or a token. Without grants it may nothing."""
+
+    # Kind and name, as the audit log keeps it: person:ann@example.com, token:monitoring.
+    actor: str
+    grants: tuple[Grant, ...] = ()
+
+    def on_tenant(self, place: TenantPlace) -> frozenset[Permission]:
+        """Of what level they ever are: on a tenant, those of an MSP say nothing."""
+        return _union(grant.permissions for grant in self.grants if grant.covers_tenant(place))
+
+    def on_msp(self, msp_id: MspId) -> frozenset[Permission]:
+        return _union(grant.on_msp(msp_id) for grant in self.grants)
+
+    def on_platform(self) -> frozenset[Permission]:
+        return _union(grant.permissions for grant in self.grants if grant.level is Level.PLATFORM)
+
+    def anywhere(self) -> frozenset[Permission]:
+        return _union(grant.permissions for grant in self.grants)
+
+    def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
+        """Of the MSP's tenants those that it sees because of a grant on the MSP or the platform; None for all."""
+        if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
+            return None
+        return _union(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
+
+    @property
+    def sees_all(self) -> bool:
+        return any(grant.level is Level.PLATFORM for grant in self.grants)
+
+    @property
+    def msp_ids(self) -> frozenset[MspId]:
+        """Of whose tenants it sees some or all."""
+        return frozenset(grant.msp_id for grant in self.grants if grant.msp_id is not None)
+
+
+def require(held: Collection[Permission], wanted: Permission) -> None:
+    """Raises PermissionMissing."""
+    if wanted not in held:
+        raise PermissionMissing(
+            f"This takes the permission {wanted}.", remedy="Ask an administrator for a role that has it."
+        )
+
+
+def require_not_more(held: Collection[Permission], given: Iterable[Permission]) -> None:
+    """Nobody gives what he has not got himself. Raises PermissionMissing."""
+    missing = sorted(set(given).difference(held))
+    if missing:
+        raise PermissionMissing(
+            f"You cannot give what you do not have: {', '.join(missing)}.", remedy="Choose a role with less."
+        )
+
+
+Each = TypeVar("Each")
+
+
+def _union(parts: Iterable[frozenset[Each]]) -> frozenset[Each]:
+    return frozenset[Each]().union(*parts)

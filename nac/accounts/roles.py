@@ -1,0 +1,94 @@
+"""The roles that Admit comes with. An MSP and a tenant may make others of the permissions that they have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from nac.accounts.permissions import Level, Permission, permissions_at
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    slug: str
+    name: str
+    told: str
+    permissions: frozenset[Permission]
+    # At which levels it may be given.
+    levels: frozenset[Level]
+
+    def at(self, level: Level) -> frozenset[Permission]:
+        """What it gives there."""
+        return self.permissions & permissions_at(level)
+
+
+_READS = frozenset(permission for permission in Permission if permission.is_read)
+_OF_TENANTS = permissions_at(Level.TENANT)
+# Who runs networks, and not who else does.
+_PEOPLE = {
+    Permission.MEMBER_MANAGE,
+    Permission.TOKEN_READ,
+    Permission.TOKEN_MANAGE,
+    Permission.ROLE_MANAGE,
+    Permission.RETENTION_MANAGE,
+    Permission.AUTHORITY_MANAGE,
+}
+_HELP_DESK = {
+    Permission.TENANT_READ,
+    Permission.SITE_READ,
+    Permission.NAS_READ,
+    Permission.ENDPOINT_READ,
+    Permission.USER_READ,
+    Permission.POLICY_READ,
+    Permission.CERTIFICATE_READ,
+    Permission.SESSION_READ,
+    Permission.LOG_READ,
+    Permission.POOL_READ,
+    Permission.ENDPOINT_UNBLOCK,
+    Permission.CERTIFICATE_REVOKE,
+}
+_EVERYWHERE = frozenset(Level)
+
+ROLES: Final[Mapping[str, Role]] = MappingProxyType(
+    {
+        role.slug: role
+        for role in (
+            Role(
+                "platform-operator",
+                "Platform operator",
+                "Everything, for all MSPs.",
+                frozenset(Permission),
+                frozenset({Level.PLATFORM}),
+            ),
+            Role(
+                "msp-admin",
+                "MSP administrator",
+                "Everything of an MSP and its tenants.",
+                permissions_at(Level.MSP),
+                frozenset({Level.MSP}),
+            ),
+            Role(
+                "msp-technician",
+                "MSP technician",
+                "Runs the networks of the MSP's tenants, or of those that were chosen; not who else may.",
+                (_OF_TENANTS - _PEOPLE) | {Permission.MSP_READ, Permission.TEMPLATE_READ},
+                frozenset({Level.MSP}),
+            ),
+            Role(
+                "tenant-admin",
+                "Tenant administrator",
+                "Everything of a tenant.",
+                _OF_TENANTS,
+                frozenset({Level.TENANT}),
+            ),
+            Role(
+                "help-desk",
+                "Help desk",
+                "Sees why a device is not admitted; unblocks devices and revokes certificates.",
+                frozenset(_HELP_DESK) | {Permission.MSP_READ},
+                frozenset({Level.MSP, Level.TENANT}),
+            ),
+            Role("auditor", "Auditor", "Reads everything and changes nothing.", _READS, _EVERYWHERE),
+        )
+    }
+)

@@ -1,0 +1,14 @@
+"""API tokens as text."""
+
+from typing import ClassVar
+
+from nac.bearer import Bearer
+
+
+class TokenText(Bearer):
+    """`admit_<public id>_<secret>`, so that scanners for leaked secrets know them."""
+
+    __slots__ = ()
+    prefix: ClassVar[str] = "admit_"
+    separator: ClassVar[str] = "_"
+    purpose: ClassVar[bytes] = b"admit api token 1\0"

@@ -1,0 +1,107 @@
+"""Roles that an MSP or a tenant has made of permissions. In the scope of the owner."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.grants import require_not_more
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission, permissions_at
+from nac.accounts.roles import ROLES
+from nac.api_tokens.service import parse_permissions
+from nac.audit import service as audit
+from nac.custom_roles import repository
+from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
+from nac.models import CustomRole
+from nac.validation import require_name, require_slug
+
+MOST_OF_AN_OWNER = 100
+
+
+class RoleNotFound(NotFound):
+    """There is no such role."""
+
+
+def create_role(
+    session: Session,
+    *,
+    actor: str,
+    held: Collection[Permission],
+    owner: Owner,
+    slug: str,
+    name: str,
+    permissions: Iterable[str],
+) -> CustomRole:
+    require_slug(slug)
+    if slug in ROLES or repository.get_by_slug(session, owner, slug):
+        raise AlreadyExists(f"There is a role {slug!r} already.", place="slug")
+    if len(repository.list_all(session, owner)) >= MOST_OF_AN_OWNER:
+        raise Conflict(f"There are {MOST_OF_AN_OWNER} roles already.", remedy="Remove those that nobody has.")
+    wanted = _require_permissions(owner, held, permissions)
+    role = CustomRole(slug=slug, name=require_name(name), permissions=sorted(wanted), **owner.columns())
+    session.add(role)
+    session.flush()
+    audit.append(session, actor=actor, action="role.create", target=slug, after=_told(role), **owner.columns())
+    return role
+
+
+def change_role(
+    session: Session,
+    *,
+    actor: str,
+    held: Collection[Permission],
+    owner: Owner,
+    slug: str,
+    name: str | None = None,
+    permissions: Iterable[str] | None = None,
+) -> CustomRole:
+    """For its members at once. None leaves name or permissions as they are."""
+    role = require_by_slug(session, owner=owner, slug=slug, lock=True)
+    before = _told(role)
+    # Whoever takes from a role what he has not got himself takes it from those above him.
+    require_not_more(held, parse_permissions(role.permissions))
+    if name is not None:
+        role.name = require_name(name)
+    if permissions is not None:
+        role.permissions = sorted(_require_permissions(owner, held, permissions))
+    session.flush()
+    if before != _told(role):
+        after = _told(role)
+        audit.append(
+            session, actor=actor, action="role.change", target=slug, before=before, after=after, **owner.columns()
+        )
+    return role
+
+
+def remove_role(session: Session, *, actor: str, owner: Owner, slug: str) -> None:
+    """Raises InUse while somebody has it."""
+    role = require_by_slug(session, owner=owner, slug=slug, lock=True)
+    if repository.has_members(session, role):
+        raise InUse(f"Somebody has the role {slug!r}.", remedy="Give them another one first.")
+    session.delete(role)
+    session.flush()
+    audit.append(session, actor=actor, action="role.remove", target=slug, before=_told(role), **owner.columns())
+
+
+def require_by_slug(session: Session, *, owner: Owner, slug: str, lock: bool = False) -> CustomRole:
+    role = repository.get_by_slug(session, owner, slug, lock=lock)
+    if role is None:
+        raise RoleNotFound(f"There is no role {slug!r}.", place="role")
+    return role
+
+
+def list_roles(session: Session, *, owner: Owner) -> Sequence[CustomRole]:
+    return repository.list_all(session, owner)
+
+
+def _require_permissions(owner: Owner, held: Collection[Permission], names: Iterable[str]) -> frozenset[Permission]:
+    wanted = parse_permissions(names)
+    above = sorted(wanted - permissions_at(owner.level))
+    if above:
+        raise InvalidInput(f"These mean nothing here: {', '.join(above)}.", place="permissions")
+    require_not_more(held, wanted)
+    return wanted
+
+
+def _told(role: CustomRole) -> dict[str, object]:
+    return {"name": role.name, "permissions": list(role.permissions)}

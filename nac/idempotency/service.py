@@ -1,0 +1,88 @@
+"""Changes that are done once, however often they are asked for: the answer is kept in the transaction of the change.
+
+As draft-ietf-httpapi-idempotency-key-header: a key is the asker's own, and of one request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sqlalchemy import ColumnElement, CursorResult, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.clock import utc_now
+from nac.errors import Conflict, InvalidInput
+from nac.models import IdempotencyKey
+from nac.sealing import Seal, Unseal
+
+KEPT = timedelta(days=1)
+_LONGEST = 200
+
+
+class KeyReused(Conflict):
+    """This key was given with another request."""
+
+    status = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A change that its asker has named."""
+
+    owner: Owner
+    asker: str
+    key: str
+    request_sha256: bytes
+
+    @property
+    def context(self) -> str:
+        return f"idempotency:{self.owner.msp_id}:{self.owner.tenant_id}:{self.asker}:{self.key}"
+
+
+def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | None:
+    """The answer that was given, or None where the change is still to be done; then `finish` belongs to it.
+
+    Waits for whoever does it at this moment. In the scope of the owner.
+    """
+    if not 1 <= len(named.key) <= _LONGEST or not named.key.isascii() or not named.key.isprintable():
+        raise InvalidInput(
+            "This is no key.", place="Idempotency-Key", remedy=f"Use 1 to {_LONGEST} printable characters, a UUID say."
+        )
+    new = {"asker": named.asker, "key": named.key, "request_sha256": named.request_sha256, **named.owner.columns()}
+    made = session.scalar(insert(IdempotencyKey).values(new).on_conflict_do_nothing().returning(IdempotencyKey.id))
+    if made is not None:
+        return None
+    row = session.scalars(select(IdempotencyKey).where(*_is(named))).one()
+    if row.request_sha256 != named.request_sha256:
+        raise KeyReused(place="Idempotency-Key", remedy="Use another key for another request.")
+    assert row.status is not None
+    assert row.body_sealed is not None
+    return Answer(row.status, row.headers or {}, unseal(row.body_sealed, named.context))
+
+
+def finish(session: Session, named: Named, answer: Answer, *, seal: Seal) -> None:
+    """In the transaction that `begin` was in."""
+    sealed = seal(answer.body, named.context)
+    told = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
+    session.execute(update(IdempotencyKey).where(*_is(named)).values(told))
+
+
+def _is(named: Named) -> tuple[ColumnElement[bool], ...]:
+    row = IdempotencyKey
+    return named.owner.owns(row), row.asker == named.asker, row.key == named.key
+
+
+def prune(session: Session) -> int:
+    """Forget answers of long ago; how many. As admit_worker, in PlatformScope."""
+    result = session.execute(delete(IdempotencyKey).where(IdempotencyKey.created_at < utc_now() - KEPT))
+    assert isinstance(result, CursorResult)
+    return result.rowcount

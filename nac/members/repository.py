@@ -1,0 +1,74 @@
+from collections.abc import Collection, Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.ids import TenantId
+from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
+
+Member = tuple[Membership, Person, CustomRole | None]
+
+
+def of_person(session: Session, person_id: UUID) -> Sequence[tuple[Membership, CustomRole | None]]:
+    query = select(Membership, CustomRole).outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
+    query = query.where(Membership.person_id == person_id).order_by(Membership.id)
+    return [(row[0], row[1]) for row in session.execute(query.execution_options(populate_existing=True))]
+
+
+def list_page(session: Session, owner: Owner, *, after_id: UUID | None, limit: int) -> Sequence[Member]:
+    query = (
+        select(Membership, Person, CustomRole)
+        .join(Person, Person.id == Membership.person_id)
+        .outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
+        .where(owner.owns(Membership))
+    )
+    if after_id is not None:
+        query = query.where(Membership.id > after_id)
+    query = query.order_by(Membership.id).limit(limit).execution_options(populate_existing=True)
+    return [(row[0], row[1], row[2]) for row in session.execute(query)]
+
+
+def get(session: Session, owner: Owner, membership_id: UUID) -> Member | None:
+    query = (
+        select(Membership, Person, CustomRole)
+        .join(Person, Person.id == Membership.person_id)
+        .outerjoin(CustomRole, CustomRole.id == Membership.custom_role_id)
+        .where(owner.owns(Membership), Membership.id == membership_id)
+    )
+    row = session.execute(query.execution_options(populate_existing=True)).one_or_none()
+    return None if row is None else (row[0], row[1], row[2])
+
+
+def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, CustomRole | None]]:
+    """In one order; who changes one waits for who changes another."""
+    rows = session.scalars(
+        select(Membership)
+        .where(owner.owns(Membership))
+        .order_by(Membership.id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    ).all()
+    roles = {role.id: role for role in session.scalars(select(CustomRole).where(owner.owns(CustomRole)))}
+    return [(row, roles.get(row.custom_role_id) if row.custom_role_id else None) for row in rows]
+
+
+def chosen(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, frozenset[TenantId]]:
+    query = select(MembershipTenant).where(MembershipTenant.membership_id.in_(membership_ids))
+    found: dict[UUID, set[TenantId]] = {each: set() for each in membership_ids}
+    for row in session.scalars(query.execution_options(populate_existing=True)):
+        found[row.membership_id].add(row.tenant_id)
+    return {key: frozenset(tenants) for key, tenants in found.items()}
+
+
+def set_chosen(session: Session, membership_id: UUID, tenant_ids: Collection[TenantId]) -> None:
+    session.execute(delete(MembershipTenant).where(MembershipTenant.membership_id == membership_id))
+    rows = [{"membership_id": membership_id, "tenant_id": tenant_id} for tenant_id in sorted(tenant_ids)]
+    if rows:
+        session.execute(insert(MembershipTenant), rows)
+
+
+def tenants_by_slug(session: Session, owner: Owner, slugs: Collection[str]) -> Mapping[str, TenantId]:
+    query = select(Tenant.slug, Tenant.id).where(Tenant.msp_id == owner.msp_id, Tenant.slug.in_(slugs))
+    return {row.slug: row.id for row in session.execute(query)}

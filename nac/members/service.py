@@ -1,0 +1,238 @@
+"""Members: which person has which role on the platform, on an MSP or on a tenant. In the scope of the owner."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from nac.accounts.grants import Grant, require_not_more
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.roles import ROLES
+from nac.audit import service as audit
+from nac.custom_roles import repository as custom_roles
+from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.members import repository
+from nac.models import CustomRole, Membership, Person
+from nac.people import service as people
+
+__all__ = ["LastManager", "MemberNotFound", "add_member", "change_member", "grants_of", "list_members", "remove_member"]
+
+
+class MemberNotFound(NotFound):
+    """There is no such member."""
+
+
+class LastManager(Conflict):
+    """Nobody would be left who may manage members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    membership: Membership
+    person: Person
+    # The slug of one of nac.accounts.roles or of the owner's own.
+    role: str
+    permissions: frozenset[Permission]
+    # None for all tenants of the MSP.
+    chosen: frozenset[TenantId] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    slug: str
+    permissions: frozenset[Permission]
+    columns: dict[str, object]
+
+
+def add_member(
+    session: Session,
+    *,
+    actor: str,
+    held: Collection[Permission],
+    owner: Owner,
+    email: str,
+    role: str,
+    tenants: Iterable[str] | None = None,
+) -> Member:
+    """`held` is what who adds may do there himself; `tenants` are slugs of an MSP's tenants, None for all of them.
+
+    Raises AlreadyExists, InvalidInput and PermissionMissing.
+    """
+    found = _require_role(session, owner, role)
+    require_not_more(held, found.permissions)
+    chosen = _require_tenants(session, owner, tenants)
+    membership = Membership(
+        person_id=people.ensure_person(session, email=email),
+        has_chosen=chosen is not None,
+        created_by=actor,
+        **owner.columns(),
+        **found.columns,
+    )
+    try:
+        with session.begin_nested():
+            session.add(membership)
+    except IntegrityError as exc:
+        raise AlreadyExists(f"{email.strip().lower()} is a member already.", place="email") from exc
+    repository.set_chosen(session, membership.id, chosen or ())
+    member = _require(session, owner, membership.id)
+    _audit(session, actor, owner, member, "add", after=_told(member))
+    return member
+
+
+def change_member(
+    session: Session,
+    *,
+    actor: str,
+    held: Collection[Permission],
+    owner: Owner,
+    membership_id: UUID,
+    role: str,
+    tenants: Iterable[str] | None = None,
+) -> Member:
+    """Raises LastManager, too. What the member has now must be within `held` as well: nobody takes from those above."""
+    found = _require_role(session, owner, role)
+    chosen = _require_tenants(session, owner, tenants)
+    goes_on_managing = Permission.MEMBER_MANAGE in found.permissions and chosen is None
+    _lock(session, owner, but_for=None if goes_on_managing else membership_id)
+    before = _require(session, owner, membership_id)
+    require_not_more(held, before.permissions | found.permissions)
+    row = before.membership
+    row.role, row.custom_role_id = None, None
+    for name, value in found.columns.items():
+        setattr(row, name, value)
+    row.has_chosen = chosen is not None
+    session.flush()
+    repository.set_chosen(session, row.id, chosen or ())
+    after = _require(session, owner, membership_id)
+    if _told(before) != _told(after):
+        _audit(session, actor, owner, after, "change", before=_told(before), after=_told(after))
+    return after
+
+
+def remove_member(
+    session: Session, *, actor: str, held: Collection[Permission], owner: Owner, membership_id: UUID
+) -> None:
+    """The person's account stays. Raises LastManager and PermissionMissing."""
+    _lock(session, owner, but_for=membership_id)
+    member = _require(session, owner, membership_id)
+    require_not_more(held, member.permissions)
+    session.delete(member.membership)
+    session.flush()
+    _audit(session, actor, owner, member, "remove", before=_told(member))
+
+
+def list_members(session: Session, *, owner: Owner, after_id: UUID | None = None, limit: int = 100) -> Sequence[Member]:
+    """Page on with the last membership's id."""
+    rows = repository.list_page(session, owner, after_id=after_id, limit=limit)
+    chosen = repository.chosen(session, [row[0].id for row in rows if row[0].has_chosen])
+    return [_member(owner, *row, chosen.get(row[0].id)) for row in rows]
+
+
+def grants_of(session: Session, *, person_id: UUID) -> tuple[Grant, ...]:
+    """What the person may do where. In PersonScope."""
+    rows = repository.of_person(session, person_id)
+    chosen = repository.chosen(session, [row.id for row, _ in rows if row.has_chosen])
+    return tuple(
+        Grant(
+            _permissions(Owner(row.msp_id, row.tenant_id).level, row, role),
+            msp_id=row.msp_id,
+            tenant_id=row.tenant_id,
+            chosen=chosen.get(row.id),
+        )
+        for row, role in rows
+    )
+
+
+def _permissions(level: Level, row: Membership, role: CustomRole | None) -> frozenset[Permission]:
+    """Of a role that a later version does not know, none."""
+    if role is not None:
+        known = set(Permission)
+        return frozenset(Permission(name) for name in role.permissions if name in known) & permissions_at(level)
+    found = ROLES.get(row.role or "")
+    return found.at(level) if found is not None else frozenset()
+
+
+def _member(
+    owner: Owner, row: Membership, person: Person, role: CustomRole | None, chosen: frozenset[TenantId] | None
+) -> Member:
+    slug = role.slug if role is not None else str(row.role)
+    return Member(row, person, slug, _permissions(owner.level, row, role), chosen if row.has_chosen else None)
+
+
+def _require(session: Session, owner: Owner, membership_id: UUID) -> Member:
+    row = repository.get(session, owner, membership_id)
+    if row is None:
+        raise MemberNotFound("There is no such member.", place="member")
+    return _member(owner, *row, repository.chosen(session, [membership_id])[membership_id])
+
+
+def _require_role(session: Session, owner: Owner, slug: str) -> _Role:
+    built_in = ROLES.get(slug)
+    if built_in is not None and owner.level in built_in.levels:
+        return _Role(slug, built_in.at(owner.level), {"role": slug})
+    custom = custom_roles.get_by_slug(session, owner, slug)
+    if custom is not None:
+        row = Membership(custom_role_id=custom.id)
+        return _Role(slug, _permissions(owner.level, row, custom), {"custom_role_id": custom.id})
+    here = sorted(role.slug for role in ROLES.values() if owner.level in role.levels)
+    raise InvalidInput(f"There is no role {slug!r} here.", place="role", remedy=f"Such as {', '.join(here)}.")
+
+
+def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None) -> frozenset[TenantId] | None:
+    if slugs is None:
+        return None
+    wanted = set(slugs)
+    if owner.level is not Level.MSP or not wanted:
+        told = (
+            "Choose at least one tenant, or none of them." if owner.level is Level.MSP else "Only an MSP has tenants."
+        )
+        raise InvalidInput(told, place="tenants")
+    found = repository.tenants_by_slug(session, owner, wanted)
+    unknown = sorted(wanted.difference(found))
+    if unknown:
+        raise InvalidInput(f"There is no tenant {', '.join(unknown)}.", place="tenants")
+    return frozenset(found.values())
+
+
+def _lock(session: Session, owner: Owner, *, but_for: UUID | None) -> None:
+    """Raises LastManager where nobody would be left but this one. Of a tenant somebody of its MSP always is."""
+    rows = repository.lock_all(session, owner)
+    if but_for is None or owner.level is Level.TENANT:
+        return
+    managing = {
+        row.id
+        for row, role in rows
+        if not row.has_chosen and Permission.MEMBER_MANAGE in _permissions(owner.level, row, role)
+    }
+    if managing and managing <= {but_for}:
+        raise LastManager(remedy="Give somebody else such a role first.")
+
+
+def _told(member: Member) -> dict[str, object]:
+    chosen = None if member.chosen is None else sorted(map(str, member.chosen))
+    return {"role": member.role, "tenants": chosen}
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    owner: Owner,
+    member: Member,
+    verb: str,
+    *,
+    before: dict[str, object] | None = None,
+    after: dict[str, object] | None = None,
+) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"member.{verb}",
+        target=member.person.email,
+        before=before,
+        after=after,
+        **owner.columns(),
+    )

@@ -1,0 +1,32 @@
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueConstraint, func
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base
+from nac.ids import MspId, TenantId
+
+
+class IdempotencyKey(Base):
+    """The answer to a change that its asker has named."""
+
+    __tablename__ = "idempotency_keys"
+    __table_args__ = (
+        UniqueConstraint(
+            "msp_id", "tenant_id", "asker", "key", name="uq_idempotency_keys_key", postgresql_nulls_not_distinct=True
+        ),
+        Index("ix_idempotency_keys_created_at", "created_at"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    asker: Mapped[str]
+    key: Mapped[str]
+    request_sha256: Mapped[bytes]
+    status: Mapped[int | None] = mapped_column(Integer())
+    headers: Mapped[dict[str, Any] | None]
+    # Some answers hold what is shown once.
+    body_sealed: Mapped[bytes | None]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())

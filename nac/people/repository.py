@@ -1,0 +1,21 @@
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.models import Person
+
+
+def get(session: Session, person_id: UUID) -> Person | None:
+    return session.get(Person, person_id, populate_existing=True)
+
+
+def id_of_email(session: Session, email: str) -> UUID | None:
+    """In any scope."""
+    return session.scalar(select(func.person_of_email(email)))
+
+
+def ensure(session: Session, email: str, name: str) -> UUID:
+    """In any scope; made where there is none."""
+    made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
+    return made

@@ -1,0 +1,90 @@
+"""People who administer. An account is the person's own: what others change are memberships (`nac.members`)."""
+
+import re
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.errors import InvalidInput, NotFound
+from nac.models import Person
+from nac.people import repository
+from nac.users.passwords import hash_password
+from nac.validation import require_name
+
+# A mailbox as people write it (RFC 5321 4.1.2 without quoted strings and address literals).
+_EMAIL = re.compile(
+    r"[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,190}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}"
+)
+MINIMUM_PASSWORD_CHARACTERS = 12
+_MOST_PASSWORD_CHARACTERS = 200
+
+
+class PersonNotFound(NotFound):
+    """There is no such person."""
+
+
+def require_email(text: str, *, place: str = "email") -> str:
+    """In lower case."""
+    email = text.strip().lower()
+    if not _EMAIL.fullmatch(email):
+        raise InvalidInput(f"{text!r} is no e-mail address.", place=place, remedy="Such as ann@example.com.")
+    return email
+
+
+def require_password(text: str, *, email: str = "", place: str = "password") -> str:
+    """Long enough, and not the address: nothing else is asked for (NIST SP 800-63B 5.1.1.2)."""
+    if not MINIMUM_PASSWORD_CHARACTERS <= len(text) <= _MOST_PASSWORD_CHARACTERS:
+        raise InvalidInput(
+            "This password is too short." if len(text) < MINIMUM_PASSWORD_CHARACTERS else "This password is too long.",
+            place=place,
+            remedy=f"Use {MINIMUM_PASSWORD_CHARACTERS} to {_MOST_PASSWORD_CHARACTERS} characters.",
+        )
+    if text.lower() in (email, email.partition("@")[0]) or len(set(text)) < 4:
+        raise InvalidInput("This password is easily guessed.", place=place, remedy="Use a few words that are yours.")
+    return text
+
+
+def ensure_person(session: Session, *, email: str, name: str = "") -> UUID:
+    """The account of this address, made where there is none; it says to nobody whether there was one. In any scope."""
+    email = require_email(email)
+    return repository.ensure(session, email, require_name(name) if name.strip() else "")
+
+
+def require(session: Session, *, person_id: UUID) -> Person:
+    person = repository.get(session, person_id)
+    if person is None:
+        raise PersonNotFound("There is no such person.", place="person")
+    return person
+
+
+def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:
+    """In PersonScope."""
+    person = require(session, person_id=person_id)
+    require_password(password, email=person.email)
+    person.password_hash = hash_password(password)
+    session.flush()
+    audit.append(session, actor=actor, action="person.change-password", target=person.email)
+    return person
+
+
+def rename(session: Session, *, actor: str, person_id: UUID, name: str) -> Person:
+    """In PersonScope."""
+    person = require(session, person_id=person_id)
+    before, person.name = person.name, require_name(name)
+    session.flush()
+    if before != person.name:
+        was, now = {"name": before}, {"name": person.name}
+        audit.append(session, actor=actor, action="person.rename", target=person.email, before=was, after=now)
+    return person
+
+
+def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: bool) -> Person:
+    """Whoever is disabled cannot sign in; where he has, that ends with the next request. In PlatformScope."""
+    person = require(session, person_id=person_id)
+    status = "disabled" if disabled else "active"
+    if person.status != status:
+        person.status = status
+        session.flush()
+        audit.append(session, actor=actor, action=f"person.{'disable' if disabled else 'enable'}", target=person.email)
+    return person

@@ -1,0 +1,69 @@
+"""Two MSPs, the first with two tenants, and a way to call services as somebody."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
+from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.ids import MspId, TenantId
+from nac.msps import service as msps
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+
+Within = Callable[[Owner], AbstractContextManager[Session]]
+PLATFORM = Owner()
+
+
+@dataclass(frozen=True)
+class Field:
+    acme: Owner
+    bolt: Owner
+    # Of acme; the last one of bolt.
+    alpha: Owner
+    bravo: Owner
+    foreign: Owner
+
+    def all(self) -> tuple[Owner, ...]:
+        return PLATFORM, self.acme, self.bolt, self.alpha, self.bravo, self.foreign
+
+
+def scope_of(owner: Owner) -> Scope:
+    if owner.tenant_id is not None:
+        return TenantScope(owner.tenant_id)
+    return PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
+
+
+@pytest.fixture
+def field(app_engine: Engine, cell_engine: Engine) -> Field:
+    acme = make_platform(app_engine, cell_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        bolt = Platform(msps.create_msp(session, actor=ACTOR, slug="bolt").id, acme.cell_id)
+    tenants = [make_tenant(app_engine, acme, "alpha"), make_tenant(app_engine, acme, "bravo")]
+    tenants.append(make_tenant(app_engine, bolt, "foreign"))
+    return Field(
+        Owner(MspId(acme.msp_id)),
+        Owner(MspId(bolt.msp_id)),
+        *(Owner(tenant_id=TenantId(tenant.id)) for tenant in tenants),
+    )
+
+
+@pytest.fixture
+def within(app_engine: Engine) -> Within:
+    return lambda owner: session_scope(scope_of(owner), engine=app_engine)
+
+
+def whole(owner: Owner) -> dict[str, object]:
+    """Of somebody who may everything there."""
+    return {"actor": ACTOR, "owner": owner, "held": permissions_at(owner.level)}
+
+
+@pytest.fixture
+def session(within: Within, field: Field) -> Iterator[Session]:
+    """Of acme."""
+    with within(field.acme) as session:
+        yield session

@@ -1,0 +1,104 @@
+"""Who may do what where: each near miss beside its hit."""
+
+from uuid import UUID
+
+import pytest
+
+from nac.accounts.grants import Grant, PermissionMissing, Principal, TenantPlace, require, require_not_more
+from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.roles import ROLES
+from nac.ids import MspId, TenantId
+
+ACME, BOLT = MspId(UUID(int=1)), MspId(UUID(int=2))
+A1, A2 = (TenantPlace(TenantId(UUID(int=number)), ACME) for number in (11, 12))
+B1 = TenantPlace(TenantId(UUID(int=21)), BOLT)
+NOTHING: frozenset[Permission] = frozenset()
+EVERYTHING = frozenset(Permission)
+SOME = frozenset({Permission.ENDPOINT_READ, Permission.MSP_READ, Permission.TENANT_CREATE})
+
+
+def who(*grants: Grant) -> Principal:
+    return Principal("person:ann@example.com", grants)
+
+
+@pytest.mark.parametrize(
+    ("grant", "a1", "a2", "b1", "acme", "bolt", "platform"),
+    [
+        (Grant(SOME), SOME, SOME, SOME, SOME, SOME, SOME),
+        (Grant(SOME, msp_id=ACME), SOME, SOME, NOTHING, SOME, NOTHING, NOTHING),
+        (
+            Grant(SOME, msp_id=ACME, chosen=frozenset({A1.tenant_id, B1.tenant_id})),
+            SOME,
+            NOTHING,
+            # Chosen, but another MSP's: moved there, say.
+            NOTHING,
+            frozenset({Permission.MSP_READ}),
+            NOTHING,
+            NOTHING,
+        ),
+        (
+            Grant(SOME, msp_id=ACME, chosen=frozenset()),
+            NOTHING,
+            NOTHING,
+            NOTHING,
+            {Permission.MSP_READ},
+            NOTHING,
+            NOTHING,
+        ),
+        (Grant(SOME, tenant_id=A1.tenant_id), SOME, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
+        (Grant(NOTHING), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
+    ],
+)
+def test_grant_holds_in_its_place_alone(grant: Grant, a1, a2, b1, acme, bolt, platform) -> None:
+    principal = who(grant)
+    assert (principal.on_tenant(A1), principal.on_tenant(A2), principal.on_tenant(B1)) == (a1, a2, b1)
+    assert (principal.on_msp(ACME), principal.on_msp(BOLT), principal.on_platform()) == (acme, bolt, platform)
+
+
+def test_without_grants_nothing_is_permitted() -> None:
+    nobody = who()
+    assert not nobody.on_tenant(A1)
+    assert not nobody.on_msp(ACME)
+    assert not nobody.on_platform()
+    assert not nobody.sees_all
+    assert nobody.msp_ids == frozenset()
+
+
+def test_grants_add_up_in_their_places() -> None:
+    read, block = frozenset({Permission.ENDPOINT_READ}), frozenset({Permission.ENDPOINT_UNBLOCK})
+    both = who(Grant(read, msp_id=ACME), Grant(block, tenant_id=A1.tenant_id))
+    assert both.on_tenant(A1) == read | block
+    assert both.on_tenant(A2) == read
+    assert both.on_msp(ACME) == read
+
+
+def test_missing_permission_is_named() -> None:
+    require({Permission.SITE_READ}, Permission.SITE_READ)
+    with pytest.raises(PermissionMissing, match=r"site\.manage"):
+        require({Permission.SITE_READ}, Permission.SITE_MANAGE)
+
+
+def test_nobody_gives_more_than_he_has() -> None:
+    require_not_more({Permission.SITE_READ, Permission.NAS_READ}, {Permission.NAS_READ})
+    with pytest.raises(PermissionMissing, match=r"nas\.manage, site\.manage"):
+        require_not_more({Permission.SITE_READ}, {Permission.SITE_MANAGE, Permission.NAS_MANAGE})
+
+
+@pytest.mark.parametrize("role", ROLES.values(), ids=str)
+def test_role_gives_nothing_above_the_highest_level_that_it_may_be_given_at(role) -> None:
+    assert role.permissions <= permissions_at(max(role.levels))
+    assert all(role.at(level) for level in role.levels)
+
+
+def test_roles_are_what_their_names_say() -> None:
+    operator, admin, technician, tenant, help_desk, auditor = ROLES.values()
+    assert operator.permissions == EVERYTHING
+    assert admin.permissions == permissions_at(Level.MSP)
+    assert tenant.permissions == permissions_at(Level.TENANT)
+    assert auditor.permissions == {each for each in Permission if each.is_read}
+    assert {each for each in help_desk.permissions if not each.is_read} == {
+        Permission.ENDPOINT_UNBLOCK,
+        Permission.CERTIFICATE_REVOKE,
+    }
+    assert not technician.permissions & {Permission.MEMBER_MANAGE, Permission.TOKEN_MANAGE, Permission.TENANT_CREATE}
+    assert technician.permissions >= {Permission.SECRET_REVEAL, Permission.POLICY_PUBLISH, Permission.NAS_MANAGE}

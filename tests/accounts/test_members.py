@@ -1,0 +1,210 @@
+"""Members with their roles, and what follows from these for a person."""
+
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.accounts.grants import PermissionMissing, Principal, TenantPlace
+from nac.accounts.permissions import Level, Permission, permissions_at
+from nac.accounts.roles import ROLES
+from nac.custom_roles import service as custom_roles
+from nac.db import PersonScope, session_scope
+from nac.errors import AlreadyExists, InUse, InvalidInput
+from nac.members import service as members
+from nac.people import service as people
+from tests.accounts.conftest import PLATFORM, Field, Within, whole
+from tests.factories.tenancy import ACTOR
+
+ANN = "Ann@Example.com"
+
+
+def principal(app_engine: Engine, person_id) -> Principal:
+    with session_scope(PersonScope(person_id), engine=app_engine) as session:
+        return Principal("person", members.grants_of(session, person_id=person_id))
+
+
+def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within, field: Field) -> None:
+    with within(field.acme) as session:
+        member = members.add_member(session, **whole(field.acme), email=ANN, role="msp-technician", tenants=["alpha"])
+        assert (member.person.email, member.role) == ("ann@example.com", "msp-technician")
+        assert member.chosen == {field.alpha.tenant_id}
+    with within(field.foreign) as session:
+        again = members.add_member(session, **whole(field.foreign), email="ann@example.com", role="auditor")
+        assert again.person.id == member.person.id
+    ann = principal(app_engine, member.person.id)
+    alpha, bravo = (TenantPlace(owner.tenant_id, field.acme.msp_id) for owner in (field.alpha, field.bravo))
+    assert ann.on_tenant(alpha) == ROLES["msp-technician"].permissions
+    assert ann.on_tenant(bravo) == frozenset()
+    assert ann.on_msp(field.acme.msp_id) == {Permission.MSP_READ, Permission.TEMPLATE_READ}
+    foreign = TenantPlace(field.foreign.tenant_id, field.bolt.msp_id)
+    assert ann.on_tenant(foreign) == ROLES["auditor"].at(Level.TENANT)
+    assert not ann.on_msp(field.bolt.msp_id)
+    assert not ann.sees_all
+
+
+def test_members_are_listed_for_their_owner_alone(within: Within, field: Field) -> None:
+    added = {}
+    for number, owner in enumerate(field.all()):
+        with within(owner) as session:
+            added[owner] = members.add_member(session, **whole(owner), email=f"p{number}@example.com", role="auditor")
+    for owner in field.all():
+        with within(owner) as session:
+            (only,) = members.list_members(session, owner=owner)
+            assert only.person.email == added[owner].person.email
+            for other in set(added) - {owner}:
+                with pytest.raises(members.MemberNotFound):
+                    members.remove_member(session, **whole(owner), membership_id=added[other].membership.id)
+
+
+def test_pages_go_on_with_the_last_id(within: Within, field: Field) -> None:
+    with within(field.acme) as session:
+        for number in range(5):
+            members.add_member(session, **whole(field.acme), email=f"p{number}@example.com", role="auditor")
+        first = members.list_members(session, owner=field.acme, limit=3)
+        rest = members.list_members(session, owner=field.acme, after_id=first[-1].membership.id, limit=3)
+        assert len({each.person.email for each in (*first, *rest)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"role": "tenant-admin"}, InvalidInput),
+        ({"role": "platform-operator"}, InvalidInput),
+        ({"role": "unheard-of"}, InvalidInput),
+        ({"role": "auditor", "tenants": []}, InvalidInput),
+        ({"role": "auditor", "tenants": ["foreign"]}, InvalidInput),
+        ({"role": "auditor", "email": "ann"}, InvalidInput),
+        ({"role": "auditor", "email": "ann@example.com\n"}, None),
+        ({"role": "auditor", "email": "a nn@example.com"}, InvalidInput),
+        ({"role": "auditor", "email": "ann@" + "x" * 200 + ".com"}, InvalidInput),
+    ],
+)
+def test_mistakes_are_refused_with_their_place(within: Within, field: Field, given, error) -> None:
+    given = {"email": ANN} | given
+    with within(field.acme) as session:
+        if error is None:
+            assert members.add_member(session, **whole(field.acme), **given).person.email == "ann@example.com"
+            return
+        with pytest.raises(error) as caught:
+            members.add_member(session, **whole(field.acme), **given)
+        assert caught.value.place
+        assert not members.list_members(session, owner=field.acme)
+
+
+def test_tenant_has_no_tenants_to_choose(within: Within, field: Field) -> None:
+    with within(field.alpha) as session, pytest.raises(InvalidInput, match="Only an MSP"):
+        members.add_member(session, **whole(field.alpha), email=ANN, role="auditor", tenants=["alpha"])
+
+
+def test_member_is_added_once(within: Within, field: Field) -> None:
+    with within(field.acme) as session:
+        members.add_member(session, **whole(field.acme), email=ANN, role="auditor")
+        with pytest.raises(AlreadyExists):
+            members.add_member(session, **whole(field.acme), email=ANN.upper(), role="msp-admin")
+        assert [each.role for each in members.list_members(session, owner=field.acme)] == ["auditor"]
+
+
+def test_nobody_gives_takes_or_changes_more_than_he_has(within: Within, field: Field) -> None:
+    less = {"actor": ACTOR, "owner": field.acme, "held": ROLES["msp-technician"].permissions}
+    with within(field.acme) as session:
+        admin = members.add_member(session, **whole(field.acme), email=ANN, role="msp-admin")
+        other = members.add_member(session, **whole(field.acme), email="bob@example.com", role="msp-admin")
+        for call in (
+            lambda: members.add_member(session, **less, email="eve@example.com", role="msp-admin"),
+            lambda: members.change_member(session, **less, membership_id=admin.membership.id, role="msp-technician"),
+            lambda: members.remove_member(session, **less, membership_id=other.membership.id),
+        ):
+            with pytest.raises(PermissionMissing):
+                call()
+        roles = {each.person.email: each.role for each in members.list_members(session, owner=field.acme)}
+    assert roles == {"ann@example.com": "msp-admin", "bob@example.com": "msp-admin"}
+
+
+def test_last_who_manages_members_stays(within: Within, field: Field) -> None:
+    with within(field.acme) as session:
+        ann = members.add_member(session, **whole(field.acme), email=ANN, role="msp-admin").membership.id
+        bob = members.add_member(session, **whole(field.acme), email="bob@example.com", role="auditor").membership.id
+        for call in (
+            lambda: members.remove_member(session, **whole(field.acme), membership_id=ann),
+            lambda: members.change_member(session, **whole(field.acme), membership_id=ann, role="auditor"),
+            lambda: members.change_member(
+                session, **whole(field.acme), membership_id=ann, role="msp-admin", tenants=["alpha"]
+            ),
+        ):
+            with pytest.raises(members.LastManager):
+                call()
+        members.change_member(session, **whole(field.acme), membership_id=bob, role="msp-admin")
+        members.remove_member(session, **whole(field.acme), membership_id=ann)
+        assert [each.person.email for each in members.list_members(session, owner=field.acme)] == ["bob@example.com"]
+
+
+def test_role_of_ones_own(app_engine: Engine, within: Within, field: Field) -> None:
+    wanted = ["session.read", "session.disconnect"]
+    with within(field.acme) as session:
+        custom_roles.create_role(
+            session, **whole(field.acme), slug="kicker", name="Kicker", permissions=[*wanted, "msp.read"]
+        )
+        member = members.add_member(session, **whole(field.acme), email=ANN, role="kicker")
+        assert member.role == "kicker"
+        with pytest.raises(InUse):
+            custom_roles.remove_role(session, actor=ACTOR, owner=field.acme, slug="kicker")
+    with within(field.alpha) as session, pytest.raises(InvalidInput, match="no role"):
+        members.add_member(session, **whole(field.alpha), email=ANN, role="kicker")
+    alpha = TenantPlace(field.alpha.tenant_id, field.acme.msp_id)
+    assert principal(app_engine, member.person.id).on_tenant(alpha) >= set(wanted)
+    with within(field.acme) as session:
+        custom_roles.change_role(session, **whole(field.acme), slug="kicker", permissions=["session.read"])
+    assert principal(app_engine, member.person.id).on_tenant(alpha) == {Permission.SESSION_READ}
+    with within(field.acme) as session:
+        members.remove_member(session, **whole(field.acme), membership_id=member.membership.id)
+        custom_roles.remove_role(session, actor=ACTOR, owner=field.acme, slug="kicker")
+        assert not custom_roles.list_roles(session, owner=field.acme)
+    assert principal(app_engine, member.person.id).grants == ()
+
+
+@pytest.mark.parametrize(
+    ("owner", "permissions", "error"),
+    [
+        ("alpha", ["tenant.create"], InvalidInput),
+        ("acme", ["cell.manage"], InvalidInput),
+        ("acme", ["tenant.fly"], InvalidInput),
+        ("acme", [], InvalidInput),
+    ],
+)
+def test_role_holds_what_means_something_there(within: Within, field: Field, owner, permissions, error) -> None:
+    owner = getattr(field, owner)
+    with within(owner) as session, pytest.raises(error):
+        custom_roles.create_role(session, **whole(owner), slug="own", name="Own", permissions=permissions)
+
+
+def test_role_is_made_and_changed_within_what_one_has(within: Within, field: Field) -> None:
+    less = {"actor": ACTOR, "owner": field.acme, "held": frozenset({Permission.SITE_READ})}
+    with within(field.acme) as session:
+        with pytest.raises(PermissionMissing):
+            custom_roles.create_role(session, **less, slug="own", name="Own", permissions=["site.manage"])
+        custom_roles.create_role(session, **whole(field.acme), slug="own", name="Own", permissions=["site.manage"])
+        for change in ({"permissions": ["site.read"]}, {"name": "Mine"}):
+            with pytest.raises(PermissionMissing):
+                custom_roles.change_role(session, **less, slug="own", **change)
+        with pytest.raises(AlreadyExists):
+            custom_roles.create_role(
+                session, **whole(field.acme), slug="auditor", name="Own", permissions=["site.read"]
+            )
+
+
+def test_account_belongs_to_the_person(app_engine: Engine, within: Within, field: Field) -> None:
+    with within(field.acme) as session:
+        person = members.add_member(session, **whole(field.acme), email=ANN, role="auditor").person
+        # The MSP sees who it is and changes nothing of it.
+        with pytest.raises(people.PersonNotFound):
+            people.require(session, person_id=uuid4())
+    with session_scope(PersonScope(person.id), engine=app_engine) as session:
+        people.set_password(session, actor="person:ann", person_id=person.id, password="correct horse battery")
+        people.rename(session, actor="person:ann", person_id=person.id, name="Ann")
+        for mistake in ("short", "ann@example.com", "aaaaaaaaaaaaaa", "x" * 201):
+            with pytest.raises(InvalidInput):
+                people.set_password(session, actor="person:ann", person_id=person.id, password=mistake)
+    with within(PLATFORM) as session:
+        assert people.set_disabled(session, actor=ACTOR, person_id=person.id, disabled=True).name == "Ann"
+    assert permissions_at(Level.PLATFORM) == set(Permission)

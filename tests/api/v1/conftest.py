@@ -1,0 +1,63 @@
+"""The API in front of two MSPs, and somebody who may everything of one of them."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from api.main import create_app
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
+from nac.api_tokens import service as tokens
+from nac.clock import utc_now
+from nac.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.ids import TenantId
+from tests.api.served import served, settings_of_public
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.postgres import Database
+
+MakeToken = Callable[..., str]
+
+
+@pytest.fixture
+def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
+    return TenantId(make_tenant(app_engine, platform, "alpha").id)
+
+
+@pytest.fixture
+def make_token(app_engine: Engine) -> MakeToken:
+    """Of this owner, with these permissions or all that mean something there."""
+
+    def make(owner: Owner, *permissions: str) -> str:
+        scope = PlatformScope() if owner.msp_id is None else MspScope(owner.msp_id)
+        with session_scope(
+            scope if owner.tenant_id is None else TenantScope(owner.tenant_id), engine=app_engine
+        ) as session:
+            held = permissions_at(owner.level)
+            return tokens.make_token(
+                session,
+                actor=ACTOR,
+                held=held,
+                owner=owner,
+                name="test",
+                permissions=permissions or held,
+                expires_at=utc_now() + timedelta(days=1),
+            ).text
+
+    return make
+
+
+@pytest.fixture
+def msp_token(make_token: MakeToken, platform: Platform) -> str:
+    return make_token(Owner(platform.msp_id))
+
+
+@pytest.fixture
+def api(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId) -> Iterator[httpx.Client]:
+    """As the administrator of the MSP."""
+    with served(create_app(settings_of_public(database, tmp_path))) as client:
+        client.headers["Authorization"] = f"Bearer {msp_token}"
+        yield client

@@ -1,0 +1,124 @@
+"""What all routes have in common: changes that are done once, states that are compared, names of requests."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from nac.accounts.owners import Owner
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.idempotency import service as idempotency
+from nac.ids import TenantId
+from tests.api.v1.conftest import MakeToken
+from tests.postgres import Database
+
+ENDPOINTS = "/v1/tenants/alpha/endpoints"
+PRINTER = "00:00:5e:00:53:01"
+
+
+def named(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+def test_change_that_is_named_is_done_once(api: httpx.Client) -> None:
+    key = named(str(uuid4()))
+    first = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=key)
+    again = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=key)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json() == first.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    for name in ("etag", "admit-position"):
+        assert again.headers[name] == first.headers[name]
+    assert "idempotency-replayed" not in first.headers
+    # Without the key, and with another, it is another change.
+    for headers in ({}, named("other")):
+        assert api.post(ENDPOINTS, json={"mac": PRINTER}, headers=headers).status_code == 409
+    gone = [api.delete(f"{ENDPOINTS}/{PRINTER}", headers=named("gone")) for _ in range(2)]
+    assert [(each.status_code, each.content) for each in gone] == [(204, b"")] * 2
+
+
+def test_key_belongs_to_one_request(api: httpx.Client) -> None:
+    api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k"))
+    for answer in (
+        api.post(ENDPOINTS, json={"mac": "00:00:5e:00:53:02"}, headers=named("k")),
+        api.post(f"{ENDPOINTS}?wait=live", json={"mac": PRINTER}, headers=named("k")),
+        api.delete(f"{ENDPOINTS}/{PRINTER}", headers=named("k")),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (422, "key-reused")
+    assert len(api.get(ENDPOINTS).json()["items"]) == 1
+
+
+def test_change_that_failed_may_be_asked_for_again(api: httpx.Client) -> None:
+    wrong = api.post(ENDPOINTS, json={"mac": "02:00:00:00:00:01"}, headers=named("k"))
+    assert wrong.status_code == 422
+    assert api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", " " * 0, "x" * 201, "a\tb"])
+def test_key_that_is_none_is_refused(api: httpx.Client, key: str) -> None:
+    answer = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named(key))
+    assert (answer.status_code, answer.json()["place"]) == (422, "Idempotency-Key")
+
+
+def test_keys_of_two_askers_are_two(api: httpx.Client, make_token: MakeToken, tenant_id: TenantId) -> None:
+    other = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
+    first = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k"))
+    second = api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k") | other)
+    assert (first.status_code, second.status_code) == (201, 409)
+
+
+def test_same_change_at_once_is_done_once(api: httpx.Client) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda _: api.post(ENDPOINTS, json={"mac": PRINTER}, headers=named("k")), range(6)))
+    assert {each.status_code for each in answers} == {201}
+    assert sum("idempotency-replayed" not in each.headers for each in answers) == 1
+
+
+def test_secret_in_an_answer_is_kept_sealed_and_not_for_long(
+    api: httpx.Client, database: Database, worker_engine: Engine
+) -> None:
+    wanted = {"name": "x", "permissions": ["site.read"], "expires_at": (utc_now() + timedelta(days=1)).isoformat()}
+    made, again = (api.post("/v1/tenants/alpha/tokens", json=wanted, headers=named("k")).json() for _ in range(2))
+    assert made == again
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        rows = connection.execute("SELECT t::text FROM idempotency_keys t").fetchall()
+        assert len(rows) == 1
+        assert made["token"].rpartition("_")[2].encode().hex() not in rows[0][0]
+        assert made["token"] not in rows[0][0]
+        with session_scope(PlatformScope(), engine=worker_engine) as session:
+            assert idempotency.prune(session) == 0
+        connection.execute("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        assert idempotency.prune(session) == 1
+
+
+def test_change_of_what_has_changed_is_refused(api: httpx.Client) -> None:
+    first = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
+    path = f"{ENDPOINTS}/{PRINTER}"
+    assert api.get(path).headers["etag"] == first
+    second = api.patch(path, json={"name": "A"}, headers={"If-Match": first})
+    assert second.status_code == 200
+    for change in (
+        api.patch(path, json={"name": "B"}, headers={"If-Match": first}),
+        api.delete(path, headers={"If-Match": first}),
+    ):
+        assert (change.status_code, change.json()["code"]) == (412, "has-changed")
+    assert api.get(path).json()["name"] == "A"
+    assert api.patch(path, json={"name": "C"}, headers={"If-Match": "*"}).status_code == 200
+    tags = f'"x", {api.get(path).headers["etag"]}'
+    assert api.delete(path, headers={"If-Match": tags}).status_code == 204
+
+
+def test_two_changes_of_one_state_are_one_too_many(api: httpx.Client) -> None:
+    tag = api.post(ENDPOINTS, json={"mac": PRINTER}).headers["etag"]
+    path = f"{ENDPOINTS}/{PRINTER}"
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(lambda number: api.patch(path, json={"name": f"{number}"}, headers={"If-Match": tag}), range(4))
+        )
+    assert sorted(each.status_code for each in answers) == [200, 412, 412, 412]

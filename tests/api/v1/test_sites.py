@@ -1,0 +1,63 @@
+"""Sites through the API."""
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from nac.cells import service as cells
+from nac.db import CellScope, session_scope
+from nac.dictionary import read_dictionary, to_json
+from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.tenancy import Platform
+
+SITES = "/v1/tenants/alpha/sites"
+
+
+@pytest.fixture(autouse=True)
+def _with_dictionary(platform: Platform, cell_engine: Engine) -> None:
+    """Without what the cell's radiusd knows, no reply is checked."""
+    content = to_json(read_dictionary(FOLDER / "dictionary"))
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
+
+
+def test_site_is_added_changed_made_the_default_and_removed(api: httpx.Client) -> None:
+    made = api.post(SITES, json={"slug": "north", "time_zone": "Europe/Berlin"})
+    assert made.status_code == 201, made.text
+    assert made.json() | {"id": ""} == {
+        "id": "",
+        "slug": "north",
+        "name": "north",
+        "time_zone": "Europe/Berlin",
+        "policy": None,
+        "default": False,
+        "monitor": False,
+        "fallback": None,
+    }
+    fallback = {"verdict": "permit", "vlan": "7"}
+    changed = api.patch(f"{SITES}/north", json={"monitor": True, "fallback": fallback, "default": True})
+    assert changed.status_code == 200, changed.text
+    assert changed.json() == api.get(f"{SITES}/north").json()
+    assert [each["slug"] for each in api.get(SITES).json()["items"] if each["default"]] == ["north"]
+    assert api.patch(f"{SITES}/north", json={"fallback": None}).json()["fallback"] is None
+    assert api.delete(f"{SITES}/north").json()["code"] == "in-use"
+    api.patch(f"{SITES}/main", json={"default": True})
+    assert api.delete(f"{SITES}/north").status_code == 204
+    assert api.get(f"{SITES}/north").json()["code"] == "site-not-found"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"time_zone": "Mars/Olympus"},
+        {"fallback": {"verdict": "perhaps"}},
+        {"policy": "unheard-of"},
+        {"monitor": "perhaps"},
+        {"colour": "red"},
+    ],
+)
+def test_mistake_changes_nothing(api: httpx.Client, body: dict[str, object]) -> None:
+    before = api.get(f"{SITES}/main").json()
+    answer = api.patch(f"{SITES}/main", json={"monitor": True} | body)
+    assert answer.status_code in (404, 422), answer.text
+    assert api.get(f"{SITES}/main").json() == before

@@ -1,0 +1,28 @@
+"""`./admit token`: what a person and a script see, and with which exit status."""
+
+import json
+
+from nac.api_tokens.text import TokenText
+
+
+def test_token_is_made_listed_and_revoked(alpha):
+    for of in (("-t", "alpha"), ("--msp", "acme"), ()):
+        made = alpha.json("token", "make", "monitoring", *of, "--role", "auditor", "--permission", "endpoint.unblock")
+        assert TokenText.parse(made["token"])
+        assert {"session.read", "endpoint.unblock"} < set(made["permissions"])
+        [listed] = alpha.json("token", "list", *of)
+        assert listed == {name: value for name, value in made.items() if name != "token"}
+        assert alpha.json("token", "revoke", made["id"], *of)["revoked_at"]
+        assert alpha.run("token", "revoke", made["id"], "-t", "alpha").exit_code == (0 if of == ("-t", "alpha") else 2)
+
+
+def test_mistakes_end_with_2_and_a_remedy(alpha):
+    for arguments in (
+        ("-t", "alpha", "--role", "msp-admin"),
+        ("-t", "alpha", "--permission", "tenant.create"),
+        ("-t", "alpha"),
+        ("-t", "alpha", "--msp", "acme", "--role", "auditor"),
+    ):
+        result = alpha.run("token", "make", "x", *arguments, "--json")
+        assert result.exit_code == 2, result.output
+        assert json.loads(result.stdout)["place"]

@@ -1,0 +1,16 @@
+"""Care of what the API remembers."""
+
+from celery import shared_task
+
+from nac.db import PlatformScope, session_scope
+from nac.errors import Unavailable
+from nac.idempotency import service as idempotency
+
+
+@shared_task(
+    name="api.prune_answers", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def prune_answers() -> None:
+    """Forget the answers to changes that were named, a day later."""
+    with session_scope(PlatformScope()) as session:
+        idempotency.prune(session)
