@@ -84,7 +84,7 @@ def test_nobody_gives_more_than_he_has() -> None:
         require_not_more({Permission.SITE_READ}, {Permission.SITE_MANAGE, Permission.NAS_MANAGE})
 
 
-@pytest.mark.parametrize("role", ROLES.values(), ids=str)
+@pytest.mark.parametrize("role", ROLES.values(), ids=list(ROLES))
 def test_role_gives_nothing_above_the_highest_level_that_it_may_be_given_at(role) -> None:
     assert role.permissions <= permissions_at(max(role.levels))
     assert all(role.at(level) for level in role.levels)

@@ -14,7 +14,7 @@ from nac.custom_roles import service as custom_roles
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.errors import ScopeViolation
 from nac.members import service as members
-from nac.models import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
+from nac.models import ApiToken, CustomRole, IdempotencyKey, Membership, MembershipTenant, Person, SignIn
 from tests.accounts.conftest import PLATFORM, Field, Within, whole
 
 TABLES = (Person, Membership, MembershipTenant, CustomRole, ApiToken, SignIn)
@@ -103,6 +103,7 @@ def test_no_row_of_another_owner_is_written(within: Within, field: Field, filled
         MembershipTenant(membership_id=filled[field.acme].membership.id, tenant_id=field.foreign.tenant_id),
         CustomRole(slug="x", name="x", permissions=[], **field.bolt.columns()),
         Person(email="eve@example.com"),
+        IdempotencyKey(asker="x", key="k", request_sha256=b"", **field.bolt.columns()),
     ):
         with pytest.raises(ScopeViolation), within(field.acme) as session:
             session.add(row)

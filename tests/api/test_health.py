@@ -11,6 +11,7 @@ from api.main import create_app
 from nac.errors import InUse, NotFound
 from nac.settings import Settings, SettingsError, load_settings
 from tests.api.served import served
+from tests.factories.certificates import write_master_key
 from tests.postgres import Database
 from tests.redis_server import RedisServer
 
@@ -23,15 +24,20 @@ def redis_server() -> Iterator[RedisServer]:
     server.remove()
 
 
-def settings(database_url: str, redis_url: str) -> Settings:
+def settings(database_url: str, redis_url: str, folder: Path) -> Settings:
     return load_settings(
-        {"ADMIT_VAR_DIR": "/nonexistent", "ADMIT_DATABASE_URL": database_url, "ADMIT_REDIS_URL": redis_url}
+        {
+            "ADMIT_VAR_DIR": "/nonexistent",
+            "ADMIT_DATABASE_URL": database_url,
+            "ADMIT_REDIS_URL": redis_url,
+            "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder)),
+        }
     )
 
 
 @pytest.fixture
-def app(database: Database, redis_server: RedisServer) -> FastAPI:
-    return create_app(settings(database.app_url, redis_server.url))
+def app(database: Database, redis_server: RedisServer, tmp_path: Path) -> FastAPI:
+    return create_app(settings(database.app_url, redis_server.url, tmp_path))
 
 
 @pytest.fixture
@@ -59,7 +65,7 @@ def test_redis_away_is_reported_and_not_required(client: httpx.Client, redis_ser
 
 
 def test_database_away_is_not_ready_but_alive(tmp_path: Path, redis_server: RedisServer):
-    nowhere = settings(f"postgresql://admit_app@/admit?host={tmp_path}", redis_server.url)
+    nowhere = settings(f"postgresql://admit_app@/admit?host={tmp_path}", redis_server.url, tmp_path)
     with served(create_app(nowhere)) as client:
         reply = client.get("/readyz")
         assert reply.status_code == 503
