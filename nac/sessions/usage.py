@@ -9,6 +9,7 @@ from sqlalchemy import Select, Text, cast, func, literal_column, select, union_a
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
+from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import USAGE_HOURS, Nas, RadiusSession, Site
 from nac.sessions.repository import nas_said
@@ -44,6 +45,8 @@ def list_usage(
     Usage is of the hour in which the NAS reported it. What live sessions reported in their last hour is in it.
     """
     first = since.replace(minute=0, second=0, microsecond=0)
+    if until is not None and until <= first:
+        raise InvalidInput("The period ends before it begins.", place="until", remedy="Give a later time.")
     used = union_all(
         _settled(tenant_id, first, until or utc_now()), _unsettled(tenant_id, first, until or utc_now())
     ).subquery()

@@ -115,7 +115,9 @@ def test_usage_is_summed_up_by_what_is_asked(there: Admit) -> None:
     }
     (nas,) = there.json("usage", "-t", "alpha", "--by", "nas")
     assert (nas["nas"], nas["sessions"]) == ("switch-1", 1)
-    assert there.json("usage", "-t", "alpha", "--until", "2d") == []
+    assert there.json("usage", "-t", "alpha", "--since", "3d", "--until", "2d") == []
+    ends_first = there.run("usage", "-t", "alpha", "--until", "2d", "--json")
+    assert (ends_first.exit_code, json.loads(ends_first.stdout)["place"]) == (2, "until")
 
 
 def test_tenant_says_how_long_a_silent_session_is_waited_for(alpha: Admit) -> None:
