@@ -7,17 +7,9 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from api.access import (
-    Access,
-    ChangesMsp,
-    ChangesPlatform,
-    ChangesTenant,
-    ReadsMsp,
-    ReadsPlatform,
-    ReadsTenant,
-    Requires,
-)
+from api.access import Access, Requires
 from api.v1.inputs import Input, Slug
+from api.v1.owners import of_every_owner
 from api.v1.paging import Page, Paging, uuid_key
 from nac.accounts.permissions import Permission
 from nac.members import service as members
@@ -92,10 +84,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
 
-_READ, _MANAGE = Permission.MEMBER_READ, Permission.MEMBER_MANAGE
-_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
-_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
-_routes("/platform", "Platform", ReadsPlatform(_READ), ChangesPlatform(_MANAGE))
+for each in of_every_owner(Permission.MEMBER_READ, Permission.MEMBER_MANAGE):
+    _routes(*each)
 
 
 def _member(row: MemberRow) -> Member:

@@ -5,8 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel, Field
 
-from api.access import Access, ChangesMsp, ChangesTenant, ReadsMsp, ReadsTenant, Requires
+from api.access import Access, Requires
 from api.v1.inputs import Input, Name, PermissionNames, Slug
+from api.v1.owners import of_tenants_and_msps
 from nac.accounts.permissions import Permission
 from nac.accounts.roles import ROLES
 from nac.custom_roles import service as custom_roles
@@ -81,9 +82,8 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
 
-_READ, _MANAGE = Permission.ROLE_READ, Permission.ROLE_MANAGE
-_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
-_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
+for each in of_tenants_and_msps(Permission.ROLE_READ, Permission.ROLE_MANAGE):
+    _routes(*each)
 
 
 def _own(row: CustomRole) -> Role:

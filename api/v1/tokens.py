@@ -7,20 +7,13 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from pydantic import AwareDatetime, BaseModel, Field
 
-from api.access import (
-    Access,
-    ChangesMsp,
-    ChangesPlatform,
-    ChangesTenant,
-    ReadsMsp,
-    ReadsPlatform,
-    ReadsTenant,
-    Requires,
-)
+from api.access import Access, Requires
 from api.v1.inputs import Input, Name, PermissionNames
+from api.v1.owners import of_every_owner
 from api.v1.paging import Page, Paging, uuid_key
 from nac.accounts.permissions import Permission
 from nac.api_tokens import service as tokens
+from nac.api_tokens.text import TokenText
 from nac.models import ApiToken as TokenRow
 
 router = APIRouter(tags=["tokens"])
@@ -79,17 +72,15 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
             change.answer_nothing()
 
 
-_READ, _MANAGE = Permission.TOKEN_READ, Permission.TOKEN_MANAGE
-_routes("/tenants/{tenant}", "Tenant", ReadsTenant(_READ), ChangesTenant(_MANAGE))
-_routes("/msps/{msp}", "Msp", ReadsMsp(_READ), ChangesMsp(_MANAGE))
-_routes("/platform", "Platform", ReadsPlatform(_READ), ChangesPlatform(_MANAGE))
+for each in of_every_owner(Permission.TOKEN_READ, Permission.TOKEN_MANAGE):
+    _routes(*each)
 
 
 def _token(row: TokenRow) -> Token:
     return Token(
         id=row.id,
         name=row.name,
-        prefix=f"admit_{row.public_id}",
+        prefix=f"{TokenText.prefix}{row.public_id}",
         permissions=row.permissions,
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,

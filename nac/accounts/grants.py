@@ -75,23 +75,11 @@ class Principal:
     def on_platform(self) -> frozenset[Permission]:
         return _union(grant.permissions for grant in self.grants if grant.level is Level.PLATFORM)
 
-    def anywhere(self) -> frozenset[Permission]:
-        return _union(grant.permissions for grant in self.grants)
-
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
         """Of the MSP's tenants those that it sees because of a grant on the MSP or the platform; None for all."""
         if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
             return None
         return _union(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
-
-    @property
-    def sees_all(self) -> bool:
-        return any(grant.level is Level.PLATFORM for grant in self.grants)
-
-    @property
-    def msp_ids(self) -> frozenset[MspId]:
-        """Of whose tenants it sees some or all."""
-        return frozenset(grant.msp_id for grant in self.grants if grant.msp_id is not None)
 
 
 def require(held: Collection[Permission], wanted: Permission) -> None:

@@ -60,8 +60,7 @@ def test_without_grants_nothing_is_permitted() -> None:
     assert not nobody.on_tenant(A1)
     assert not nobody.on_msp(ACME)
     assert not nobody.on_platform()
-    assert not nobody.sees_all
-    assert nobody.msp_ids == frozenset()
+    assert nobody.tenants_of(ACME) == frozenset()
 
 
 def test_grants_add_up_in_their_places() -> None:

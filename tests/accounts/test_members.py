@@ -40,7 +40,7 @@ def test_one_person_has_roles_in_many_places(app_engine: Engine, within: Within,
     foreign = TenantPlace(field.foreign.tenant_id, field.bolt.msp_id)
     assert ann.on_tenant(foreign) == ROLES["auditor"].at(Level.TENANT)
     assert not ann.on_msp(field.bolt.msp_id)
-    assert not ann.sees_all
+    assert not ann.on_platform()
 
 
 def test_members_are_listed_for_their_owner_alone(within: Within, field: Field) -> None:

@@ -155,8 +155,9 @@ def as_tenant(app_engine, alpha):
 
 
 @pytest.fixture
-def world(owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant):
-    world = World(
+def bare_world(owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant):
+    """Without a pool."""
+    return World(
         owner=owner,
         engine=cell_engine,
         replica=replica,
@@ -165,6 +166,10 @@ def world(owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant):
         directory=tmp_path,
         as_tenant=as_tenant,
     )
-    world.add_pool()
-    world.settle()
-    return world
+
+
+@pytest.fixture
+def world(bare_world):
+    bare_world.add_pool()
+    bare_world.settle()
+    return bare_world

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 
 from nac.errors import AdmitError
 from nac.pools.service import release, set_pool
-from tests.agent.pool_world import POOL, SECOND, World
+from tests.agent.pool_world import POOL, SECOND
 
 DEVICES = tuple(f"02a0c000000{number}" for number in range(1, 5))
 SMALL, LARGE, OTHER = ("10.0.0.1-10.0.0.2",), ("10.0.0.1-10.0.0.4",), ("10.0.0.3-10.0.0.4",)
@@ -220,20 +220,9 @@ class Addresses(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.long)])
-def test_addresses_are_one_devices_at_a_time_and_none_is_lost(
-    owner, cell_engine, replica, alpha, platform, tmp_path, as_tenant, examples
-):
-    world = World(
-        owner=owner,
-        engine=cell_engine,
-        replica=replica,
-        tenant=alpha,
-        cell_id=platform.cell_id,
-        directory=tmp_path,
-        as_tenant=as_tenant,
-    )
+def test_addresses_are_one_devices_at_a_time_and_none_is_lost(bare_world, as_tenant, examples):
     run_state_machine_as_test(
-        lambda: Addresses(world, as_tenant),
+        lambda: Addresses(bare_world, as_tenant),
         settings=settings(
             max_examples=examples, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
         ),
