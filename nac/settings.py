@@ -20,7 +20,7 @@ from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
 # Variables of the processes' own.
-_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR")
+_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
