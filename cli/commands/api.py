@@ -10,7 +10,6 @@ from cli.remote.calling import Api
 from cli.remote.commands import make_command
 from cli.remote.description import Operation, operations
 from nac.errors import InvalidInput
-from nac.settings import url_host
 
 _URL, _TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
 
@@ -79,5 +78,4 @@ def _api(ctx: click.Context) -> Api:
 
 
 def _here() -> str:
-    settings = environment.load_into_process()
-    return f"http://{url_host(settings.listen_address)}:{settings.api_port}"
+    return environment.load_into_process().api_url
