@@ -57,6 +57,7 @@ from nac.models.retention import (
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
+from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
 from nac.models.tenant import PurgedTenant, Tenant
 from nac.models.user import User, UserGroup, UserGroupMember
 
@@ -128,12 +129,17 @@ __all__ = [
     "RetentionTerm",
     "RevocationList",
     "RevocationWork",
+    "Rollout",
+    "RolloutTenant",
     "ScepTransaction",
     "ScepWebhook",
     "SignIn",
     "Site",
     "Slot",
     "StatusSource",
+    "Template",
+    "TemplateTenant",
+    "TemplateVersion",
     "Tenant",
     "User",
     "UserGroup",

@@ -22,6 +22,8 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 # Rows of these may be nobody's; tested by name below.
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
+    # tests/templates/test_walls.py
+    *("template_tenants", "rollout_tenants"),
     # tests/accounts/test_walls.py
     *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys", "jobs"),
 }

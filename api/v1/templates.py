@@ -1,0 +1,365 @@
+"""Templates of an MSP: what its tenants have in common, who follows them, and versions on their way to them."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesMsp, ReadsMsp
+from api.state import signing_of
+from api.v1.inputs import Input, Name, Slug
+from api.v1.paging import Page, Paging, uuid_key
+from nac.accounts.permissions import Permission
+from nac.errors import InvalidInput
+from nac.models import Rollout as RolloutRow
+from nac.models import Template as TemplateRow
+from nac.models import TemplateVersion as VersionRow
+from nac.templates import repository, rollouts
+from nac.templates import service as templates
+from nac.templates.rollouts import LEAST_MINUTES, MOST_MINUTES, MOST_STAGES
+
+router = APIRouter(prefix="/msps/{msp}/templates", tags=["templates"])
+
+Reads = Annotated[Access, Depends(ReadsMsp(Permission.TEMPLATE_READ))]
+Changes = Annotated[Access, Depends(ChangesMsp(Permission.TEMPLATE_MANAGE))]
+_NUMBER = Path(ge=1, le=2**31 - 1)
+_EXAMPLE = {
+    "endpoint_groups": ["printers"],
+    "policies": [{"slug": "office", "document": {"rules": [], "fallback": {"verdict": "deny"}}}],
+    "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
+    "settings": {"methods": ["eap-tls", "mab"], "replay_days": 7},
+}
+
+
+class Template(BaseModel):
+    slug: str
+    name: str
+    # Number of the newest version; 0 where there is none.
+    newest: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewTemplate(Input):
+    slug: Slug = Field(examples=["school"])
+    name: Name = ""
+
+
+class Version(BaseModel):
+    number: int
+    comment: str
+    created_by: str
+    created_at: datetime
+
+
+class WholeVersion(Version):
+    document: dict[str, Any]
+
+
+class NewVersion(Input):
+    document: dict[str, Any] = Field(examples=[_EXAMPLE])
+    comment: str = Field("", max_length=1_000)
+
+
+class Difference(BaseModel):
+    part: str = Field(examples=["site:main.time_zone"])
+    wanted: Any
+    found: Any
+
+
+class Follower(BaseModel):
+    tenant: str
+    # That was brought to it last; null: none yet.
+    version: int | None
+    applied_at: datetime | None
+    overrides: list[str]
+    # null where it was not asked for.
+    drift: list[Difference] | None
+
+
+class Following(Input):
+    # Parts that are the tenant's own: a site with all that is said of it, or one thing.
+    overrides: list[Annotated[str, Field(max_length=300)]] = Field(
+        [], max_length=templates.MOST_OVERRIDES, examples=[["policy:office", "site:main.time_zone"]]
+    )
+
+
+class NewStage(Input):
+    """`tenants`, or a `share` in percent of all that are behind, those of earlier stages included."""
+
+    tenants: list[Slug] | None = Field(None, max_length=10_000)
+    share: int | None = Field(None, ge=1, le=100)
+    # How long its tenants are watched before the next stage.
+    minutes: int = Field(ge=LEAST_MINUTES, le=MOST_MINUTES)
+
+
+class NewRollout(Input):
+    version: int = Field(ge=1, le=2**31 - 1)
+    # All that are left are in the last one.
+    stages: list[NewStage] = Field(
+        min_length=1, max_length=MOST_STAGES, examples=[[{"tenants": ["hill-school"], "minutes": 60}]]
+    )
+    # The roll-out stops where the share of devices that are rejected moves by more, up or down.
+    most_moved: float = Field(0.05, gt=0, le=1)
+
+
+class RolloutTenant(BaseModel):
+    tenant: str
+    stage: int
+    state: Literal["waiting", "applied", "failed", "rolled-back"]
+    detail: str
+    applied_at: datetime | None
+    rejected_before: int | None
+    devices_before: int | None
+    rejected_since: int | None
+    devices_since: int | None
+
+
+class Rollout(BaseModel):
+    id: UUID
+    version: int
+    state: Literal["running", "stopped", "done", "rolling-back", "rolled-back"]
+    stage: int
+    stages: list[int] = Field(description="Minutes that each is watched for.")
+    most_moved: float
+    # Why it stopped.
+    detail: str
+    asked_by: str
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class WholeRollout(Rollout):
+    tenants: list[RolloutTenant]
+
+
+@router.get("", operation_id="listTemplates")
+def list_templates(access: Reads) -> list[Template]:
+    with access.read() as session:
+        return [_template(row) for row in templates.list_templates(session, msp_id=access.msp_id)]
+
+
+@router.post("", status_code=201, operation_id="createTemplate")
+def create_template(access: Changes, body: NewTemplate) -> Template:
+    with access.change() as change:
+        row = templates.create_template(
+            change.session, actor=access.actor, msp_id=access.msp_id, slug=body.slug, name=body.name
+        )
+        return change.answer(_template(row))
+
+
+@router.get("/{slug}", operation_id="getTemplate")
+def get_template(access: Reads, slug: str) -> Template:
+    with access.read() as session:
+        return access.shown(_template(_require(session, access, slug)))
+
+
+@router.delete("/{slug}", status_code=204, operation_id="removeTemplate")
+def remove_template(access: Changes, slug: str) -> None:
+    """One that no tenant follows."""
+    with access.change() as change:
+        templates.remove_template(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug)
+        change.answer_nothing()
+
+
+@router.get("/{slug}/versions", operation_id="listTemplateVersions")
+def list_versions(access: Reads, slug: str, paging: Annotated[Paging, Depends()]) -> Page[Version]:
+    """Newest first."""
+    below = _number(paging.after())
+    with access.read() as session:
+        template = _require(session, access, slug)
+        rows = templates.list_versions(session, template=template, below=below, limit=paging.limit + 1)
+        return paging.page(rows, lambda row: str(row.number), lambda row: Version.model_validate(_version(row)))
+
+
+@router.post("/{slug}/versions", status_code=201, operation_id="saveTemplateVersion")
+def save_version(access: Changes, slug: str, body: NewVersion) -> WholeVersion:
+    """As the newest one; no tenant has it until it is rolled out."""
+    with access.change() as change:
+        row = templates.save_version(
+            change.session,
+            actor=access.actor,
+            msp_id=access.msp_id,
+            slug=slug,
+            document=body.document,
+            comment=body.comment,
+        )
+        return change.answer(WholeVersion.model_validate(_version(row)))
+
+
+@router.get("/{slug}/versions/{number}", operation_id="getTemplateVersion")
+def get_version(access: Reads, slug: str, number: Annotated[int, _NUMBER]) -> WholeVersion:
+    with access.read() as session:
+        row = templates.require_version(session, template=_require(session, access, slug), number=number)
+        return access.shown(WholeVersion.model_validate(_version(row)))
+
+
+@router.get("/{slug}/tenants", operation_id="listTemplateTenants")
+def list_followers(
+    access: Reads,
+    slug: str,
+    paging: Annotated[Paging, Depends()],
+    drift: Annotated[bool, Query(description="With what each has otherwise than its version says.")] = False,
+) -> Page[Follower]:
+    """Those that follow the template, by slug."""
+    with access.read() as session:
+        rows = templates.list_followers(
+            session,
+            template=_require(session, access, slug),
+            after_slug=paging.after(),
+            limit=paging.limit + 1,
+            with_drift=drift,
+        )
+        return paging.page(rows, lambda row: row.tenant.slug, _follower)
+
+
+@router.put("/{slug}/tenants/{follower}", operation_id="followTemplate")
+def follow(access: Changes, slug: str, follower: str, body: Following) -> Follower:
+    """Roll-outs reach the tenant from now on; nothing of it changes until then."""
+    with access.change() as change:
+        row = templates.follow(
+            change.session,
+            actor=access.actor,
+            msp_id=access.msp_id,
+            slug=slug,
+            tenant=follower,
+            overrides=body.overrides,
+        )
+        return change.answer(_follower(row))
+
+
+@router.delete("/{slug}/tenants/{follower}", status_code=204, operation_id="releaseFromTemplate")
+def release(access: Changes, slug: str, follower: str) -> None:
+    """The tenant keeps what it has."""
+    with access.change() as change:
+        templates.release(change.session, actor=access.actor, msp_id=access.msp_id, slug=slug, tenant=follower)
+        change.answer_nothing()
+
+
+@router.get("/{slug}/rollouts", operation_id="listRollouts")
+def list_rollouts(access: Reads, slug: str, paging: Annotated[Paging, Depends()]) -> Page[Rollout]:
+    """Newest first."""
+    after = uuid_key(paging.after())
+    with access.read() as session:
+        template = _require(session, access, slug)
+        before = None if after is None else rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=after)
+        rows = repository.list_rollouts(session, template, before=before, limit=paging.limit + 1)
+        return paging.page(rows, lambda row: str(row.id), lambda row: Rollout.model_validate(_rollout(row)))
+
+
+@router.post("/{slug}/rollouts", status_code=201, operation_id="startRollout")
+def start_rollout(access: Changes, slug: str, body: NewRollout) -> WholeRollout:
+    """Begins within a second, and goes on by itself: a job of the MSP."""
+    stages = [rollouts.Stage(stage.minutes, stage.tenants, stage.share) for stage in body.stages]
+    with access.change() as change:
+        row = rollouts.start(
+            change.session,
+            actor=access.actor,
+            msp_id=access.msp_id,
+            slug=slug,
+            number=body.version,
+            stages=stages,
+            most_moved=body.most_moved,
+            seal=signing_of(access.asked.request).sealer.seal,
+        )
+        return change.answer(_whole(change.session, row))
+
+
+@router.get("/{slug}/rollouts/{rollout_id}", operation_id="getRollout")
+def get_rollout(access: Reads, slug: str, rollout_id: UUID) -> WholeRollout:
+    with access.read() as session:
+        return access.shown(_whole(session, _require_rollout(session, access, slug, rollout_id)))
+
+
+@router.post("/{slug}/rollouts/{rollout_id}/stop", operation_id="stopRollout")
+def stop_rollout(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
+    """Tenants that have the version keep it."""
+    with access.change() as change:
+        _require_rollout(change.session, access, slug, rollout_id)
+        row = rollouts.stop(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id)
+        return change.answer(_whole(change.session, row))
+
+
+@router.post("/{slug}/rollouts/{rollout_id}/go-on", operation_id="goOnWithRollout")
+def go_on(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
+    """One that was stopped; its stage is watched anew from now."""
+    with access.change() as change:
+        _require_rollout(change.session, access, slug, rollout_id)
+        seal = signing_of(access.asked.request).sealer.seal
+        row = rollouts.go_on(change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal)
+        return change.answer(_whole(change.session, row))
+
+
+@router.post("/{slug}/rollouts/{rollout_id}/roll-back", operation_id="rollBackRollout")
+def roll_back(access: Changes, slug: str, rollout_id: UUID) -> WholeRollout:
+    """Give the tenants back what they had, of parts that nobody has changed since."""
+    with access.change() as change:
+        _require_rollout(change.session, access, slug, rollout_id)
+        seal = signing_of(access.asked.request).sealer.seal
+        row = rollouts.roll_back(
+            change.session, actor=access.actor, msp_id=access.msp_id, rollout_id=rollout_id, seal=seal
+        )
+        return change.answer(_whole(change.session, row))
+
+
+def _require(session: Session, access: Access, slug: str) -> TemplateRow:
+    return templates.require_template(session, msp_id=access.msp_id, slug=slug)
+
+
+def _require_rollout(session: Session, access: Access, slug: str, rollout_id: UUID) -> RolloutRow:
+    """Of this template."""
+    template = _require(session, access, slug)
+    row = rollouts.require_rollout(session, msp_id=access.msp_id, rollout_id=rollout_id)
+    if row.template_id != template.id:
+        raise rollouts.RolloutNotFound("There is no such roll-out.", place="rollout")
+    return row
+
+
+def _number(after: str) -> int | None:
+    if not after:
+        return None
+    if not after.isdecimal() or len(after) > 9:
+        raise InvalidInput("This is no place in this list.", place="after")
+    return int(after)
+
+
+def _template(row: TemplateRow) -> Template:
+    return Template(
+        slug=row.slug, name=row.name, newest=row.newest, created_at=row.created_at, updated_at=row.updated_at
+    )
+
+
+def _version(row: VersionRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("number", "comment", "created_by", "created_at", "document")}
+
+
+def _follower(row: templates.Follower) -> Follower:
+    drift = None
+    if row.drift is not None:
+        drift = [Difference(part=each.part, wanted=each.wanted, found=each.found) for each in row.drift]
+    return Follower(
+        tenant=row.tenant.slug,
+        version=row.row.version,
+        applied_at=row.row.applied_at,
+        overrides=row.row.overrides,
+        drift=drift,
+    )
+
+
+def _rollout(row: RolloutRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Rollout.model_fields}
+
+
+def _whole(session: Session, row: RolloutRow) -> WholeRollout:
+    tenants = [
+        RolloutTenant(
+            tenant=tenant.slug,
+            state=cast(Any, each.state),
+            **{name: getattr(each, name) for name in RolloutTenant.model_fields if name not in ("tenant", "state")},
+        )
+        for each, tenant in repository.rollout_tenants(session, row)
+    ]
+    return WholeRollout(**_rollout(row), tenants=tenants)

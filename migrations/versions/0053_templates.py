@@ -1,0 +1,14 @@
+"""Templates of MSPs: what their tenants have in common, rolled out in stages."""
+
+from migrations.pieces import run_pieces
+
+revision = "0053"
+down_revision = "0032"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,145 @@
+"""What a template says: written form -> validated form -> parts, each with a name of its own.
+
+What is left out of the document is no business of the template's. A part is what can differ, can be overridden and can
+be put back by itself: `group:endpoint/printers`, `policy:office`, `site:main`, `site:main.time_zone`,
+`settings.methods`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from nac.errors import InvalidInput, Mistakes
+from nac.methods import Offer, parse_offer
+from nac.validation import require_name, require_slug
+
+MOST_BYTES = 1_000_000
+_MOST_OF_A_KIND = 200
+# In the order in which they are put: a policy names groups and sites, a site names its policy.
+KINDS = ("group:", "site:", "policy:", "site.", "settings.")
+PART = re.compile(
+    r"(group:(endpoint|user)/.{1,200}|policy:[a-z0-9-]{1,63}|site:[a-z0-9-]{1,63}(\.[a-z_]{1,20})?|settings\.[a-z_]{1,40})"
+)
+
+
+class SiteDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    slug: str
+    # Where the site is made; one that is there keeps its own.
+    name: str = ""
+    time_zone: str | UnsetType = UNSET
+    # Slug of one of the template's or of the tenant's own.
+    policy: str | UnsetType = UNSET
+    monitor: bool | UnsetType = UNSET
+    # An outcome, or null for the policy's.
+    fallback: dict[str, Any] | UnsetType | None = UNSET
+
+
+class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    slug: str
+    # As docs/policy.schema.json describes it.
+    document: dict[str, Any]
+
+
+class SettingsDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    methods: list[str] | UnsetType = UNSET
+    tls_versions: list[str] | UnsetType = UNSET
+    # null asks for no replay.
+    replay_days: int | UnsetType | None = UNSET
+    renewal_keeps_key: bool | UnsetType = UNSET
+    status_failure: Literal["soft", "hard"] | UnsetType = UNSET
+    nat_session_seconds: int | UnsetType = UNSET
+    silent_reports: int | UnsetType = UNSET
+    silent_days: int | UnsetType = UNSET
+
+
+class TemplateDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    endpoint_groups: list[str] = []
+    user_groups: list[str] = []
+    policies: list[PolicyDocument] = []
+    sites: list[SiteDocument] = []
+    settings: SettingsDocument = SettingsDocument()
+
+
+class InvalidTemplate(InvalidInput):
+    """The template is not valid."""
+
+
+def parse_template(document: object) -> TemplateDocument:
+    """Raises InvalidTemplate, or SeveralMistakes, which name the places. Policies are checked where they are put: what
+    they name, and what its NASes can do, is a tenant's own."""
+    try:
+        parsed = msgspec.convert(document, TemplateDocument)
+        size = len(msgspec.json.encode(document))
+    except msgspec.ValidationError as exc:
+        text, _, place = str(exc).partition(" - at ")
+        raise InvalidTemplate(f"{text}.", place=place.strip("`").removeprefix("$.")) from exc
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidTemplate("This is no JSON that can be stored.") from exc
+    if size > MOST_BYTES:
+        raise InvalidTemplate(f"A template has {MOST_BYTES} bytes at most, not {size}.")
+    mistakes = Mistakes()
+    for name, rows in _lists(parsed).items():
+        with mistakes.noted():
+            _require_list(name, rows)
+    with mistakes.noted():
+        offer_of(parsed.settings)
+    mistakes.refuse()
+    if not parts_of(parsed):
+        raise InvalidTemplate("It says nothing.", remedy="Give sites, policies, groups or settings.")
+    return parsed
+
+
+def _lists(parsed: TemplateDocument) -> dict[str, list[str]]:
+    return {
+        "endpoint_groups": parsed.endpoint_groups,
+        "user_groups": parsed.user_groups,
+        "policies": [each.slug for each in parsed.policies],
+        "sites": [each.slug for each in parsed.sites],
+    }
+
+
+def _require_list(name: str, entries: list[str]) -> None:
+    if len(entries) > _MOST_OF_A_KIND:
+        raise InvalidTemplate(f"There are {_MOST_OF_A_KIND} at most, not {len(entries)}.", place=name)
+    for index, entry in enumerate(entries):
+        place = f"{name}[{index}]"
+        if entry in entries[:index]:
+            raise InvalidTemplate(f"{entry!r} is there twice.", place=place)
+        if name in ("policies", "sites"):
+            require_slug(entry, place=place)
+        elif require_name(entry, place=place) != entry:
+            raise InvalidTemplate(f"{entry!r} has spaces around it.", place=place)
+
+
+def offer_of(settings: SettingsDocument) -> Offer:
+    """Raises InvalidInput."""
+    methods, versions = settings.methods, settings.tls_versions
+    return parse_offer(
+        methods=None if methods is UNSET else ",".join(methods),
+        tls_versions=None if versions is UNSET else ",".join(versions),
+    )
+
+
+def parts_of(parsed: TemplateDocument) -> dict[str, Any]:
+    """What it wants, by part; True of what is to be there."""
+    wanted: dict[str, Any] = {f"group:endpoint/{name}": True for name in parsed.endpoint_groups}
+    wanted |= {f"group:user/{name}": True for name in parsed.user_groups}
+    wanted |= {f"site:{site.slug}": True for site in parsed.sites}
+    wanted |= {f"policy:{policy.slug}": policy.document for policy in parsed.policies}
+    for site in parsed.sites:
+        given = {"time_zone": site.time_zone, "monitor": site.monitor, "fallback": site.fallback, "policy": site.policy}
+        wanted |= {f"site:{site.slug}.{name}": value for name, value in given.items() if value is not UNSET}
+    offer = offer_of(parsed.settings)
+    for name in SettingsDocument.__struct_fields__:
+        value = getattr(parsed.settings, name)
+        if value is not UNSET:
+            wanted[f"settings.{name}"] = list(getattr(offer, name)) if name in Offer._fields else value
+    return wanted
+
+
+def names_of(parsed: TemplateDocument) -> Mapping[str, str]:
+    """Of sites that are made: by slug."""
+    return {site.slug: site.name for site in parsed.sites}

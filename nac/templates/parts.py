@@ -1,0 +1,179 @@
+"""A tenant's parts: what it has of those that a template names, and putting them as they are wanted.
+
+In a scope that sees the tenant's rows. Reading is a fixed number of statements, however many parts there are.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.errors import InvalidInput
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS, Groups
+from nac.ids import TenantId
+from nac.methods import Offer
+from nac.models import Site, Tenant
+from nac.policies import repository as policy_rows
+from nac.policies import service as policies
+from nac.sites import service as sites
+from nac.tenants import service as tenants
+
+# Of a part that the tenant has not.
+ABSENT = None
+_GROUPS: Mapping[str, Groups[Any]] = {"endpoint": ENDPOINT_GROUPS, "user": USER_GROUPS}
+_COMMENT = "By the template"
+
+
+def read_parts(session: Session, tenant_id: TenantId, names: Iterable[str]) -> dict[str, Any]:
+    """What the tenant has of these, as a template would say it."""
+    tenant = tenants.require(session, tenant_id=tenant_id)
+    rows = {site.slug: site for site in sites.list_sites(session, tenant_id=tenant_id)}
+    known = policies.list_policies(session, tenant_id=tenant_id)
+    documents = policy_rows.published_documents(session, tenant_id)
+    has = _Has(
+        groups={
+            f"{kind}/{group.name}"
+            for kind, groups in _GROUPS.items()
+            for group in groups.list_all(session, tenant_id=tenant_id)
+        },
+        sites=rows,
+        policies={policy.slug: documents.get(policy.id) for policy in known},
+        slugs={policy.id: policy.slug for policy in known},
+        tenant=tenant,
+    )
+    return {name: has.value(name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class _Has:
+    groups: set[str]
+    sites: Mapping[str, Site]
+    # Documents in force.
+    policies: Mapping[str, object]
+    slugs: Mapping[Any, str]
+    tenant: Tenant
+
+    def value(self, name: str) -> Any:  # noqa: ANN401 -- any JSON
+        kind, _, rest = name.partition(":")
+        match kind:
+            case "group":
+                return True if rest in self.groups else ABSENT
+            case "policy":
+                return self.policies.get(rest)
+            case "site":
+                slug, _, member = rest.partition(".")
+                return self._of_site(self.sites.get(slug), member)
+            case _:
+                return getattr(self.tenant, name.removeprefix("settings."))
+
+    def _of_site(self, site: Site | None, member: str) -> Any:  # noqa: ANN401 -- any JSON
+        if site is None:
+            return ABSENT
+        if member == "policy":
+            return None if site.policy_id is None else self.slugs.get(site.policy_id)
+        return getattr(site, member) if member else True
+
+
+def put_parts(
+    session: Session, *, actor: str, tenant_id: TenantId, wanted: Mapping[str, Any], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Bring the tenant to what is wanted; returns what it had of that which was changed.
+
+    What it had not stays when it is put back: others may use it by then. `names` are for sites that are made. Raises
+    what the services do, with the part as the place where they name none.
+    """
+    had = read_parts(session, tenant_id, wanted)
+    changed = {
+        name: value
+        for name, value in wanted.items()
+        if had[name] != value and (value is not ABSENT or _may_be_none(name))
+    }
+    putting = _Putting(session, actor, tenant_id, names)
+    for name in sorted(changed, key=_order):
+        putting.put(name, changed[name])
+    return {name: had[name] for name in changed}
+
+
+def _may_be_none(name: str) -> bool:
+    return name.endswith((".fallback", ".policy")) or name == "settings.replay_days"
+
+
+def _order(name: str) -> tuple[int, str]:
+    kind = name.partition(":")[0]
+    place = {"group": 0, "policy": 2}.get(kind, 4)
+    return (3 if "." in name else 1) if kind == "site" else place, name
+
+
+@dataclass(frozen=True, slots=True)
+class _Putting:
+    session: Session
+    actor: str
+    tenant_id: TenantId
+    names: Mapping[str, str]
+
+    def put(self, name: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
+        try:
+            self._put(name, value)
+        except InvalidInput as error:
+            error.place = f"{name} {error.place}".strip()
+            raise
+
+    def _put(self, name: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
+        kind, _, rest = name.partition(":")
+        match kind:
+            case "group":
+                of, _, group = rest.partition("/")
+                self._do(_GROUPS[of].create, name=group)
+            case "policy":
+                self._put_policy(rest, value)
+            case "site":
+                slug, _, member = rest.partition(".")
+                self._put_site(slug, member, value)
+            case _:
+                self._put_setting(name.removeprefix("settings."), value)
+
+    def _put_policy(self, slug: str, document: object) -> None:
+        policy = policy_rows.get_by_slug(self.session, self.tenant_id, slug)
+        if policy is None:
+            self._do(policies.create_policy, slug=slug)
+        else:
+            # It decided before: no replay stands in the way of going back.
+            before = policy_rows.list_versions(self.session, self.tenant_id, policy.id, below=None, limit=20)
+            for version in before:
+                if version.published_at is not None and version.document == document:
+                    self._do(policies.roll_back_policy, slug=slug, number=version.number, comment=_COMMENT)
+                    return
+        self._do(policies.save_draft, slug=slug, document=document, comment=_COMMENT)
+        self._do(policies.publish_policy, slug=slug)
+
+    def _put_site(self, slug: str, member: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
+        if not member:
+            self._do(sites.add_site, slug=slug, name=self.names.get(slug, ""))
+        elif member == "policy":
+            found = (
+                None if value is None else policies.require_by_slug(self.session, tenant_id=self.tenant_id, slug=value)
+            )
+            self._do(sites.assign_policy, slug=slug, policy_id=None if found is None else found.id)
+        else:
+            self._do(sites.set_site, slug=slug, **{member: value})
+
+    def _put_setting(self, name: str, value: Any) -> None:  # noqa: ANN401 -- any JSON
+        match name:
+            case "methods":
+                self._do(tenants.set_offer, offer=Offer(tuple(value), None))
+            case "tls_versions":
+                self._do(tenants.set_offer, offer=Offer(None, tuple(value)))
+            case "replay_days":
+                self._do(tenants.set_replay_days, days=value)
+            case "renewal_keeps_key":
+                self._do(tenants.set_renewal, keeps_key=value)
+            case "status_failure":
+                self._do(tenants.set_status_failure, to=value)
+            case "nat_session_seconds":
+                self._do(tenants.set_nat_session, seconds=value)
+            case _:
+                self._do(tenants.set_silence, **{name.removeprefix("silent_"): value})
+
+    def _do(self, service: Callable[..., object], **given: object) -> None:
+        service(self.session, actor=self.actor, tenant_id=self.tenant_id, **given)

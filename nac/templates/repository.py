@@ -1,0 +1,88 @@
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Row, case, distinct, func, select
+from sqlalchemy.orm import Session
+
+from nac.ids import MspId, TenantId
+from nac.models import AuthLog, Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion, Tenant
+from nac.templates.watching import Devices
+
+
+def get_by_slug(session: Session, msp_id: MspId, slug: str, *, lock: bool = False) -> Template | None:
+    query = select(Template).where(Template.msp_id == msp_id, Template.slug == slug)
+    if lock:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def list_all(session: Session, msp_id: MspId) -> Sequence[Template]:
+    return session.scalars(select(Template).where(Template.msp_id == msp_id).order_by(Template.slug)).all()
+
+
+def get_version(session: Session, template: Template, number: int) -> TemplateVersion | None:
+    return session.get(TemplateVersion, (template.id, number))
+
+
+def list_versions(session: Session, template: Template, *, below: int | None, limit: int) -> Sequence[TemplateVersion]:
+    query = select(TemplateVersion).where(TemplateVersion.template_id == template.id)
+    if below is not None:
+        query = query.where(TemplateVersion.number < below)
+    return session.scalars(query.order_by(TemplateVersion.number.desc()).limit(limit)).all()
+
+
+def followers(
+    session: Session, template: Template, *, after_slug: str = "", limit: int | None = None
+) -> Sequence[Row[TemplateTenant, Tenant]]:
+    """By slug."""
+    query = (
+        select(TemplateTenant, Tenant)
+        .join(Tenant, Tenant.id == TemplateTenant.tenant_id)
+        .where(TemplateTenant.template_id == template.id, Tenant.slug > after_slug)
+        .order_by(Tenant.slug)
+        .limit(limit)
+    )
+    return session.execute(query.execution_options(populate_existing=True)).all()
+
+
+def lock_follower(session: Session, msp_id: MspId, tenant_id: TenantId) -> TemplateTenant | None:
+    query = select(TemplateTenant).where(TemplateTenant.msp_id == msp_id, TemplateTenant.tenant_id == tenant_id)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
+def get_rollout(session: Session, msp_id: MspId, rollout_id: UUID, *, lock: bool = False) -> Rollout | None:
+    query = select(Rollout).where(Rollout.msp_id == msp_id, Rollout.id == rollout_id)
+    if lock:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def list_rollouts(session: Session, template: Template, *, before: Rollout | None, limit: int) -> Sequence[Rollout]:
+    """Newest first."""
+    query = select(Rollout).where(Rollout.template_id == template.id)
+    if before is not None:
+        query = query.where(
+            (Rollout.created_at < before.created_at)
+            | ((Rollout.created_at == before.created_at) & (Rollout.id < before.id))
+        )
+    return session.scalars(query.order_by(Rollout.created_at.desc(), Rollout.id.desc()).limit(limit)).all()
+
+
+def rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutTenant, Tenant]]:
+    """By stage and slug."""
+    query = (
+        select(RolloutTenant, Tenant)
+        .join(Tenant, Tenant.id == RolloutTenant.tenant_id)
+        .where(RolloutTenant.rollout_id == rollout.id)
+        .order_by(RolloutTenant.stage, Tenant.slug)
+    )
+    return session.execute(query.execution_options(populate_existing=True)).all()
+
+
+def devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> Devices:
+    """Heard from `since` to before `until`. In a scope that sees the tenant's rows."""
+    device = func.coalesce(func.cast(AuthLog.mac, AuthLog.identity.type), AuthLog.identity)
+    query = select(func.count(distinct(case((~AuthLog.permitted, device)))), func.count(distinct(device)))
+    row = session.execute(query.where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.at < until)).one()
+    return Devices(int(row[0]), int(row[1]))

@@ -1,0 +1,366 @@
+"""Bringing a version to the tenants of its template: in stages, each watched, stopped where devices fare otherwise.
+
+A roll-out is a job of the MSP (`nac.jobs`), which goes on every few seconds and is a transaction for each tenant.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.db import enter_tenant
+from nac.errors import AdmitError, Conflict, InvalidInput, NotFound, Unavailable
+from nac.ids import MspId
+from nac.jobs import service as jobs
+from nac.jobs.running import GoOn, SeveralTransactions, Work
+from nac.models import Rollout, RolloutTenant, Template, TemplateTenant, Tenant
+from nac.sealing import Seal
+from nac.templates import repository
+from nac.templates.document import names_of, parse_template, parts_of
+from nac.templates.parts import put_parts, read_parts
+from nac.templates.service import own_parts, require_template, require_version
+from nac.templates.watching import Devices, has_moved
+
+KIND = "templates.roll-out"
+MOST_STAGES = 20
+LEAST_MINUTES, MOST_MINUTES = 1, 7 * 24 * 60
+_LOOKED_EVERY = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`tenants` by slug, or a `share` in percent of all that are behind the version, those of earlier stages included;
+    and for how many minutes they are watched."""
+
+    minutes: int
+    tenants: Sequence[str] | None = None
+    share: int | None = None
+
+
+class RolloutNotFound(NotFound):
+    """There is no such roll-out."""
+
+
+def start(
+    session: Session,
+    *,
+    actor: str,
+    msp_id: MspId,
+    slug: str,
+    number: int,
+    stages: Sequence[Stage],
+    most_moved: float,
+    seal: Seal,
+) -> Rollout:
+    """The last stage is all that are left. Raises Conflict where one is under way, or nobody is behind the version."""
+    template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
+    require_version(session, template=template, number=number)
+    if not 0 < most_moved <= 1:
+        raise InvalidInput("Give a share between 0 and 1.", place="most_moved", remedy="0.05 is 5 of 100 devices.")
+    behind = {tenant.slug: row for row, tenant in repository.followers(session, template) if row.version != number}
+    if not behind:
+        raise Conflict(f"Every tenant that follows {slug!r} has version {number}.", place="version")
+    planned = _plan(template, behind, stages)
+    rollout = Rollout(
+        msp_id=msp_id,
+        template_id=template.id,
+        version=number,
+        stages=[stage.minutes for stage in stages],
+        most_moved=most_moved,
+        asked_by=actor,
+    )
+    session.add(rollout)
+    session.flush()
+    session.add_all(
+        RolloutTenant(rollout_id=rollout.id, tenant_id=behind[tenant].tenant_id, msp_id=msp_id, stage=stage)
+        for tenant, stage in planned.items()
+    )
+    session.flush()
+    session.refresh(rollout)
+    _audit(session, actor, template, "roll-out", {"version": number, "tenants": len(planned), "stages": len(stages)})
+    _ask(session, actor, rollout, template, seal)
+    return rollout
+
+
+def _ask(session: Session, actor: str, rollout: Rollout, template: Template, seal: Seal) -> None:
+    jobs.start(
+        session,
+        actor=actor,
+        owner=Owner(rollout.msp_id),
+        kind=KIND,
+        title=f"Template {template.slug}, version {rollout.version}",
+        input={"rollout": str(rollout.id)},
+        seal=seal,
+    )
+
+
+def _plan(template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[Stage]) -> dict[str, int]:
+    """The stage of each. Who is first of a share is the same each time, and another for each template."""
+    if not 1 <= len(stages) <= MOST_STAGES:
+        raise InvalidInput(f"Give 1 to {MOST_STAGES} stages.", place="stages")
+    order = sorted(behind, key=lambda slug: hashlib.sha256(f"{template.id} {slug}".encode()).digest())
+    planned: dict[str, int] = {}
+    for number, stage in enumerate(stages):
+        place = f"stages[{number}]"
+        if not LEAST_MINUTES <= stage.minutes <= MOST_MINUTES:
+            raise InvalidInput(f"Give {LEAST_MINUTES} to {MOST_MINUTES} minutes.", place=f"{place}.minutes")
+        if (stage.tenants is None) == (stage.share is None):
+            raise InvalidInput("Give tenants or a share.", place=place)
+        if stage.tenants is not None:
+            if unknown := sorted(set(stage.tenants) - behind.keys()):
+                raise InvalidInput(f"{unknown[0]!r} is not behind this version.", place=f"{place}.tenants")
+            taken = [slug for slug in stage.tenants if slug not in planned]
+        else:
+            share = stage.share or 0
+            if not 0 < share <= 100:
+                raise InvalidInput("Give 1 to 100.", place=f"{place}.share")
+            # At least one; rounded up, so that 100 is all.
+            wanted = max(1, -(-len(order) * share // 100)) - len(planned)
+            taken = [slug for slug in order if slug not in planned][: max(0, wanted)]
+        planned |= dict.fromkeys(taken, number)
+    return planned | {slug: len(stages) - 1 for slug in order if slug not in planned}
+
+
+def stop(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Rollout:
+    """Tenants that have the version keep it. Raises Conflict where it does not run."""
+    rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
+    if rollout.state != "running":
+        raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
+    _end(rollout, "stopped", f"Stopped by {actor}.")
+    session.flush()
+    _audit_rollout(session, actor, rollout, "stop-rollout")
+    return rollout
+
+
+def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal: Seal) -> Rollout:
+    """One that was stopped: the stage that it is in is watched anew from now. Raises Conflict."""
+    rollout, template = _stopped(session, msp_id, rollout_id)
+    rollout.state, rollout.detail, rollout.ended_at = "running", "", None
+    rollout.stage_applied_at = None
+    now = utc_now()
+    for row, _ in repository.rollout_tenants(session, rollout):
+        if row.state == "failed":
+            row.state = "waiting"
+        elif row.state == "applied":
+            # What somebody looked at and goes on with is no reason to stop again.
+            row.applied_at = now
+    session.flush()
+    _audit_rollout(session, actor, rollout, "go-on-with-rollout")
+    _ask(session, actor, rollout, template, seal)
+    return rollout
+
+
+def roll_back(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal: Seal) -> Rollout:
+    """Give the tenants back what they had, where nobody has changed it since. Raises Conflict while it runs."""
+    rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
+    if rollout.state not in ("stopped", "done"):
+        raise Conflict(f"The roll-out is {rollout.state}.", place="rollout", remedy="Stop it first.")
+    template = session.get_one(Template, rollout.template_id, with_for_update=True)
+    _require_alone(session, template, rollout)
+    rollout.state, rollout.ended_at = "rolling-back", None
+    session.flush()
+    _audit_rollout(session, actor, rollout, "roll-back")
+    _ask(session, actor, rollout, template, seal)
+    return rollout
+
+
+def _stopped(session: Session, msp_id: MspId, rollout_id: UUID) -> tuple[Rollout, Template]:
+    rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
+    if rollout.state != "stopped":
+        raise Conflict(f"The roll-out is {rollout.state}.", place="rollout")
+    template = session.get_one(Template, rollout.template_id, with_for_update=True)
+    _require_alone(session, template, rollout)
+    return rollout, template
+
+
+def _require_alone(session: Session, template: Template, rollout: Rollout) -> None:
+    newest = repository.list_rollouts(session, template, before=None, limit=1)[0]
+    if newest.id != rollout.id:
+        raise Conflict("There is a later roll-out of this template.", place="rollout", remedy=f"See {newest.id}.")
+
+
+def require_rollout(session: Session, *, msp_id: MspId, rollout_id: UUID, lock: bool = False) -> Rollout:
+    rollout = repository.get_rollout(session, msp_id, rollout_id, lock=lock)
+    if rollout is None:
+        raise RolloutNotFound("There is no such roll-out.", place="rollout")
+    return rollout
+
+
+def _end(rollout: Rollout, state: str, detail: str) -> None:
+    rollout.state, rollout.detail, rollout.ended_at = state, detail, utc_now()
+
+
+def _audit(session: Session, actor: str, template: Template, verb: str, after: Mapping[str, Any]) -> None:
+    audit.append(
+        session, actor=actor, action=f"template.{verb}", target=template.slug, msp_id=template.msp_id, after=after
+    )
+
+
+def _audit_rollout(session: Session, actor: str, rollout: Rollout, verb: str) -> None:
+    template = session.get_one(Template, rollout.template_id)
+    _audit(session, actor, template, verb, {"rollout": str(rollout.id), "state": rollout.state})
+
+
+def advance(work: Work) -> Mapping[str, Any] | GoOn:
+    """A turn of the job: what can be done now of the stage, or of going back."""
+    rollout_id, msp_id = UUID(work.input["rollout"]), work.owner.msp_id
+    assert msp_id is not None
+    with work.transaction() as session:
+        rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id)
+        rows = repository.rollout_tenants(session, rollout)
+    back = rollout.state == "rolling-back"
+    if rollout.state != "running" and not back:
+        return _result(rollout, rows)
+    todo = [
+        (row, tenant)
+        for row, tenant in rows
+        if (row.state == "applied" if back else row.state == "waiting" and row.stage <= rollout.stage)
+    ]
+    for number, (row, tenant) in enumerate(todo):
+        if not (_go_back(work, rollout, row, tenant) if back else _apply(work, rollout, row, tenant)):
+            return GoOn()
+        work.tell(number + 1, len(todo))
+    return GoOn(_finish_stage(work, rollout.id, msp_id))
+
+
+def _apply(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> bool:
+    """Whether the roll-out goes on."""
+    with work.transaction() as session:
+        template = session.get_one(Template, rollout.template_id)
+        version = require_version(session, template=template, number=rollout.version)
+        follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
+        mine = _lock(session, row)
+        if mine is None or mine.state != "waiting":
+            return True
+        if follower is None or follower.template_id != template.id:
+            mine.state, mine.detail = "failed", "It does not follow the template any more."
+            return True
+        parsed = parse_template(version.document)
+        now = utc_now()
+        watched = timedelta(minutes=rollout.stages[mine.stage])
+        enter_tenant(session, row.tenant_id)
+        heard = repository.devices(session, row.tenant_id, now - watched, now)
+        mine.rejected_before, mine.devices_before = heard
+        try:
+            with session.begin_nested():
+                before = put_parts(
+                    session,
+                    actor=work.actor,
+                    tenant_id=row.tenant_id,
+                    wanted=own_parts(parts_of(parsed), follower.overrides),
+                    names=names_of(parsed),
+                )
+        except Unavailable:
+            raise
+        except AdmitError as error:
+            mine.state, mine.detail = "failed", str(error)[:2000]
+            failed = session.get_one(Rollout, rollout.id, with_for_update=True)
+            _end(failed, "stopped", f"Tenant {tenant.slug!r} cannot have it: {error}"[:2000])
+            return False
+        mine.state, mine.detail, mine.applied_at = "applied", "", now
+        mine.before, mine.before_version = before, follower.version
+        follower.version, follower.applied_at = rollout.version, now
+    return True
+
+
+def _go_back(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> bool:
+    with work.transaction() as session:
+        follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
+        mine = _lock(session, row)
+        if mine is None or mine.state != "applied":
+            return True
+        enter_tenant(session, row.tenant_id)
+        try:
+            with session.begin_nested():
+                unchanged = _unchanged(session, rollout, mine)
+                put_parts(session, actor=work.actor, tenant_id=row.tenant_id, wanted=unchanged, names={})
+        except Unavailable:
+            raise
+        except AdmitError as error:
+            mine.detail = str(error)[:2000]
+            failed = session.get_one(Rollout, rollout.id, with_for_update=True)
+            _end(failed, "stopped", f"Tenant {tenant.slug!r} cannot have back what it had: {error}"[:2000])
+            return False
+        mine.state, mine.detail = "rolled-back", ""
+        if follower is not None and follower.template_id == rollout.template_id:
+            follower.version, follower.applied_at = mine.before_version, utc_now()
+    return True
+
+
+def _unchanged(session: Session, rollout: Rollout, row: RolloutTenant) -> dict[str, Any]:
+    """What the tenant had, of parts that are still as the roll-out made them."""
+    template = session.get_one(Template, rollout.template_id)
+    version = require_version(session, template=template, number=rollout.version)
+    made = parts_of(parse_template(version.document))
+    before = row.before or {}
+    has = read_parts(session, row.tenant_id, before)
+    return {name: value for name, value in before.items() if has[name] == made.get(name)}
+
+
+def _finish_stage(work: Work, rollout_id: UUID, msp_id: MspId) -> timedelta:
+    """Looks at whom the stages so far have reached; the next one begins when this one was watched for its time."""
+    with work.transaction() as session:
+        rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
+        if rollout.state == "rolling-back":
+            _end(rollout, "rolled-back", "")
+            return timedelta()
+        if rollout.state != "running":
+            return timedelta()
+        now = utc_now()
+        rollout.stage_applied_at = rollout.stage_applied_at or now
+        for row, tenant in repository.rollout_tenants(session, rollout):
+            if row.state == "applied" and _has_moved(session, rollout, row):
+                _end(rollout, "stopped", _told(tenant, row))
+                audit.append(
+                    session,
+                    actor="system:templates",
+                    action="template.stop-rollout",
+                    target=tenant.slug,
+                    msp_id=msp_id,
+                    after={"rollout": str(rollout.id), "detail": rollout.detail},
+                )
+                return timedelta()
+        if now < rollout.stage_applied_at + timedelta(minutes=rollout.stages[rollout.stage]):
+            return _LOOKED_EVERY
+        if rollout.stage + 1 == len(rollout.stages):
+            _end(rollout, "done", "")
+        else:
+            rollout.stage, rollout.stage_applied_at = rollout.stage + 1, None
+        return timedelta()
+
+
+def _has_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
+    """Of the time that the tenant's stage is watched for; later it is not looked at any more."""
+    assert row.applied_at is not None
+    until = min(utc_now(), row.applied_at + timedelta(minutes=rollout.stages[row.stage]))
+    enter_tenant(session, row.tenant_id)
+    since = repository.devices(session, row.tenant_id, row.applied_at, until)
+    row.rejected_since, row.devices_since = since
+    before = Devices(row.rejected_before or 0, row.devices_before or 0)
+    return has_moved(before, since, most=rollout.most_moved)
+
+
+def _told(tenant: Tenant, row: RolloutTenant) -> str:
+    return (
+        f"At tenant {tenant.slug!r} {row.rejected_since} of {row.devices_since} devices are rejected since, "
+        f"{row.rejected_before} of {row.devices_before} before."
+    )
+
+
+def _lock(session: Session, row: RolloutTenant) -> RolloutTenant | None:
+    return session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
+
+
+def _result(rollout: Rollout, rows: Sequence[Any]) -> dict[str, Any]:
+    states = [row.state for row, _ in rows]
+    return {"state": rollout.state, "detail": rollout.detail} | {state: states.count(state) for state in set(states)}
+
+
+HANDLER = SeveralTransactions(advance)

@@ -1,0 +1,217 @@
+"""Templates of an MSP, who follows them, and how far they are from them. In the scope of the MSP."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.db import enter_tenant
+from nac.errors import AlreadyExists, Conflict, InUse, InvalidInput, NotFound
+from nac.ids import MspId, TenantId
+from nac.models import Template, TemplateTenant, TemplateVersion, Tenant
+from nac.templates import repository
+from nac.templates.document import PART, parse_template, parts_of
+from nac.templates.parts import read_parts
+from nac.tenants import service as tenants
+from nac.tenants.service import TenantNotFound
+from nac.validation import require_name, require_slug
+
+MOST_TEMPLATES = 100
+MOST_OVERRIDES = 500
+
+
+class TemplateNotFound(NotFound):
+    """There is no such template."""
+
+
+class TemplateVersionNotFound(NotFound):
+    """The template has no such version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of a tenant that is not as the version says that it follows."""
+
+    part: str
+    wanted: Any
+    found: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    tenant: Tenant
+    row: TemplateTenant
+    # None where it was not asked for.
+    drift: Sequence[Difference] | None = None
+
+
+def create_template(session: Session, *, actor: str, msp_id: MspId, slug: str, name: str = "") -> Template:
+    require_slug(slug)
+    if repository.get_by_slug(session, msp_id, slug):
+        raise AlreadyExists(f"There is a template {slug!r} already.", place="slug")
+    if len(repository.list_all(session, msp_id)) >= MOST_TEMPLATES:
+        raise Conflict(f"There are {MOST_TEMPLATES} templates already.", remedy="Remove those that nobody follows.")
+    template = Template(msp_id=msp_id, slug=slug, name=require_name(name or slug))
+    session.add(template)
+    session.flush()
+    session.refresh(template)
+    _audit(session, actor, template, "create", {"name": template.name})
+    return template
+
+
+def remove_template(session: Session, *, actor: str, msp_id: MspId, slug: str) -> None:
+    """Raises InUse while tenants follow it."""
+    template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
+    if count := len(repository.followers(session, template)):
+        raise InUse(f"{count} tenants follow the template {slug!r}.", place="template", remedy="Release them first.")
+    session.delete(template)
+    session.flush()
+    _audit(session, actor, template, "remove", None)
+
+
+def save_version(
+    session: Session, *, actor: str, msp_id: MspId, slug: str, document: object, comment: str = ""
+) -> TemplateVersion:
+    """The document as the newest version; no tenant has it until it is rolled out. Raises InvalidTemplate."""
+    template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
+    parse_template(document)
+    template.newest += 1
+    version = TemplateVersion(
+        template_id=template.id,
+        number=template.newest,
+        msp_id=msp_id,
+        document=document,
+        comment=comment,
+        created_by=actor,
+    )
+    session.add(version)
+    session.flush()
+    session.refresh(version)
+    _audit(session, actor, template, "save", {"version": version.number, "comment": comment})
+    return version
+
+
+def list_templates(session: Session, *, msp_id: MspId) -> Sequence[Template]:
+    return repository.list_all(session, msp_id)
+
+
+def list_versions(
+    session: Session, *, template: Template, below: int | None = None, limit: int = 100
+) -> Sequence[TemplateVersion]:
+    """Newest first; page on with the last one's number."""
+    return repository.list_versions(session, template, below=below, limit=limit)
+
+
+def require_template(session: Session, *, msp_id: MspId, slug: str, lock: bool = False) -> Template:
+    template = repository.get_by_slug(session, msp_id, slug, lock=lock)
+    if template is None:
+        raise TemplateNotFound(f"There is no template {slug!r}.", place="template")
+    return template
+
+
+def require_version(session: Session, *, template: Template, number: int) -> TemplateVersion:
+    version = repository.get_version(session, template, number)
+    if version is None:
+        raise TemplateVersionNotFound(f"Template {template.slug!r} has no version {number}.", place="version")
+    return version
+
+
+def follow(
+    session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str, overrides: Sequence[str] = ()
+) -> Follower:
+    """The tenant is among those that a roll-out reaches; nothing of it changes until then.
+
+    `overrides` are parts that stay its own. Raises Conflict where it follows another template.
+    """
+    template = require_template(session, msp_id=msp_id, slug=slug)
+    own = _require_own(session, msp_id, tenant)
+    kept = _require_parts(overrides)
+    row = repository.lock_follower(session, msp_id, TenantId(own.id))
+    if row is None:
+        row = TemplateTenant(tenant_id=own.id, msp_id=msp_id, template_id=template.id, overrides=kept)
+        session.add(row)
+    elif row.template_id != template.id:
+        raise Conflict(f"Tenant {tenant!r} follows another template.", place="tenant", remedy="Release it there first.")
+    elif row.overrides == kept:
+        return Follower(own, row)
+    row.overrides = kept
+    session.flush()
+    _audit(session, actor, template, "follow", {"tenant": tenant, "overrides": kept})
+    return Follower(own, row)
+
+
+def release(session: Session, *, actor: str, msp_id: MspId, slug: str, tenant: str) -> None:
+    """The tenant keeps what it has, and follows the template no longer."""
+    template = require_template(session, msp_id=msp_id, slug=slug)
+    own = _require_own(session, msp_id, tenant)
+    row = repository.lock_follower(session, msp_id, TenantId(own.id))
+    if row is None or row.template_id != template.id:
+        raise NotFound(f"Tenant {tenant!r} does not follow the template {slug!r}.", place="tenant")
+    session.delete(row)
+    session.flush()
+    _audit(session, actor, template, "release", {"tenant": tenant})
+
+
+def list_followers(
+    session: Session, *, template: Template, after_slug: str = "", limit: int = 100, with_drift: bool = False
+) -> Sequence[Follower]:
+    """By slug. Drift is of the version that each has; a tenant that has none yet has none."""
+    rows = repository.followers(session, template, after_slug=after_slug, limit=limit)
+    if not with_drift:
+        return [Follower(tenant, row) for row, tenant in rows]
+    versions: dict[int, Mapping[str, Any]] = {}
+    found = []
+    for row, tenant in rows:
+        drift: list[Difference] = []
+        if row.version is not None:
+            if row.version not in versions:
+                version = require_version(session, template=template, number=row.version)
+                versions[row.version] = parts_of(parse_template(version.document))
+            enter_tenant(session, tenant.id)
+            drift = drift_of(session, row, versions[row.version])
+        found.append(Follower(tenant, row, drift))
+    return found
+
+
+def drift_of(session: Session, row: TemplateTenant, wanted: Mapping[str, Any]) -> list[Difference]:
+    """In a scope that has entered the tenant."""
+    mine = own_parts(wanted, row.overrides)
+    has = read_parts(session, row.tenant_id, mine)
+    return [Difference(name, value, has[name]) for name, value in mine.items() if has[name] != value]
+
+
+def own_parts(wanted: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """What a template has to say to a tenant with these overrides: of a site that is overridden, nothing."""
+    return {
+        name: value
+        for name, value in wanted.items()
+        if name not in overrides and name.partition(".")[0] not in overrides
+    }
+
+
+def _require_parts(overrides: Sequence[str]) -> list[str]:
+    if len(overrides) > MOST_OVERRIDES:
+        raise InvalidInput(f"There are {MOST_OVERRIDES} at most.", place="overrides")
+    for index, part in enumerate(overrides):
+        if not PART.fullmatch(part):
+            raise InvalidInput(
+                f"{part!r} is no part.",
+                place=f"overrides[{index}]",
+                remedy="Such as policy:office, site:main, site:main.time_zone or settings.methods.",
+            )
+    return sorted(set(overrides))
+
+
+def _require_own(session: Session, msp_id: MspId, slug: str) -> Tenant:
+    tenant = tenants.require_by_slug(session, slug=slug)
+    if tenant.msp_id != msp_id:
+        raise TenantNotFound(f"There is no tenant {slug!r}.", place="tenant")
+    return tenant
+
+
+def _audit(session: Session, actor: str, template: Template, verb: str, after: Mapping[str, Any] | None) -> None:
+    audit.append(
+        session, actor=actor, action=f"template.{verb}", target=template.slug, msp_id=template.msp_id, after=after
+    )

@@ -1,0 +1,63 @@
+"""Templates over the API: saved, followed, rolled out by the job, drift shown."""
+
+import httpx
+from sqlalchemy import Engine
+
+from nac.cells import service as cells
+from nac.db import CellScope, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.jobs import running
+from nac.secrets import MasterKeyFile, Sealer
+from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.tenancy import Platform
+from tests.templates.conftest import document
+from worker.handlers import HANDLERS
+
+T = "/v1/msps/acme/templates"
+
+
+def test_a_version_is_brought_to_a_tenant_and_taken_back(
+    api: httpx.Client,
+    tmp_path,
+    platform: Platform,
+    app_engine: Engine,
+    cell_engine: Engine,
+    worker_engine: Engine,
+) -> None:
+    content = to_json(read_dictionary(FOLDER / "dictionary"))
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
+    sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
+
+    def work() -> None:
+        while running.run_next(HANDLERS, unseal=sealer.open, app_engine=app_engine, engine=worker_engine):
+            pass
+
+    assert api.post(T, json={"slug": "school", "name": "School"}).status_code == 201
+    assert api.post(T, json={"slug": "school"}).status_code == 409
+    refused = api.post(f"{T}/school/versions", json={"document": {"sites": [{"slug": "main", "zone": "UTC"}]}})
+    assert (refused.status_code, refused.json()["place"]) == (422, "sites[0]")
+    saved = api.post(f"{T}/school/versions", json={"document": document(10), "comment": "First"}).json()
+    assert (saved["number"], saved["document"]) == (1, document(10))
+    assert api.put(f"{T}/school/tenants/nobody", json={}).status_code == 404
+    assert api.put(f"{T}/school/tenants/alpha", json={"overrides": ["x"]}).status_code == 422
+    assert api.put(f"{T}/school/tenants/alpha", json={"overrides": ["site:main.time_zone"]}).status_code == 200
+    assert api.delete(f"{T}/school").json()["code"] == "in-use"
+    began = api.post(f"{T}/school/rollouts", json={"version": 1, "stages": [{"share": 100, "minutes": 5}]})
+    assert began.status_code == 201, began.text
+    rollout = f"{T}/school/rollouts/{began.json()['id']}"
+    work()
+    (tenant,) = api.get(rollout).json()["tenants"]
+    assert (tenant["tenant"], tenant["state"], tenant["devices_since"]) == ("alpha", "applied", 0)
+    api.patch("/v1/tenants/alpha/sites/main", json={"time_zone": "Asia/Tokyo"})
+    (follower,) = api.get(f"{T}/school/tenants", params={"drift": "true"}).json()["items"]
+    assert (follower["version"], follower["drift"]) == (1, [])
+    assert api.post(f"{rollout}/roll-back").status_code == 409
+    assert api.post(f"{rollout}/stop").json()["state"] == "stopped"
+    assert api.post(f"{rollout}/roll-back").json()["state"] == "rolling-back"
+    for _ in range(2):
+        work()
+    assert api.get(rollout).json()["state"] in ("rolling-back", "rolled-back")
+    assert [each["id"] for each in api.get(f"{T}/school/rollouts").json()["items"]] == [began.json()["id"]]
+    assert api.get(f"{T}/school/versions").json()["items"][0]["comment"] == "First"
+    assert api.delete(f"{T}/school/tenants/alpha").status_code == 204

@@ -1,0 +1,151 @@
+"""An MSP with tenants that follow one template, in a cell that knows its dictionaries."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Engine, text, update
+from sqlalchemy.orm import Session
+
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import CellScope, MspScope, TenantScope, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.ids import MspId, TenantId
+from nac.jobs import running
+from nac.models import Job, Rollout, RolloutTenant
+from nac.templates import repository, rollouts, service
+from nac.templates.rollouts import Stage
+from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
+
+SLUGS = ("t0", "t1", "t2", "t3")
+
+
+def policy(vlan: int) -> dict[str, Any]:
+    when = {"attribute": "endpoint.group", "operator": "equals", "value": "printers"}
+    return {
+        "rules": [
+            {"id": "printers", "name": "Printers", "when": when, "then": {"verdict": "permit", "vlan": str(vlan)}}
+        ],
+        "fallback": {"verdict": "deny"},
+    }
+
+
+def document(vlan: int = 10, **more: Any) -> dict[str, Any]:
+    return {
+        "endpoint_groups": ["printers"],
+        "policies": [{"slug": "office", "document": policy(vlan)}],
+        "sites": [{"slug": "main", "time_zone": "Europe/Berlin", "policy": "office"}],
+        "settings": {"replay_days": None, "silent_days": 5},
+    } | more
+
+
+@dataclass(frozen=True)
+class Field:
+    app: Engine
+    worker: Engine
+    owner: Engine
+    msp_id: MspId
+    tenants: dict[str, TenantId]
+
+    @contextmanager
+    def msp(self) -> Iterator[Session]:
+        with session_scope(MspScope(self.msp_id), engine=self.app) as session:
+            yield session
+
+    @contextmanager
+    def tenant(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
+        with session_scope(TenantScope(self.tenants[slug]), engine=self.app) as session:
+            yield session, self.tenants[slug]
+
+    def call(self, function: Callable[..., Any], **given: Any) -> Any:
+        with self.msp() as session:
+            return function(session, actor=ACTOR, msp_id=self.msp_id, **given)
+
+    def save(self, content: object) -> int:
+        number: int = self.call(service.save_version, slug="school", document=content).number
+        return number
+
+    def roll_out(self, number: int, *stages: Stage, most_moved: float = 0.05) -> UUID:
+        given = {
+            "slug": "school",
+            "number": number,
+            "stages": stages or (Stage(1, share=100),),
+            "most_moved": most_moved,
+        }
+        rollout_id: UUID = self.call(rollouts.start, seal=lambda plain, _: plain, **given).id
+        return rollout_id
+
+    def work(self) -> None:
+        """All that is due."""
+        while running.run_next(
+            {rollouts.KIND: rollouts.HANDLER}, unseal=lambda sealed, _: sealed, app_engine=self.app, engine=self.worker
+        ):
+            pass
+
+    def pass_minutes(self, minutes: int) -> None:
+        """By moving what was noted into the past."""
+        past = timedelta(minutes=minutes)
+        with self.owner.begin() as connection:
+            connection.execute(update(Job).values(due_at=utc_now()))
+            connection.execute(update(Rollout).values(stage_applied_at=Rollout.stage_applied_at - past))
+            connection.execute(update(RolloutTenant).values(applied_at=RolloutTenant.applied_at - past))
+            connection.execute(text("UPDATE auth_log SET at = at - make_interval(mins => :m)"), {"m": minutes})
+
+    def hear(self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1) -> None:
+        """Devices that try three times each."""
+        with self.owner.begin() as connection:
+            connection.execute(
+                text(
+                    "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, mac)"
+                    " SELECT now() - make_interval(secs => :ago), :tenant, 1, 'mab', d > :rejected, 'x',"
+                    " ('0200000000' || lpad(to_hex(d), 2, '0'))::macaddr"
+                    " FROM generate_series(1, :all) d, generate_series(1, 3)"
+                ),
+                {"ago": seconds_ago, "tenant": self.tenants[slug], "rejected": rejected, "all": rejected + permitted},
+            )
+
+    def rollout(self, rollout_id: UUID) -> tuple[Rollout, dict[str, RolloutTenant]]:
+        with self.msp() as session:
+            found = rollouts.require_rollout(session, msp_id=self.msp_id, rollout_id=rollout_id)
+            return found, {tenant.slug: row for row, tenant in repository.rollout_tenants(session, found)}
+
+    def has(self, slug: str) -> set[str]:
+        """VLANs of what is in force."""
+        with self.owner.connect() as connection:
+            found = connection.scalars(
+                text(
+                    "SELECT v.document #>> '{rules,0,then,vlan}' FROM policies p JOIN policy_versions v"
+                    " ON v.policy_id = p.id AND v.number = p.published_version WHERE p.tenant_id = :tenant"
+                ),
+                {"tenant": self.tenants[slug]},
+            )
+            return set(found)
+
+
+@pytest.fixture(scope="session")
+def dictionary_json() -> bytes:
+    return to_json(read_dictionary(FOLDER / "dictionary"))
+
+
+@pytest.fixture
+def platform(app_engine: Engine, cell_engine: Engine, dictionary_json: bytes) -> Platform:
+    platform = make_platform(app_engine, cell_engine, slots=6)
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=platform.cell_id, content=dictionary_json, server_version="3.2.7")
+    return platform
+
+
+@pytest.fixture
+def field(app_engine: Engine, worker_engine: Engine, owner_engine: Engine, platform: Platform) -> Field:
+    tenants = {slug: TenantId(make_tenant(app_engine, platform, slug).id) for slug in SLUGS}
+    field = Field(app_engine, worker_engine, owner_engine, MspId(platform.msp_id), tenants)
+    field.call(service.create_template, slug="school")
+    for slug in SLUGS:
+        field.call(service.follow, slug="school", tenant=slug)
+    return field

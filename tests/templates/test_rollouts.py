@@ -1,0 +1,190 @@
+"""Versions on their way to tenants: in stages, stopped where devices fare otherwise, and back."""
+
+import pytest
+
+from nac.errors import Conflict, InvalidInput
+from nac.jobs import service as jobs
+from nac.policies import service as policies
+from nac.sites import service as sites
+from nac.templates import rollouts, service
+from nac.templates.rollouts import Stage
+from tests.factories.tenancy import ACTOR
+from tests.templates.conftest import SLUGS, Field, document, policy
+
+
+def states(field: Field, rollout_id) -> dict[str, str]:
+    return {slug: row.state for slug, row in field.rollout(rollout_id)[1].items()}
+
+
+def test_each_stage_waits_for_the_one_before(field: Field) -> None:
+    number = field.save(document(10))
+    rollout_id = field.roll_out(number, Stage(30, tenants=["t2"]), Stage(10, share=50), Stage(1, share=100))
+    field.work()
+    assert [slug for slug, state in states(field, rollout_id).items() if state == "applied"] == ["t2"]
+    field.pass_minutes(29)
+    field.work()
+    assert list(states(field, rollout_id).values()).count("applied") == 1
+    field.pass_minutes(2)
+    field.work()
+    assert list(states(field, rollout_id).values()).count("applied") == 2
+    field.pass_minutes(11)
+    field.work()
+    assert set(states(field, rollout_id).values()) == {"applied"}
+    assert field.rollout(rollout_id)[0].state == "running"
+    field.pass_minutes(2)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "done"
+    assert [field.has(slug) for slug in SLUGS] == [{"10"}] * 4
+    with field.tenant("t0") as (session, tenant_id):
+        site = sites.require_by_slug(session, tenant_id=tenant_id, slug="main")
+        assert (site.time_zone, site.policy_id is not None) == ("Europe/Berlin", True)
+    with pytest.raises(Conflict, match="has version"):
+        field.roll_out(number)
+
+
+@pytest.mark.parametrize(
+    ("before", "since", "moved"),
+    [
+        ((2, 38), (30, 10), True),
+        # As dangerous: now everybody gets in.
+        ((30, 10), (2, 38), True),
+        ((2, 38), (3, 37), False),
+        # Too few to prove anything, however bad it looks.
+        ((0, 2), (2, 0), False),
+        ((2, 38), (0, 0), False),
+    ],
+)
+def test_it_stops_where_the_share_of_rejected_devices_moves(
+    field: Field, before: tuple[int, int], since: tuple[int, int], moved: bool
+) -> None:
+    number = field.save(document(10))
+    field.hear("t2", rejected=before[0], permitted=before[1], seconds_ago=60)
+    field.hear("t1", rejected=1, permitted=9, seconds_ago=60)
+    rollout_id = field.roll_out(number, Stage(30, tenants=["t1", "t2"]), Stage(1, share=100))
+    field.work()
+    field.pass_minutes(10)
+    field.hear("t2", rejected=since[0], permitted=since[1])
+    field.hear("t1", rejected=1, permitted=9)
+    field.work()
+    found, rows = field.rollout(rollout_id)
+    assert (rows["t2"].rejected_since, rows["t2"].devices_since) == (since[0], sum(since))
+    assert found.state == ("stopped" if moved else "running")
+    assert ("'t2'" in found.detail) == moved
+    field.pass_minutes(30)
+    field.work()
+    assert field.has("t0") == (set() if moved else {"10"})
+
+
+def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
+    first = field.save(document(10))
+    field.roll_out(first)
+    field.work()
+    field.pass_minutes(2)
+    field.work()
+    second = field.save(document(20, settings={"silent_days": 9}))
+    rollout_id = field.roll_out(second, Stage(5, tenants=["t0", "t1"]), Stage(5, share=100))
+    field.work()
+    field.call(rollouts.stop, rollout_id=rollout_id)
+    field.pass_minutes(60)
+    field.work()
+    assert [field.has(slug) for slug in SLUGS] == [{"20"}, {"20"}, {"10"}, {"10"}]
+    field.call(rollouts.go_on, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    for _ in range(3):
+        field.work()
+        field.pass_minutes(6)
+    assert field.rollout(rollout_id)[0].state == "done"
+    assert field.has("t3") == {"20"}
+    # Somebody changes a part meanwhile: it stays as he made it.
+    with field.tenant("t1") as (session, tenant_id):
+        given = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "office"}
+        policies.save_draft(session, **given, document=policy(77))
+        policies.publish_policy(session, **given)
+    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "rolled-back"
+    assert [field.has(slug) for slug in SLUGS] == [{"10"}, {"77"}, {"10"}, {"10"}]
+    with field.msp() as session:
+        template = service.require_template(session, msp_id=field.msp_id, slug="school")
+        found = service.list_followers(session, template=template, with_drift=True)
+        assert [(each.row.version, [one.part for one in each.drift or ()]) for each in found] == [
+            (first, []),
+            (first, ["policy:office"]),
+            (first, []),
+            (first, []),
+        ]
+
+
+def test_a_tenant_that_cannot_have_it_stops_it_and_stays_whole(field: Field) -> None:
+    """Its own replay gate, say, or a site whose NASes cannot do what the policy answers: here a group's name is bad."""
+    number = field.save(document(10, policies=[{"slug": "office", "document": policy(10) | {"rules": 5}}]))
+    rollout_id = field.roll_out(number)
+    field.work()
+    found, rows = field.rollout(rollout_id)
+    assert found.state == "stopped"
+    assert "policy:office" in found.detail
+    assert sorted(row.state for row in rows.values()) == ["failed", "waiting", "waiting", "waiting"]
+    failed = next(slug for slug, row in rows.items() if row.state == "failed")
+    with field.tenant(failed) as (session, tenant_id):
+        assert sites.require_by_slug(session, tenant_id=tenant_id, slug="main").time_zone == "UTC"
+
+
+def test_overrides_are_left_alone_and_are_no_drift(field: Field) -> None:
+    field.call(service.follow, slug="school", tenant="t1", overrides=["policy:office", "settings.silent_days"])
+    field.call(service.follow, slug="school", tenant="t2", overrides=["site:main"])
+    field.roll_out(field.save(document(10, sites=[{"slug": "main", "time_zone": "Europe/Berlin"}])))
+    field.work()
+    assert [field.has(slug) for slug in SLUGS] == [{"10"}, set(), {"10"}, {"10"}]
+    with field.tenant("t2") as (session, tenant_id):
+        assert sites.require_by_slug(session, tenant_id=tenant_id, slug="main").time_zone == "UTC"
+    with field.msp() as session:
+        template = service.require_template(session, msp_id=field.msp_id, slug="school")
+        assert [each.drift for each in service.list_followers(session, template=template, with_drift=True)] == [[]] * 4
+
+
+def test_drift_is_told_with_what_is_wanted_and_what_is_found(field: Field) -> None:
+    field.roll_out(field.save(document(10)))
+    field.work()
+    with field.tenant("t3") as (session, tenant_id):
+        sites.set_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
+    with field.msp() as session:
+        template = service.require_template(session, msp_id=field.msp_id, slug="school")
+        *others, last = service.list_followers(session, template=template, with_drift=True)
+    assert [each.drift for each in others] == [[]] * 3
+    assert last.drift == [service.Difference("site:main.time_zone", "Europe/Berlin", "UTC")]
+
+
+def test_one_at_a_time_and_a_cancelled_job_is_taken_up_again(field: Field) -> None:
+    number = field.save(document(10))
+    rollout_id = field.roll_out(number, Stage(5, tenants=["t0"]), Stage(1, share=100))
+    with pytest.raises(Conflict):
+        field.roll_out(number)
+    with field.msp() as session:
+        owner = rollouts.Owner(field.msp_id)
+        (job,) = jobs.list_jobs(session, owner=owner)
+        jobs.cancel(session, actor=ACTOR, owner=owner, job_id=job.id)
+    field.work()
+    assert set(states(field, rollout_id).values()) == {"waiting"}
+    field.call(rollouts.stop, rollout_id=rollout_id)
+    field.call(rollouts.go_on, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.work()
+    assert states(field, rollout_id)["t0"] == "applied"
+
+
+@pytest.mark.parametrize(
+    ("stages", "place"),
+    [
+        ([], "stages"),
+        ([Stage(0, share=10)], "stages[0].minutes"),
+        ([Stage(1)], "stages[0]"),
+        ([Stage(1, tenants=["t0"], share=5)], "stages[0]"),
+        ([Stage(1, share=100), Stage(1, tenants=["nobody"])], "stages[1].tenants"),
+        ([Stage(1, share=101)], "stages[0].share"),
+    ],
+)
+def test_bad_plans_are_refused(field: Field, stages: list[Stage], place: str) -> None:
+    number = field.save(document(10))
+    with pytest.raises(InvalidInput) as refused:
+        field.call(
+            rollouts.start, slug="school", number=number, stages=stages, most_moved=0.1, seal=lambda plain, _: plain
+        )
+    assert refused.value.place == place
