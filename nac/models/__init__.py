@@ -55,6 +55,8 @@ from nac.models.retention import (
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
+from nac.models.sign_in import Passkey, PasswordLink, RecoveryCode, SignInAttempt, SignInRule, SpentChallenge, Totp
+from nac.models.sign_on import SignOn, SignOnLink
 from nac.models.site import Site
 from nac.models.tenant import PurgedTenant, Tenant
 from nac.models.user import User, UserGroup, UserGroupMember
@@ -102,6 +104,8 @@ __all__ = [
     "Nas",
     "NasRestart",
     "OcspSignerRow",
+    "Passkey",
+    "PasswordLink",
     "Person",
     "PlatformAlarm",
     "Policy",
@@ -112,6 +116,7 @@ __all__ = [
     "PurgedTenant",
     "QuarantinedRecord",
     "RadiusSession",
+    "RecoveryCode",
     "Redecision",
     "RedecisionFailure",
     "RedecisionItem",
@@ -129,10 +134,16 @@ __all__ = [
     "ScepTransaction",
     "ScepWebhook",
     "SignIn",
+    "SignInAttempt",
+    "SignInRule",
+    "SignOn",
+    "SignOnLink",
     "Site",
     "Slot",
+    "SpentChallenge",
     "StatusSource",
     "Tenant",
+    "Totp",
     "User",
     "UserGroup",
     "UserGroupMember",
