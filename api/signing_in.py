@@ -19,11 +19,11 @@ from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
-from nac.models import Person
+from nac.models import Passkey, Person
 from nac.people import repository as people
 from nac.sign_in import attempts, links, passkeys, passwords, recovery, sessions, totp
 from nac.sign_in.attempts import Attempt
-from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked
+from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked, PasskeyOffered
 from nac.sign_in.errors import LinkRefused, SignInRefused
 from nac.sign_in.factors import Factor
 from nac.sign_in.methods import methods_of
@@ -118,6 +118,7 @@ class Desk:
             return passkeys.ask(self.party, nonce=nonce), self._asked(PasskeyAsked(nonce))
         shown = self.challenges.read(FactorsNeeded, challenge, now=self.now)
         with self.as_person(shown.content.person_id) as session:
+            _require_same(session, shown.content)
             found = passkeys.list_passkeys(session, person_id=shown.content.person_id)
             options = passkeys.ask(self.party, nonce=nonce, passkeys=found)
         return options, self._asked(PasskeyAsked(nonce, after=shown.content))
@@ -196,6 +197,41 @@ class Desk:
             )
             shown.spend(session)
             sessions.confirm(session, signed_in=signed_in, factor=factor, now=self.now)
+
+    def count_confirmation(self, signed_in: SignedIn) -> None:
+        """Of what somebody who is signed in could guess. Raises TooManyAttempts."""
+        self.count(attempts.at_confirmation(sign_in_id=signed_in.sign_in_id))
+
+    def offer_passkey(self, session: Session, signed_in: SignedIn, person: Person) -> tuple[dict[str, Any], str]:
+        nonce = passkeys.make_nonce()
+        present = passkeys.list_passkeys(session, person_id=person.id)
+        options = passkeys.offer(self.party, person=person, present=present, nonce=nonce)
+        offered = PasskeyOffered(nonce, signed_in.sign_in_id)
+        return options, self.challenges.make(offered, now=self.now, good_for=_STEP)
+
+    def add_passkey(
+        self,
+        session: Session,
+        signed_in: SignedIn,
+        person: Person,
+        challenge: str,
+        credential: dict[str, Any],
+        name: str,
+    ) -> tuple[Passkey, Factor]:
+        """Raises SignInRefused and PasskeyRefused."""
+        shown = self.challenges.read(PasskeyOffered, challenge, now=self.now)
+        if shown.content.sign_in_id != signed_in.sign_in_id:
+            raise SignInRefused(remedy="Begin again.")
+        shown.spend(session)
+        return passkeys.add(
+            session,
+            actor=signed_in.actor,
+            person=person,
+            party=self.party,
+            nonce=shown.content.nonce,
+            credential=credential,
+            name=name,
+        )
 
     def count(self, attempt: Attempt) -> None:
         """Raises TooManyAttempts."""

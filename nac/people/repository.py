@@ -1,9 +1,10 @@
+from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from nac.models import Person
+from nac.models import Person, SignIn
 
 
 def get(session: Session, person_id: UUID) -> Person | None:
@@ -19,3 +20,8 @@ def ensure(session: Session, email: str, name: str) -> UUID:
     """In any scope; made where there is none."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
+
+
+def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
+    statement = update(SignIn).where(SignIn.person_id == person_id, SignIn.ended_at.is_(None)).values(ended_at=now)
+    session.execute(statement, execution_options={"synchronize_session": False})

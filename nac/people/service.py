@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.clock import utc_now
 from nac.errors import InvalidInput, NotFound
 from nac.models import Person
 from nac.people import repository
@@ -86,5 +87,6 @@ def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: boo
     if person.status != status:
         person.status = status
         session.flush()
+        repository.end_sign_ins(session, person_id, utc_now())
         audit.append(session, actor=actor, action=f"person.{'disable' if disabled else 'enable'}", target=person.email)
     return person

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy import CursorResult, Uuid, bindparam, delete, func, select, text, update
 from sqlalchemy.orm import Session
 
-from nac.models import Passkey, PasswordLink, RecoveryCode, SignIn, Totp
+from nac.models import Passkey, PasswordLink, Person, RecoveryCode, SignIn, Totp
 
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
     bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
@@ -25,6 +25,20 @@ def list_of_person(session: Session, person_id: UUID, *, now: datetime, seen_sin
         SignIn.last_seen_at > seen_since,
     )
     return session.scalars(query.order_by(SignIn.created_at.desc()).limit(200)).all()
+
+
+def list_via(
+    session: Session, msp_id: UUID | None, tenant_id: UUID | None, *, now: datetime, seen_since: datetime
+) -> Sequence[tuple[SignIn, Person | None]]:
+    query = select(SignIn, Person).outerjoin(Person, Person.id == SignIn.person_id)
+    query = query.where(
+        SignIn.via_msp_id.is_not_distinct_from(msp_id),
+        SignIn.via_tenant_id.is_not_distinct_from(tenant_id),
+        SignIn.ended_at.is_(None),
+        SignIn.expires_at > now,
+        SignIn.last_seen_at > seen_since,
+    )
+    return [(row[0], row[1]) for row in session.execute(query.order_by(SignIn.created_at.desc()).limit(500))]
 
 
 def end(session: Session, *conditions: object, now: datetime) -> int:

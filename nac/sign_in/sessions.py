@@ -26,6 +26,7 @@ LONGEST = timedelta(days=7)
 CONFIRMED_FOR = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
 _USER_AGENT_CHARACTERS = 300
+_NOBODYS = Owner()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class SignedIn:
     def actor(self) -> str:
         return actor_of(self.email, self.via)
 
-    def require_own(self, *, now: datetime, has_second: bool) -> None:
+    def require_own(self, *, has_second: bool) -> None:
         """Raises where this sign-in may not change the account itself.
 
         An organisation's provider can name anybody: what it says of a person reaches that organisation alone, and never
@@ -68,6 +69,9 @@ class SignedIn:
             raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
         if has_second and not self.has_two:
             raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
+
+    def require_confirmed(self, *, now: datetime) -> None:
+        """Raises ConfirmationNeeded where it is long ago that the person has shown who it is."""
         if self.confirmed_at <= now - CONFIRMED_FOR:
             raise ConfirmationNeeded(remedy="Confirm with your password or passkey.")
 
@@ -76,10 +80,8 @@ def actor_of(email: str, via: Via | None) -> str:
     """As the audit log names who asks; of whom a provider has named, whose provider it was."""
     if via is None:
         return f"person:{email}"
-    owner = via.owner
-    return (
-        f"person:{email} (by the provider of {f'MSP {owner.msp_id}' if owner.msp_id else f'tenant {owner.tenant_id}'})"
-    )
+    whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
+    return f"person:{email} (by the provider of {whose})"
 
 
 def begin(
@@ -167,19 +169,50 @@ def confirm(session: Session, *, signed_in: SignedIn, factor: Factor, now: datet
     return row
 
 
-def list_own(session: Session, *, person_id: UUID) -> Sequence[SignIn]:
-    """Those that are good, newest first. In PersonScope."""
+def gain(session: Session, *, signed_in: SignedIn, person: Person, factor: Factor) -> None:
+    """The person has a new factor and has just shown it. Where it is the first second one, what was begun without it
+    ends. In PersonScope."""
+    if signed_in.has_two:
+        return
+    confirm(session, signed_in=signed_in, factor=factor, now=utc_now())
+    end_all(session, actor=signed_in.actor, person=person, but_for=signed_in.sign_in_id)
+
+
+def list_own(session: Session, *, signed_in: SignedIn) -> Sequence[SignIn]:
+    """Those that are good, newest first; whoever a provider has named sees what came by it alone. In PersonScope."""
     now = utc_now()
-    return repository.list_of_person(session, person_id, now=now, seen_since=now - IDLE)
+    rows = repository.list_of_person(session, signed_in.person_id, now=now, seen_since=now - IDLE)
+    return rows if signed_in.via is None else [row for row in rows if row.sign_on_id == signed_in.via.sign_on_id]
 
 
-def end_one(session: Session, *, actor: str, target: str, person_id: UUID, sign_in_id: UUID) -> None:
-    """In PersonScope. Once more changes nothing."""
-    row = session.get(SignIn, sign_in_id, populate_existing=True)
-    if row is None or row.person_id != person_id:
+def end_own(session: Session, *, signed_in: SignedIn, sign_in_id: UUID) -> None:
+    """One of those. In PersonScope."""
+    row = next((row for row in list_own(session, signed_in=signed_in) if row.id == sign_in_id), None)
+    if row is None:
         raise SignInNotFound("There is no such sign-in.", place="sign_in")
-    if repository.end(session, SignIn.id == sign_in_id, now=utc_now()):
-        audit.append(session, actor=actor, action="sign-in.end", target=target, before={"sign_in": row.public_id})
+    _end(session, signed_in.actor, signed_in.email, row)
+
+
+def _end(session: Session, actor: str, target: str, row: SignIn, owner: Owner = _NOBODYS) -> None:
+    if repository.end(session, SignIn.id == row.id, now=utc_now()):
+        before = {"sign_in": row.public_id}
+        audit.append(session, actor=actor, action="sign-in.end", target=target, before=before, **owner.columns())
+
+
+def list_via(session: Session, *, owner: Owner) -> Sequence[tuple[SignIn, Person | None]]:
+    """Those by the owner's provider, newest first. In the scope of the owner."""
+    now = utc_now()
+    return repository.list_via(session, owner.msp_id, owner.tenant_id, now=now, seen_since=now - IDLE)
+
+
+def end_via(session: Session, *, actor: str, owner: Owner, sign_in_id: UUID) -> None:
+    """In the scope of the owner."""
+    found = next(((row, who) for row, who in list_via(session, owner=owner) if row.id == sign_in_id), None)
+    if found is None:
+        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+    row, person = found
+    target = person.email if person is not None else str(row.person_id)
+    _end(session, actor, target, row, owner)
 
 
 def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | None = None) -> int:
