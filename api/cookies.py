@@ -9,6 +9,8 @@ from fastapi import Request, Response
 
 from nac.errors import Forbidden
 from nac.settings import Settings
+from nac.sign_in import sessions
+from nac.sign_in.text import SignInText
 
 SESSION: Final = "admit"
 DEVICE: Final = "admit-device"
@@ -48,6 +50,10 @@ def set_cookie(request: Request, response: Response, name: str, value: str, *, g
         httponly=True,
         samesite="lax",
     )
+
+
+def set_session(request: Request, response: Response, text: SignInText) -> None:
+    set_cookie(request, response, SESSION, text.reveal(), good_for=sessions.LONGEST)
 
 
 def clear_cookie(request: Request, response: Response, name: str) -> None:

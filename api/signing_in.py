@@ -19,7 +19,7 @@ from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
-from nac.models import Passkey, Person
+from nac.models import Passkey, Person, SignOn
 from nac.people import repository as people
 from nac.sign_in import attempts, links, passkeys, passwords, recovery, sessions, totp
 from nac.sign_in.attempts import Attempt
@@ -30,6 +30,7 @@ from nac.sign_in.methods import methods_of
 from nac.sign_in.passkeys import RelyingParty
 from nac.sign_in.sessions import SignedIn, Via
 from nac.sign_in.text import LinkText, SignInText
+from nac.sign_ons import service as sign_ons
 
 _STEP = timedelta(minutes=5)
 _DEVICE_KNOWN_FOR = timedelta(days=365)
@@ -135,7 +136,7 @@ class Desk:
         self.count(attempt)
         person_id = after.person_id if after is not None else _owner_of(credential)
         with self.as_person(person_id) as session:
-            person = _require_same(session, after) if after is not None else _require_active(session, person_id)
+            person = _require_same(session, after) if after is not None else require_active(session, person_id)
             factor = passkeys.use(
                 session,
                 person=person,
@@ -167,7 +168,7 @@ class Desk:
         attempt = attempts.at_confirmation(sign_in_id=signed_in.sign_in_id)
         self.count(attempt)
         with self.as_person(signed_in.person_id) as session:
-            password_hash = _require_active(session, signed_in.person_id).password_hash
+            password_hash = require_active(session, signed_in.person_id).password_hash
         if not passwords.is_persons(password, password_hash):
             raise SignInRefused("This is not the password.", place="password")
         with self.as_person(signed_in.person_id) as session:
@@ -188,7 +189,7 @@ class Desk:
         with self.as_person(signed_in.person_id) as session:
             factor = passkeys.use(
                 session,
-                person=_require_active(session, signed_in.person_id),
+                person=require_active(session, signed_in.person_id),
                 party=self.party,
                 nonce=shown.content.nonce,
                 credential=credential,
@@ -263,10 +264,13 @@ class Desk:
         )
         return text
 
-    def finish(self, email: str, text: SignInText, *, into: Response | None = None) -> Done:
+    def secret_of(self, row: SignOn) -> str:
+        return sign_ons.secret_of(row, unseal=self._signing.sealer.open)
+
+    def finish(self, email: str, text: SignInText) -> Done:
         """After the commit: the browser is given its cookies."""
-        response = into if into is not None else self._response
-        cookies.set_cookie(self._request, response, cookies.SESSION, text.reveal(), good_for=sessions.LONGEST)
+        response = self._response
+        cookies.set_session(self._request, response, text)
         if self._device_of(email) is None:
             device = KnownDevice(attempts.email_tag(email), secrets.token_bytes(16))
             value = self.challenges.make(device, now=self.now, good_for=_DEVICE_KNOWN_FOR)
@@ -301,7 +305,8 @@ def _owner_of(credential: dict[str, Any]) -> UUID:
         return passkeys.person_of(session, credential_id=credential_id) or uuid4()
 
 
-def _require_active(session: Session, person_id: UUID) -> Person:
+def require_active(session: Session, person_id: UUID) -> Person:
+    """In PersonScope. Raises SignInRefused."""
     person = people.get(session, person_id)
     if person is None or person.status != "active":
         raise SignInRefused(remedy="Begin again.")
@@ -310,7 +315,7 @@ def _require_active(session: Session, person_id: UUID) -> Person:
 
 def _require_same(session: Session, needed: FactorsNeeded) -> Person:
     """With the password that was right a moment ago."""
-    person = _require_active(session, needed.person_id)
+    person = require_active(session, needed.person_id)
     if passwords.password_tag(person.password_hash) != needed.password_tag:
         raise SignInRefused(remedy="Begin again.")
     return person
