@@ -165,6 +165,8 @@ class Desk:
             attempt.succeed(session)
 
     def confirm_by_password(self, signed_in: SignedIn, password: str) -> None:
+        """Raises AccountOfAnother, SignInRefused and TooManyAttempts."""
+        signed_in.require_own(has_second=False)
         attempt = attempts.at_confirmation(sign_in_id=signed_in.sign_in_id)
         self.count(attempt)
         with self.as_person(signed_in.person_id) as session:
@@ -176,6 +178,8 @@ class Desk:
             sessions.confirm(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
 
     def ask_passkey_of(self, signed_in: SignedIn) -> tuple[dict[str, Any], str]:
+        """Raises AccountOfAnother."""
+        signed_in.require_own(has_second=False)
         nonce = passkeys.make_nonce()
         with self.as_person(signed_in.person_id) as session:
             found = passkeys.list_passkeys(session, person_id=signed_in.person_id)

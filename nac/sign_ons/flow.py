@@ -7,14 +7,15 @@ import hmac
 import secrets
 import threading
 import time
+from base64 import b64encode
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from urllib.parse import quote_plus
 
 import msgspec
-from authlib.oauth2.auth import encode_client_secret_basic
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
@@ -169,7 +170,9 @@ class Provider:
         form = {"code": returned.code, "code_verifier": returned.code_verifier}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
         if secret and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
-            headers["Authorization"] = f"Basic {encode_client_secret_basic(client_id, secret)}"
+            # RFC 6749 2.3.1: each as in a form, so that no colon of theirs is the one between them.
+            pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         else:
             form |= {"client_id": client_id, "client_secret": secret}
         body = prepare_token_request("authorization_code", "", self._redirect_uri, **form)
