@@ -73,6 +73,8 @@ class Browser:
 @pytest.fixture
 def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
     with served(create_app(settings_of_public(database, tmp_path))) as client:
+        # A busy machine says nothing of what is tested.
+        client.timeout = httpx.Timeout(60)
         yield client
 
 
