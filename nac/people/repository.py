@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -14,6 +15,11 @@ def get(session: Session, person_id: UUID) -> Person | None:
 def id_of_email(session: Session, email: str) -> UUID | None:
     """In any scope."""
     return session.scalar(select(func.person_of_email(email)))
+
+
+def list_page(session: Session, *, after_email: str, limit: int) -> Sequence[Person]:
+    query = select(Person).where(Person.email > after_email).order_by(Person.email).limit(limit)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def ensure(session: Session, email: str, name: str) -> UUID:

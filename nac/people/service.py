@@ -1,6 +1,7 @@
 """People who administer. An account is the person's own: what others change are memberships (`nac.members`)."""
 
 import re
+from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -57,6 +58,19 @@ def require(session: Session, *, person_id: UUID) -> Person:
     if person is None:
         raise PersonNotFound("There is no such person.", place="person")
     return person
+
+
+def require_by_email(session: Session, *, email: str) -> Person:
+    """In PlatformScope."""
+    person_id = repository.id_of_email(session, require_email(email))
+    if person_id is None:
+        raise PersonNotFound(f"There is no account {email.strip().lower()}.", place="email")
+    return require(session, person_id=person_id)
+
+
+def list_people(session: Session, *, after_email: str = "", limit: int = 100) -> Sequence[Person]:
+    """In PlatformScope. Page on with the last address."""
+    return repository.list_page(session, after_email=after_email, limit=limit)
 
 
 def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:

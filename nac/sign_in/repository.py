@@ -77,6 +77,11 @@ def count_recovery_codes(session: Session, person_id: UUID) -> int:
     return session.scalars(query.where(RecoveryCode.person_id == person_id, RecoveryCode.used_at.is_(None))).one()
 
 
+def delete_factors(session: Session, person_id: UUID) -> None:
+    for table in (Totp, Passkey, RecoveryCode):
+        session.execute(delete(table).where(table.person_id == person_id))
+
+
 def delete_recovery_codes(session: Session, person_id: UUID) -> None:
     session.execute(delete(RecoveryCode).where(RecoveryCode.person_id == person_id))
 

@@ -131,7 +131,9 @@ def test_two_uses_at_the_same_time_are_one(browser: MakeBrowser, ann: Person) ->
             found = list(
                 pool.map(lambda each, body: each.ask("POST", f"/sign-in/{path}", body).status_code, browsers, bodies)  # noqa: B023
             )
-        assert sorted(found) == [200, 401, 401, 401], path
+        # 429: those that came too many after one another.
+        assert found.count(200) == 1, (path, found)
+        assert {200, 401, 429} >= set(found), path
 
 
 @pytest.mark.parametrize(
