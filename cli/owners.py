@@ -1,7 +1,8 @@
-"""What commands about things of a tenant, of an MSP or of the platform share."""
+"""Of commands about what a tenant, an MSP or the platform has: whose it is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 from sqlalchemy.orm import Session
@@ -11,13 +12,18 @@ from nac.accounts.owners import Owner
 from nac.errors import InvalidInput
 from nac.msps import service as msps
 
-tenant_option = click.option("--tenant", "-t", metavar="SLUG", help="Of this tenant alone.")
-msp_option = click.option("--msp", metavar="SLUG", help="Of this MSP and its tenants.")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def owner_options(command: Command) -> Command:
+    """`--tenant` and `--msp`, to be handed on to `owner_scope`."""
+    command = click.option("--msp", metavar="SLUG", help="Of this MSP and its tenants.")(command)
+    return click.option("--tenant", "-t", metavar="SLUG", help="Of this tenant alone.")(command)
 
 
 @contextmanager
-def owner_scope(domain: Domain, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
-    """A session that sees the owner's; raises InvalidInput where both are given."""
+def owner_scope(domain: Domain, *, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
+    """The platform's, where neither is named. Raises InvalidInput where both are."""
     if tenant and msp:
         raise InvalidInput("It is of a tenant or of an MSP.", place="--msp", remedy="Leave one of them out.")
     if tenant:

@@ -1,10 +1,12 @@
 """`./admit member`."""
 
+from uuid import UUID
+
 import click
 
 from cli.domain import Domain
 from cli.output import Row, json_option, pages, show_list, show_one
-from cli.owners import msp_option, owner_scope, tenant_option
+from cli.owners import owner_options, owner_scope
 from nac.accounts.permissions import permissions_at
 from nac.members import service as members
 from nac.members.service import Member
@@ -26,15 +28,14 @@ def _row(member: Member) -> Row:
 
 @command.command()
 @click.argument("email")
-@tenant_option
-@msp_option
+@owner_options
 @click.option("--role", required=True, help="Such as msp-admin, tenant-admin or help-desk.")
 @click.option("--of-tenant", "chosen", multiple=True, metavar="SLUG", help="Of the MSP's tenants this one; repeatable.")
 @json_option
 def add(email: str, tenant: str | None, msp: str | None, role: str, chosen: tuple[str, ...], as_json: bool) -> None:
     """Make EMAIL a member; `./admit person add` gives it a first password."""
     domain = Domain()
-    with owner_scope(domain, tenant, msp) as (session, owner):
+    with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         row = _row(
             members.add_member(
                 session,
@@ -51,12 +52,11 @@ def add(email: str, tenant: str | None, msp: str | None, role: str, chosen: tupl
 
 
 @command.command("list")
-@tenant_option
-@msp_option
+@owner_options
 @json_option
 def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
     """List members."""
-    with owner_scope(Domain(), tenant, msp) as (session, owner):
+    with owner_scope(Domain(), tenant=tenant, msp=msp) as (session, owner):
         found = pages(
             lambda after: members.list_members(session, owner=owner, after_id=after),
             lambda row: row.membership.id,
@@ -68,13 +68,12 @@ def list_(tenant: str | None, msp: str | None, as_json: bool) -> None:
 
 @command.command()
 @click.argument("member_id", metavar="ID", type=click.UUID)
-@tenant_option
-@msp_option
+@owner_options
 @json_option
-def remove(member_id: click.UUID, tenant: str | None, msp: str | None, as_json: bool) -> None:
+def remove(member_id: UUID, tenant: str | None, msp: str | None, as_json: bool) -> None:
     """Take the membership ID back; the account stays."""
     domain = Domain()
-    with owner_scope(domain, tenant, msp) as (session, owner):
+    with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         held = permissions_at(owner.level)
-        members.remove_member(session, actor=domain.actor, held=held, owner=owner, membership_id=member_id)  # type: ignore[arg-type]
+        members.remove_member(session, actor=domain.actor, held=held, owner=owner, membership_id=member_id)
     show_one({"removed": member_id}, as_json=as_json)

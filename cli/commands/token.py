@@ -8,7 +8,7 @@ import click
 
 from cli.domain import Domain
 from cli.output import Row, json_option, pages, show_list, show_one
-from cli.owners import msp_option, owner_scope, tenant_option
+from cli.owners import owner_options, owner_scope
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.accounts.roles import ROLES
@@ -38,8 +38,7 @@ def _row(row: ApiToken) -> Row:
 
 @command.command()
 @click.argument("name")
-@tenant_option
-@msp_option
+@owner_options
 @click.option("--role", help="With what a role may do there, such as auditor.")
 @click.option(
     "--permission", "permissions", multiple=True, help="With this one, such as session.read; may be repeated."
@@ -74,8 +73,7 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
 
 
 @command.command("list")
-@tenant_option
-@msp_option
+@owner_options
 @json_option
 def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """List tokens, also those that are good no more."""
@@ -89,8 +87,7 @@ def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 
 @command.command()
 @click.argument("token_id", metavar="ID", type=click.UUID)
-@tenant_option
-@msp_option
+@owner_options
 @json_option
 def revoke(token_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Take the token ID back; it is good for nothing from now on."""
