@@ -5,13 +5,14 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine
 
-from nac.db import PersonScope, PlatformScope, session_scope
+from nac.db import PersonScope, PlatformScope, process_engine, session_scope
 from nac.models import Person
 from nac.people import service as people
-from nac.sign_in import links
+from nac.sign_in import links, passwords
 from tests.factories.tenancy import ACTOR
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
+from tests.statements import counted
 
 MakeBrowser = Callable[[], Browser]
 
@@ -175,7 +176,6 @@ def test_link_sets_a_password_once_and_ends_what_was_begun(
 ) -> None:
     mine = browser()
     mine.sign_in()
-    needed = None
     with session_scope(PersonScope(ann.id), engine=app_engine) as session:
         older, newer = (links.make_link(session, actor=ACTOR, person=ann).text for _ in range(2))
     new = "another horse battery"
@@ -185,7 +185,6 @@ def test_link_sets_a_password_once_and_ends_what_was_begun(
     assert mine.refused("GET", "/me") == (401, "sign-in-over")
     assert browser().refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
     assert browser().sign_in(password=new)["state"] == "signed-in"
-    assert needed is None
 
 
 def test_bad_password_leaves_the_link_good(browser: MakeBrowser, ann: Person, app_engine: Engine) -> None:
@@ -239,3 +238,18 @@ def test_answer_says_nothing_of_who_there_is(
     assert set(known.headers) == set(other.headers)
     empty = browser().ask("POST", "/sign-in", {"email": email, "password": ""})
     assert empty.content == known.content
+
+
+def test_work_says_nothing_of_who_there_is(browser: MakeBrowser, ann: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+    is_password = passwords.is_password
+    monkeypatch.setattr(passwords, "is_password", lambda *given: hashed.append(given[1]) or is_password(*given))
+    sent = []
+    for email in (EMAIL, "nobody@example.com"):
+        with counted(process_engine()) as statements:
+            browser().refused("POST", "/sign-in", {"email": email, "password": "wrong"})
+        sent.append(statements)
+    assert sent[0] == sent[1]
+    # Of the same cost.
+    assert len(hashed) == 2
+    assert {each.rpartition("$")[0].rpartition("$")[0] for each in hashed} == {"$argon2id$v=19$m=19456,t=2,p=1"}

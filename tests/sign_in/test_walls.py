@@ -48,7 +48,7 @@ def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[
             session.add_all(
                 (
                     Totp(person_id=person.id, secret_sealed=b""),
-                    Passkey(person_id=person.id, backed_up=False, **key),
+                    Passkey(person_id=person.id, **key),
                     RecoveryCode(person_id=person.id, code_sha256=b"x"),
                     PasswordLink(person_id=person.id, created_by="x", **secret),
                 )
