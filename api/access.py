@@ -12,6 +12,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
 
+from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256
 from api.request_ids import request_id_of
 from nac.accounts.grants import Principal, TenantPlace, require
@@ -26,6 +27,10 @@ from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope,
 from nac.errors import AdmitError
 from nac.ids import MspId, TenantId
 from nac.msps.service import MspNotFound
+from nac.sign_in import rules, sessions
+from nac.sign_in.errors import SecondFactorNeeded
+from nac.sign_in.sessions import SignedIn
+from nac.sign_in.text import SignInText
 from nac.tenants.service import TenantNotFound
 
 _KEY = Path(description="Slug or id.", max_length=63)
@@ -33,14 +38,15 @@ _bearer = HTTPBearer(auto_error=False, description="An API token: admit_<id>_<se
 
 
 class NotSignedIn(AdmitError):
-    """This takes an API token."""
+    """This takes an API token or a sign-in."""
 
     status = 401
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who asks, and which tenant or MSP the path names; read in one transaction, which sees the token and no more."""
+    """Who asks, and which tenant or MSP the path names; read in one transaction, which sees the token and no more, or
+    the sign-in and whose it is."""
 
     principal: Principal
     origin: Origin
@@ -48,28 +54,53 @@ class Asked:
     msp_id: MspId | None
     request: Request
     response: Response
+    # None for a program.
+    signed_in: SignedIn | None = None
+    # The place asks for two factors, and not as many were shown.
+    needs_second_factor: bool = False
+
+    def require_second_factor(self) -> None:
+        if self.needs_second_factor:
+            raise SecondFactorNeeded(remedy="Sign in with two factors; GET /v1/me tells which you have.")
 
 
 def asked_of(
     request: Request, response: Response, shown: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Asked:
-    """Raises NotSignedIn and TokenRefused."""
+    """By a token or else by a browser's cookie. Raises NotSignedIn, TokenRefused, SignInOver, CrossSite and
+    CsrfTokenMissing."""
     if shown is None:
-        raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
+        return _asked_by_cookie(request, response)
     text = TokenText.parse(shown.credentials)
     if text is None:
         raise tokens.TokenRefused("unknown")
-    address = request.client.host if request.client else None
-    tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
+    origin = _origin(request)
     with session_scope(CredentialScope(text.public_id)) as session:
-        return Asked(
-            tokens.authenticate(session, text=text, address=address, now=utc_now()),
-            Origin(address, request_id_of(request)),
-            find_tenant(session, tenant) if tenant else None,
-            find_msp(session, msp) if msp else None,
-            request,
-            response,
+        principal = tokens.authenticate(session, text=text, address=origin.address, now=utc_now())
+        return Asked(principal, origin, *_places(session, request), request, response)
+
+
+def _asked_by_cookie(request: Request, response: Response) -> Asked:
+    text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION))
+    if text is None:
+        raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
+    with session_scope(CredentialScope(text.public_id)) as session:
+        signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
+        cookies.require_csrf_token(request, signed_in.csrf_token)
+        tenant, msp_id = _places(session, request)
+        needs = not signed_in.has_two and rules.wants_two_factors(
+            session, msp_id=tenant.msp_id if tenant else msp_id, tenant_id=tenant.tenant_id if tenant else None
         )
+        return Asked(principal, _origin(request), tenant, msp_id, request, response, signed_in, needs)
+
+
+def _origin(request: Request) -> Origin:
+    return Origin(request.client.host if request.client else None, request_id_of(request))
+
+
+def _places(session: Session, request: Request) -> tuple[TenantPlace | None, MspId | None]:
+    tenant, msp = (request.path_params.get(name) for name in ("tenant", "msp"))
+    return find_tenant(session, tenant) if tenant else None, find_msp(session, msp) if msp else None
 
 
 _Asks = Annotated[Asked, Depends(asked_of)]
@@ -156,6 +187,7 @@ class Requires:
         held = frozenset[Permission]() if place is None else asked.principal.on_tenant(place)
         if place is None or not held:
             raise TenantNotFound("There is no such tenant.", place="tenant")
+        asked.require_second_factor()
         require(held, self.permission)
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id))
 
@@ -164,12 +196,14 @@ class Requires:
         held = frozenset[Permission]() if msp_id is None else asked.principal.on_msp(msp_id)
         if msp_id is None or not held:
             raise MspNotFound("There is no such MSP.", place="msp")
+        asked.require_second_factor()
         require(held, self.permission)
         return Access(asked, held, MspScope(msp_id), Owner(msp_id))
 
     def _on_platform(self, asked: Asked) -> Access:
         held = asked.principal.on_platform()
         require(held, self.permission)
+        asked.require_second_factor()
         return Access(asked, held, PlatformScope(), Owner())
 
 

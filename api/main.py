@@ -6,11 +6,42 @@ from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import endpoints, jobs, members, roles, sites, templates, tenants, tokens
+from api.v1 import (
+    endpoints,
+    jobs,
+    me,
+    members,
+    my_factors,
+    roles,
+    sign_in,
+    sign_in_rules,
+    sign_on,
+    sites,
+    templates,
+    tenants,
+    tokens,
+)
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, jobs, templates))
+V1 = tuple(
+    noun.router
+    for noun in (
+        tenants,
+        sites,
+        endpoints,
+        members,
+        roles,
+        tokens,
+        jobs,
+        templates,
+        sign_in,
+        me,
+        my_factors,
+        sign_on,
+        sign_in_rules,
+    )
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

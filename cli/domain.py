@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from uuid import UUID
 
 import click
 from sqlalchemy.orm import Session
@@ -16,7 +17,7 @@ from cli.output import pages
 from cli.supervisor import Supervisor
 from nac.cells import service as cells
 from nac.certificates.signing import Signing
-from nac.db import PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
+from nac.db import PersonScope, PlatformScope, TenantScope, make_engine, require_current_schema, session_scope
 from nac.errors import DatabaseUnavailable, NotLiveYet
 from nac.ids import TenantId
 from nac.secrets import Sealer
@@ -57,6 +58,12 @@ class Domain:
     @contextmanager
     def platform(self) -> Iterator[Session]:
         with session_scope(PlatformScope(), engine=self._engine) as session:
+            yield session
+
+    @contextmanager
+    def person(self, person_id: UUID) -> Iterator[Session]:
+        """In the scope of somebody who administers."""
+        with session_scope(PersonScope(person_id), engine=self._engine) as session:
             yield session
 
     def slugs(self) -> list[str]:

@@ -49,6 +49,8 @@ class Settings:
     outbound_reach: Reach
     # TCP; the next two are those of `public_port` and `enrolment_port`.
     api_port: int
+    # Where people's browsers reach `api_port`, without a slash at the end. Passkeys and providers know it by this name.
+    portal_url: str
     # Where devices reach `public_port`, without a slash at the end; every certificate names it.
     public_url: str
     # Where devices reach `enrolment_port`, without a slash at the end.
@@ -279,6 +281,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         reject_delay_seconds=reader.decimal("REJECT_DELAY_SECONDS", 1, 0, 10),
         outbound_reach=reader.reach("OUTBOUND_NETWORKS"),
         api_port=api_port,
+        portal_url=reader.url("PORTAL_URL", "http", "https").rstrip("/") or _usual_portal_url(listen_address, api_port),
         public_url=reader.url("PUBLIC_URL", "http", "https").rstrip("/")
         or f"http://{url_host(listen_address)}:{api_port + 1}",
         enrolment_url=reader.url("ENROLMENT_URL", "https").rstrip("/")
@@ -310,6 +313,12 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     if reader.mistakes:
         raise SettingsError(reader.mistakes)
     return settings
+
+
+def _usual_portal_url(listen_address: str, port: int) -> str:
+    # Passkeys are of a name, and of this one browsers know that it is their own machine (WebAuthn 5.1.2).
+    host = "localhost" if listen_address in _LOOPBACK else url_host(listen_address)
+    return f"http://{host}:{port}"
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
 from nac.errors import Forbidden
 from nac.ids import MspId, TenantId
@@ -80,6 +81,11 @@ class Principal:
         if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
             return None
         return _union(each.chosen or frozenset() for each in self.grants if each.msp_id == msp_id)
+
+
+def only_of(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
+    """Those that the owner has given itself: all that its own provider can vouch for."""
+    return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
 def require(held: Collection[Permission], wanted: Permission) -> None:

@@ -58,6 +58,8 @@ class Permission(StrEnum):
     MEMBER_MANAGE = "member.manage"
     TOKEN_READ = "token.read"  # noqa: S105 -- a name
     TOKEN_MANAGE = "token.manage"  # noqa: S105 -- a name
+    SIGN_ON_READ = "sign-on.read"
+    SIGN_ON_MANAGE = "sign-on.manage"
     ROLE_READ = "role.read"
     ROLE_MANAGE = "role.manage"
 

@@ -30,6 +30,7 @@ _PEOPLE = {
     Permission.TOKEN_READ,
     Permission.TOKEN_MANAGE,
     Permission.ROLE_MANAGE,
+    Permission.SIGN_ON_MANAGE,
     Permission.RETENTION_MANAGE,
     Permission.AUTHORITY_MANAGE,
 }

@@ -15,7 +15,7 @@ from nac.db.scope import (
     Scope,
     TenantScope,
 )
-from nac.db.session import commit_intent, enter_tenant, session_scope
+from nac.db.session import become_person, commit_intent, enter_tenant, session_scope
 
 __all__ = [
     "AuthorityScope",
@@ -27,6 +27,7 @@ __all__ = [
     "PlatformScope",
     "Scope",
     "TenantScope",
+    "become_person",
     "by_place",
     "commit_intent",
     "driver_connection",

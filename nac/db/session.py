@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, cast
+from uuid import UUID
 
 from sqlalchemy import Connection, Engine, Select, bindparam, column, event, func, select, table
 from sqlalchemy.exc import DBAPIError
@@ -11,7 +12,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from nac.db.engine import process_engine
 from nac.db.failures import translate
-from nac.db.scope import MspScope, PlatformScope, Scope
+from nac.db.scope import CredentialScope, MspScope, PlatformScope, Scope
 from nac.errors import NotFound, ScopeViolation
 from nac.ids import TenantId
 
@@ -77,4 +78,13 @@ def enter_tenant(session: Session, tenant_id: TenantId) -> None:
     if session.scalar(select(_TENANTS.c.id).where(_TENANTS.c.id == tenant_id)) is None:
         raise NotFound("There is no such tenant.")
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.tenant_id": str(tenant_id)}
+    _apply(session.connection(), session.info[_SETTINGS])
+
+
+def become_person(session: Session, person_id: UUID) -> None:
+    """Let a transaction that somebody's credential began, and that has found it to be good, go on as that person."""
+    if not isinstance(session.info.get("scope"), CredentialScope):
+        raise ScopeViolation("Only a credential makes somebody a person.")
+    session.flush()
+    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
     _apply(session.connection(), session.info[_SETTINGS])

@@ -4,8 +4,7 @@ What counts is the id_token: signed by the provider, for us, for the user that w
 """
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -14,6 +13,7 @@ import msgspec
 
 from nac.identities.answer import Answer
 from nac.identities.faults import DirectoryRefused, DirectoryUnavailable
+from nac.identities.id_tokens import IdTokenRefused, key_id_of, public_keys, read_claims
 from nac.identities.names import UserName, fill
 from nac.identities.settings import OidcSettings
 from nac.identities.source import Tell, kept_groups, tell_nobody
@@ -23,18 +23,10 @@ from nac.outbound.transport import Transport
 from nac.outbound.web import FetchFailed, make_client, read_body
 
 MAX_ANSWER_BYTES = 1 << 20
-# Asymmetric ones alone: a public key must never do as a shared secret (RFC 8725 2.1, 3.1).
-ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-_LEEWAY_SECONDS = 60
 _KEYS_SECONDS = 3600.0
 # A token signed by an unknown key makes us look for new ones; not more often than this.
 _NEW_KEYS_SECONDS = 30.0
 _MAX_TEXT = 300
-# Of a key (RFC 7518 6). For the secret members PyJWT would look for primes, minutes long.
-_PUBLIC_MEMBERS = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
-# 16,384 bits in base64.
-_MAX_MEMBER = 2731
-_MOST_KEYS = 100
 # Entra ID tells these apart in error_description; others say invalid_grant and no more.
 _ENTRA_REASONS = {
     "AADSTS50034": "unknown-user",
@@ -48,10 +40,6 @@ _ENTRA_REASONS = {
     "AADSTS50144": "password-expired",
     "AADSTS53003": "login-not-permitted",
 }
-
-
-# What PyJWT raises of what it is given: its own, and what numbers without bounds and JSON without end do to it.
-_WRONG = (jwt.PyJWTError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Provider:
@@ -121,21 +109,10 @@ class Provider:
     async def _claims(self, token: str, tell: Tell) -> Mapping[str, Any]:
         settings = self.settings
         try:
-            key = await self._key(jwt.get_unverified_header(token).get("kid"), tell)
-            claims: Mapping[str, Any] = jwt.decode(
-                token,
-                key,
-                algorithms=list(ALGORITHMS),
-                audience=settings.client_id,
-                issuer=settings.issuer,
-                leeway=_LEEWAY_SECONDS,
-                options={"require": ["iss", "aud", "exp", "iat", "sub"]},
-            )
-        except _WRONG as exc:
-            raise DirectoryRefused(f"its id_token does not hold: {exc}") from exc
-        # OpenID Connect Core 3.1.3.7: of a token for several, ours is the one that names us as its user.
-        if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != settings.client_id:
-            raise DirectoryRefused("its id_token is meant for others, too")
+            key = await self._key(key_id_of(token), tell)
+            claims = read_claims(token, key, client_id=settings.client_id, issuer=settings.issuer)
+        except IdTokenRefused as exc:
+            raise DirectoryRefused(str(exc)) from exc
         tell("the id_token holds: signature, issuer, audience, time")
         return claims
 
@@ -144,7 +121,7 @@ class Provider:
         if age > _KEYS_SECONDS or (kid not in self._keys and age > _NEW_KEYS_SECONDS):
             _, jwks_uri = await self._find_endpoints(tell)
             document = await self._document(jwks_uri)
-            self._keys = {key.key_id: key for key in _public_keys(document.get("keys"))}
+            self._keys = {key.key_id: key for key in public_keys(document.get("keys"))}
             self._keys_at = time.monotonic()
             tell(f"{len(self._keys)} signing keys from {jwks_uri}")
         if kid not in self._keys:
@@ -200,15 +177,6 @@ class Provider:
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise DirectoryRefused(f"{address} answers {response.status_code} with what is no JSON object") from exc
         return response.status_code, document
-
-
-def _public_keys(described: object) -> Iterator[jwt.PyJWK]:
-    """Those of a set that can be used; a set may hold others (RFC 7517 5)."""
-    for each in described[:_MOST_KEYS] if isinstance(described, list) else ():
-        public = {name: each[name] for name in _PUBLIC_MEMBERS if name in each} if isinstance(each, dict) else {}
-        if all(isinstance(value, str) and len(value) <= _MAX_MEMBER for value in public.values()):
-            with suppress(*_WRONG):
-                yield jwt.PyJWK(public)
 
 
 def _texts(claim: object) -> tuple[str, ...]:

@@ -19,7 +19,16 @@ from nac.members import repository
 from nac.models import CustomRole, Membership, Person
 from nac.people import service as people
 
-__all__ = ["LastManager", "MemberNotFound", "add_member", "change_member", "grants_of", "list_members", "remove_member"]
+__all__ = [
+    "LastManager",
+    "MemberNotFound",
+    "add_member",
+    "change_member",
+    "grants_of",
+    "list_members",
+    "remove_member",
+    "require_role",
+]
 
 
 class MemberNotFound(NotFound):
@@ -180,6 +189,12 @@ def _require_role(session: Session, owner: Owner, slug: str) -> _Role:
         return _Role(slug, _permissions(owner.level, row, custom), {"custom_role_id": custom.id})
     here = sorted(role.slug for role in ROLES.values() if owner.level in role.levels)
     raise InvalidInput(f"There is no role {slug!r} here.", place="role", remedy=f"Such as {', '.join(here)}.")
+
+
+def require_role(session: Session, *, owner: Owner, role: str, tenants: Iterable[str] | None = None) -> None:
+    """Raises InvalidInput where nobody could be given it there."""
+    _require_role(session, owner, role)
+    _require_tenants(session, owner, tenants)
 
 
 def _require_tenants(session: Session, owner: Owner, slugs: Iterable[str] | None) -> frozenset[TenantId] | None:

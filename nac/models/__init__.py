@@ -56,6 +56,8 @@ from nac.models.retention import (
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
+from nac.models.sign_in import Passkey, PasswordLink, RecoveryCode, SignInAttempt, SignInRule, SpentChallenge, Totp
+from nac.models.sign_on import SignOn, SignOnLink
 from nac.models.site import Site
 from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
 from nac.models.tenant import PurgedTenant, Tenant
@@ -105,6 +107,8 @@ __all__ = [
     "Nas",
     "NasRestart",
     "OcspSignerRow",
+    "Passkey",
+    "PasswordLink",
     "Person",
     "PlatformAlarm",
     "Policy",
@@ -115,6 +119,7 @@ __all__ = [
     "PurgedTenant",
     "QuarantinedRecord",
     "RadiusSession",
+    "RecoveryCode",
     "Redecision",
     "RedecisionFailure",
     "RedecisionItem",
@@ -134,13 +139,19 @@ __all__ = [
     "ScepTransaction",
     "ScepWebhook",
     "SignIn",
+    "SignInAttempt",
+    "SignInRule",
+    "SignOn",
+    "SignOnLink",
     "Site",
     "Slot",
+    "SpentChallenge",
     "StatusSource",
     "Template",
     "TemplateTenant",
     "TemplateVersion",
     "Tenant",
+    "Totp",
     "User",
     "UserGroup",
     "UserGroupMember",

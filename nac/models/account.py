@@ -112,7 +112,12 @@ class SignIn(UuidKey, CreatedAt, Base):
     """A browser in which a person has signed in."""
 
     __tablename__ = "sign_ins"
-    __table_args__ = (Index("ix_sign_ins_person_id", "person_id", "created_at"),)
+    __table_args__ = (
+        Index("ix_sign_ins_person_id", "person_id", "created_at"),
+        Index("ix_sign_ins_sign_on_id", "sign_on_id", postgresql_where=text("sign_on_id IS NOT NULL")),
+        Index("ix_sign_ins_via_msp_id", "via_msp_id", postgresql_where=text("via_msp_id IS NOT NULL")),
+        Index("ix_sign_ins_via_tenant_id", "via_tenant_id", postgresql_where=text("via_tenant_id IS NOT NULL")),
+    )
 
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
@@ -124,3 +129,9 @@ class SignIn(UuidKey, CreatedAt, Base):
     ended_at: Mapped[datetime | None]
     # To the minute.
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    # When the person last proved who it is, in this browser.
+    confirmed_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    # By whose provider, where it was by one: then it holds in that owner's memberships alone.
+    sign_on_id: Mapped[UUID | None] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"))
+    via_msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    via_tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))

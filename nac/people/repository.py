@@ -1,9 +1,11 @@
+from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from nac.models import Person
+from nac.models import Person, SignIn
 
 
 def get(session: Session, person_id: UUID) -> Person | None:
@@ -15,7 +17,17 @@ def id_of_email(session: Session, email: str) -> UUID | None:
     return session.scalar(select(func.person_of_email(email)))
 
 
+def list_page(session: Session, *, after_email: str, limit: int) -> Sequence[Person]:
+    query = select(Person).where(Person.email > after_email).order_by(Person.email).limit(limit)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
 def ensure(session: Session, email: str, name: str) -> UUID:
     """In any scope; made where there is none."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
+
+
+def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
+    statement = update(SignIn).where(SignIn.person_id == person_id, SignIn.ended_at.is_(None)).values(ended_at=now)
+    session.execute(statement, execution_options={"synchronize_session": False})

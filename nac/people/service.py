@@ -1,11 +1,13 @@
 """People who administer. An account is the person's own: what others change are memberships (`nac.members`)."""
 
 import re
+from collections.abc import Sequence
 from uuid import UUID
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.clock import utc_now
 from nac.errors import InvalidInput, NotFound
 from nac.models import Person
 from nac.people import repository
@@ -58,6 +60,19 @@ def require(session: Session, *, person_id: UUID) -> Person:
     return person
 
 
+def require_by_email(session: Session, *, email: str) -> Person:
+    """In PlatformScope."""
+    person_id = repository.id_of_email(session, require_email(email))
+    if person_id is None:
+        raise PersonNotFound(f"There is no account {email.strip().lower()}.", place="email")
+    return require(session, person_id=person_id)
+
+
+def list_people(session: Session, *, after_email: str = "", limit: int = 100) -> Sequence[Person]:
+    """In PlatformScope. Page on with the last address."""
+    return repository.list_page(session, after_email=after_email, limit=limit)
+
+
 def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:
     """In PersonScope."""
     person = require(session, person_id=person_id)
@@ -86,5 +101,6 @@ def set_disabled(session: Session, *, actor: str, person_id: UUID, disabled: boo
     if person.status != status:
         person.status = status
         session.flush()
+        repository.end_sign_ins(session, person_id, utc_now())
         audit.append(session, actor=actor, action=f"person.{'disable' if disabled else 'enable'}", target=person.email)
     return person

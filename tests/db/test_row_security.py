@@ -25,7 +25,16 @@ _SHARED = {
     # tests/templates/test_walls.py
     *("template_tenants", "rollout_tenants"),
     # tests/accounts/test_walls.py
-    *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys", "jobs"),
+    *(
+        "memberships",
+        "membership_tenants",
+        "custom_roles",
+        "api_tokens",
+        "idempotency_keys",
+        "sign_in_rules",
+        "sign_ons",
+        "jobs",
+    ),
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.

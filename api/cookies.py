@@ -1,0 +1,92 @@
+"""Cookies of browsers in which people sign in, and where a request may come from that changes something."""
+
+import hmac
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import Request, Response
+
+from nac.errors import Forbidden
+from nac.settings import Settings
+from nac.sign_in import sessions
+from nac.sign_in.text import SignInText
+
+SESSION: Final = "admit"
+DEVICE: Final = "admit-device"
+SIGN_ON: Final = "admit-sign-on"
+CSRF_HEADER: Final = "Admit-CSRF"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+# The person's own doing, such as an address that was typed, has no site that it comes from.
+_SAME = frozenset({"same-origin", "none"})
+
+
+class CrossSite(Forbidden):
+    """This comes from another site."""
+
+
+class CsrfTokenMissing(Forbidden):
+    """This takes the token of the sign-in."""
+
+
+def origin_of(settings: Settings) -> str:
+    parts = urlsplit(settings.portal_url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def read_cookie(request: Request, name: str) -> str:
+    """ "" where there is none."""
+    return request.cookies.get(_named(request, name), "")
+
+
+def set_cookie(request: Request, response: Response, name: str, value: str, *, good_for: timedelta) -> None:
+    """For this host alone, out of reach of scripts, and not sent along with what other sites post."""
+    response.set_cookie(
+        _named(request, name),
+        value,
+        max_age=int(good_for.total_seconds()),
+        path="/",
+        secure=_is_https(request),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def set_session(request: Request, response: Response, text: SignInText) -> None:
+    set_cookie(request, response, SESSION, text.reveal(), good_for=sessions.LONGEST)
+
+
+def clear_cookie(request: Request, response: Response, name: str) -> None:
+    response.delete_cookie(_named(request, name), path="/", secure=_is_https(request), httponly=True, samesite="lax")
+
+
+def require_same_origin(request: Request) -> None:
+    """Of what changes something. Raises CrossSite. Clients that are no browsers say nothing of it."""
+    if request.method in _SAFE:
+        return
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        if site not in _SAME:
+            raise CrossSite
+        return
+    origin = request.headers.get("origin")
+    if origin is not None and origin != origin_of(request.app.state.settings):
+        raise CrossSite(remedy="Use the address that ADMIT_PORTAL_URL names.")
+
+
+def require_csrf_token(request: Request, wanted: str) -> None:
+    """Of what changes something by a cookie. Raises CrossSite and CsrfTokenMissing."""
+    require_same_origin(request)
+    shown = request.headers.get(CSRF_HEADER.lower(), "")
+    if request.method not in _SAFE and not hmac.compare_digest(shown.encode(), wanted.encode()):
+        raise CsrfTokenMissing(remedy=f"Send csrf_token of the sign-in, or of GET /v1/me, as {CSRF_HEADER}.")
+
+
+def _named(request: Request, name: str) -> str:
+    # RFC 6265bis 4.1.3.2: set by this host, over https, for all of it; browsers see to that.
+    return f"__Host-{name}" if _is_https(request) else name
+
+
+def _is_https(request: Request) -> bool:
+    settings: Settings = request.app.state.settings
+    return settings.portal_url.startswith("https://")

@@ -1,0 +1,325 @@
+"""The transactions of a sign-in. What may be guessed is counted in one of its own, before it is looked at; a password
+is looked at in none, because it takes a while."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from fastapi import Request, Response
+from sqlalchemy.orm import Session
+
+from api import cookies
+from api.request_ids import request_id_of
+from api.state import signing_of
+from nac.audit import service as audit
+from nac.audit.service import Origin
+from nac.clock import utc_now
+from nac.db import CredentialScope, PersonScope, session_scope
+from nac.models import Passkey, Person, SignOn
+from nac.people import repository as people
+from nac.sign_in import attempts, links, passkeys, passwords, recovery, sessions, totp
+from nac.sign_in.attempts import Attempt
+from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked, PasskeyOffered
+from nac.sign_in.errors import LinkRefused, SignInRefused
+from nac.sign_in.factors import Factor
+from nac.sign_in.methods import methods_of
+from nac.sign_in.passkeys import RelyingParty
+from nac.sign_in.sessions import SignedIn, Via
+from nac.sign_in.text import LinkText, SignInText
+from nac.sign_ons import service as sign_ons
+
+_STEP = timedelta(minutes=5)
+_DEVICE_KNOWN_FOR = timedelta(days=365)
+_NOBODY = CredentialScope("")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Somebody is signed in."""
+
+    csrf_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoreNeeded:
+    """One of `methods` is to be shown, with `challenge`."""
+
+    methods: tuple[str, ...]
+    challenge: str
+
+
+class Desk:
+    """Of one request of somebody who signs in."""
+
+    def __init__(self, request: Request, response: Response) -> None:
+        self._request = request
+        self._response = response
+        self._signing = signing_of(request)
+        self.challenges = Challenges(self._signing.sealer)
+        self.party = RelyingParty(cookies.origin_of(request.app.state.settings))
+        self.address = request.client.host if request.client else ""
+        self.now = utc_now()
+
+    def by_password(self, email: str, password: str) -> Done | MoreNeeded:
+        """Raises SignInRefused and TooManyAttempts, whether there is such a person or not."""
+        attempt = attempts.at_password(
+            email_tag=attempts.email_tag(email), address=self.address, device_id=self._device_of(email)
+        )
+        self.count(attempt)
+        person_id, password_hash = _look_up(email)
+        if not passwords.is_persons(password, password_hash):
+            raise SignInRefused(remedy="Are e-mail address and password right?")
+        needed = FactorsNeeded(person_id, passwords.password_tag(password_hash))
+        with self.as_person(person_id) as session:
+            person = _require_same(session, needed)
+            attempt.succeed(session)
+            methods = methods_of(session, person_id=person_id)
+            text = None if methods else self.begin(session, person, {Factor.PASSWORD})
+        if text is None:
+            return MoreNeeded(methods, self.challenges.make(needed, now=self.now, good_for=_STEP))
+        return self.finish(person.email, text)
+
+    def by_totp(self, challenge: str, code: str) -> Done:
+        def use(session: Session, person: Person) -> bool:
+            unseal = self._signing.sealer.open
+            return totp.use(session, person_id=person.id, code=code, unseal=unseal, now=self.now)
+
+        return self._by_code(challenge, Factor.TOTP, use)
+
+    def by_recovery_code(self, challenge: str, code: str) -> Done:
+        def use(session: Session, person: Person) -> bool:
+            return recovery.use(session, person=person, code=code, now=self.now)
+
+        return self._by_code(challenge, Factor.RECOVERY_CODE, use)
+
+    def _by_code(self, challenge: str, factor: Factor, use: Callable[[Session, Person], bool]) -> Done:
+        shown = self.challenges.read(FactorsNeeded, challenge, now=self.now)
+        person_id = shown.content.person_id
+        with self.as_person(person_id) as session:
+            device_id = self._device_of(_require_same(session, shown.content).email)
+        attempt = attempts.at_code(person_id=person_id, address=self.address, device_id=device_id)
+        self.count(attempt)
+        with self.as_person(person_id) as session:
+            person = _require_same(session, shown.content)
+            if not use(session, person):
+                raise SignInRefused("This is not the code.", place="code", remedy="Is it the newest one?")
+            shown.spend(session)
+            attempt.succeed(session)
+            text = self.begin(session, person, {Factor.PASSWORD, factor})
+        return self.finish(person.email, text)
+
+    def ask_passkey(self, challenge: str | None) -> tuple[dict[str, Any], str]:
+        """What the browser gives the authenticator, and the challenge that its answer comes back with."""
+        nonce = passkeys.make_nonce()
+        if challenge is None:
+            return passkeys.ask(self.party, nonce=nonce), self._asked(PasskeyAsked(nonce))
+        shown = self.challenges.read(FactorsNeeded, challenge, now=self.now)
+        with self.as_person(shown.content.person_id) as session:
+            _require_same(session, shown.content)
+            found = passkeys.list_passkeys(session, person_id=shown.content.person_id)
+            options = passkeys.ask(self.party, nonce=nonce, passkeys=found)
+        return options, self._asked(PasskeyAsked(nonce, after=shown.content))
+
+    def _asked(self, asked: PasskeyAsked) -> str:
+        return self.challenges.make(asked, now=self.now, good_for=_STEP)
+
+    def by_passkey(self, challenge: str, credential: dict[str, Any]) -> Done:
+        shown = self.challenges.read(PasskeyAsked, challenge, now=self.now)
+        after = shown.content.after
+        if shown.content.sign_in_id is not None:
+            raise SignInRefused(remedy="Begin again.")
+        attempt = attempts.at_address(address=self.address)
+        self.count(attempt)
+        person_id = after.person_id if after is not None else _owner_of(credential)
+        with self.as_person(person_id) as session:
+            person = _require_same(session, after) if after is not None else require_active(session, person_id)
+            factor = passkeys.use(
+                session,
+                person=person,
+                party=self.party,
+                nonce=shown.content.nonce,
+                credential=credential,
+                alone=after is None,
+                now=self.now,
+            )
+            shown.spend(session)
+            attempt.succeed(session)
+            factors = {factor} if after is None else {Factor.PASSWORD, factor}
+            text = self.begin(session, person, factors)
+        return self.finish(person.email, text)
+
+    def set_password(self, token: str, password: str) -> None:
+        """By a link. Raises LinkRefused. Whoever was signed in is not any more."""
+        text = LinkText.parse(token)
+        if text is None:
+            raise LinkRefused(remedy="Ask for a new one.")
+        attempt = attempts.at_address(address=self.address)
+        self.count(attempt)
+        with session_scope(CredentialScope(text.public_id)) as session:
+            self.note_origin(session)
+            links.set_password(session, text=text, password=password)
+            attempt.succeed(session)
+
+    def confirm_by_password(self, signed_in: SignedIn, password: str) -> None:
+        """Raises AccountOfAnother, SignInRefused and TooManyAttempts."""
+        signed_in.require_own(has_second=False)
+        attempt = attempts.at_confirmation(sign_in_id=signed_in.sign_in_id)
+        self.count(attempt)
+        with self.as_person(signed_in.person_id) as session:
+            password_hash = require_active(session, signed_in.person_id).password_hash
+        if not passwords.is_persons(password, password_hash):
+            raise SignInRefused("This is not the password.", place="password")
+        with self.as_person(signed_in.person_id) as session:
+            attempt.succeed(session)
+            sessions.confirm(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
+
+    def ask_passkey_of(self, signed_in: SignedIn) -> tuple[dict[str, Any], str]:
+        """Raises AccountOfAnother."""
+        signed_in.require_own(has_second=False)
+        nonce = passkeys.make_nonce()
+        with self.as_person(signed_in.person_id) as session:
+            found = passkeys.list_passkeys(session, person_id=signed_in.person_id)
+            options = passkeys.ask(self.party, nonce=nonce, passkeys=found)
+        return options, self._asked(PasskeyAsked(nonce, sign_in_id=signed_in.sign_in_id))
+
+    def confirm_by_passkey(self, signed_in: SignedIn, challenge: str, credential: dict[str, Any]) -> None:
+        shown = self.challenges.read(PasskeyAsked, challenge, now=self.now)
+        if shown.content.sign_in_id != signed_in.sign_in_id:
+            raise SignInRefused(remedy="Begin again.")
+        with self.as_person(signed_in.person_id) as session:
+            factor = passkeys.use(
+                session,
+                person=require_active(session, signed_in.person_id),
+                party=self.party,
+                nonce=shown.content.nonce,
+                credential=credential,
+                alone=True,
+                now=self.now,
+            )
+            shown.spend(session)
+            sessions.confirm(session, signed_in=signed_in, factor=factor, now=self.now)
+
+    def count_confirmation(self, signed_in: SignedIn) -> None:
+        """Of what somebody who is signed in could guess. Raises TooManyAttempts."""
+        self.count(attempts.at_confirmation(sign_in_id=signed_in.sign_in_id))
+
+    def offer_passkey(self, session: Session, signed_in: SignedIn, person: Person) -> tuple[dict[str, Any], str]:
+        nonce = passkeys.make_nonce()
+        present = passkeys.list_passkeys(session, person_id=person.id)
+        options = passkeys.offer(self.party, person=person, present=present, nonce=nonce)
+        offered = PasskeyOffered(nonce, signed_in.sign_in_id)
+        return options, self.challenges.make(offered, now=self.now, good_for=_STEP)
+
+    def add_passkey(
+        self,
+        session: Session,
+        signed_in: SignedIn,
+        person: Person,
+        challenge: str,
+        credential: dict[str, Any],
+        name: str,
+    ) -> tuple[Passkey, Factor]:
+        """Raises SignInRefused and PasskeyRefused."""
+        shown = self.challenges.read(PasskeyOffered, challenge, now=self.now)
+        if shown.content.sign_in_id != signed_in.sign_in_id:
+            raise SignInRefused(remedy="Begin again.")
+        shown.spend(session)
+        return passkeys.add(
+            session,
+            actor=signed_in.actor,
+            person=person,
+            party=self.party,
+            nonce=shown.content.nonce,
+            credential=credential,
+            name=name,
+        )
+
+    def count(self, attempt: Attempt) -> None:
+        """Raises TooManyAttempts."""
+        with session_scope(_NOBODY) as session:
+            attempt.begin(session)
+
+    @contextmanager
+    def as_person(self, person_id: UUID) -> Iterator[Session]:
+        with session_scope(PersonScope(person_id)) as session:
+            self.note_origin(session)
+            yield session
+
+    def note_origin(self, session: Session) -> None:
+        audit.note_origin(session, Origin(self.address or None, request_id_of(self._request)))
+
+    def begin(self, session: Session, person: Person, factors: Iterable[str], via: Via | None = None) -> SignInText:
+        """A sign-in, in place of the one that this browser had of the same person."""
+        before = SignInText.parse(cookies.read_cookie(self._request, cookies.SESSION))
+        if before is not None:
+            sessions.replace(session, person=person, text=before)
+        _, text = sessions.begin(
+            session,
+            person=person,
+            factors=frozenset(factors),
+            address=self.address or None,
+            user_agent=self._request.headers.get("user-agent", ""),
+            now=self.now,
+            via=via,
+        )
+        return text
+
+    def secret_of(self, row: SignOn) -> str:
+        return sign_ons.secret_of(row, unseal=self._signing.sealer.open)
+
+    def finish(self, email: str, text: SignInText) -> Done:
+        """After the commit: the browser is given its cookies."""
+        response = self._response
+        cookies.set_session(self._request, response, text)
+        if self._device_of(email) is None:
+            device = KnownDevice(attempts.email_tag(email), secrets.token_bytes(16))
+            value = self.challenges.make(device, now=self.now, good_for=_DEVICE_KNOWN_FOR)
+            cookies.set_cookie(self._request, response, cookies.DEVICE, value, good_for=_DEVICE_KNOWN_FOR)
+        return Done(text.csrf_token())
+
+    def _device_of(self, email: str) -> bytes | None:
+        """Where this browser is one in which the person has signed in before."""
+        value = cookies.read_cookie(self._request, cookies.DEVICE)
+        if not value:
+            return None
+        try:
+            device = self.challenges.read(KnownDevice, value, now=self.now).content
+        except SignInRefused:
+            return None
+        return device.device_id if device.email_tag == attempts.email_tag(email) else None
+
+
+def _look_up(email: str) -> tuple[UUID, str]:
+    """Whose address it is, and the hash of the password; of nobody, or of whoever may not sign in, "". The same
+    statements for everybody."""
+    with session_scope(_NOBODY) as session:
+        person_id = people.id_of_email(session, email.strip()) or uuid4()
+    with session_scope(PersonScope(person_id)) as session:
+        person = people.get(session, person_id)
+        return person_id, person.password_hash if person is not None and person.status == "active" else ""
+
+
+def _owner_of(credential: dict[str, Any]) -> UUID:
+    credential_id = passkeys.credential_id_of(credential)
+    with session_scope(CredentialScope(credential_id)) as session:
+        return passkeys.person_of(session, credential_id=credential_id) or uuid4()
+
+
+def require_active(session: Session, person_id: UUID) -> Person:
+    """In PersonScope. Raises SignInRefused."""
+    person = people.get(session, person_id)
+    if person is None or person.status != "active":
+        raise SignInRefused(remedy="Begin again.")
+    return person
+
+
+def _require_same(session: Session, needed: FactorsNeeded) -> Person:
+    """With the password that was right a moment ago."""
+    person = require_active(session, needed.person_id)
+    if passwords.password_tag(person.password_hash) != needed.password_tag:
+        raise SignInRefused(remedy="Begin again.")
+    return person

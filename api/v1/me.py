@@ -1,0 +1,159 @@
+"""Whoever is signed in: who it is, where it may do what, and in which browsers."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from api.me import Me
+from api.v1.inputs import Input, Name
+from api.v1.paging import Page, Paging
+from api.v1.sign_in import Password
+from nac.models import SignIn
+from nac.people import service as people
+from nac.sign_in import places, sessions
+from nac.sign_in.methods import methods_of
+
+router = APIRouter(tags=["me"])
+
+_Me = Annotated[Me, Depends()]
+
+
+class Account(BaseModel):
+    email: str
+    name: str
+    # What was shown in this browser: password, totp, passkey ...
+    factors: list[str]
+    has_two_factors: bool
+    # With what a sign-in by password goes on; null where an organisation's provider has named the person.
+    methods: list[str] | None
+    # Whether the account may be changed from here; see docs/sign-in.md.
+    is_own: bool
+    expires_at: datetime
+    # What changes ask for, as the header Admit-CSRF.
+    csrf_token: str
+
+
+class AccountChange(Input):
+    name: Name
+
+
+class Session(BaseModel):
+    id: UUID
+    here: bool
+    factors: list[str]
+    from_address: str | None
+    user_agent: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+class Sessions(BaseModel):
+    items: list[Session]
+
+
+class Place(BaseModel):
+    kind: Literal["msp", "tenant"]
+    id: UUID
+    msp_id: UUID
+    slug: str
+    name: str
+    status: str
+    permissions: list[str]
+
+
+class PasswordChange(Input):
+    password: Password
+
+
+@router.get("/me", operation_id="getMe")
+def get_me(me: _Me) -> Account:
+    with me.session() as session:
+        return _account(me, methods_of(session, person_id=me.signed_in.person_id), me.signed_in.name)
+
+
+@router.patch("/me", operation_id="changeMe")
+def change_me(me: _Me, body: AccountChange) -> Account:
+    with me.account(confirmed=False) as (session, person):
+        people.rename(session, actor=me.signed_in.actor, person_id=person.id, name=body.name)
+        return _account(me, methods_of(session, person_id=person.id), person.name)
+
+
+@router.get("/me/places", operation_id="listMyPlaces")
+def list_my_places(me: _Me, paging: Annotated[Paging, Depends()]) -> Page[Place]:
+    """MSPs and tenants that you may do something in, by slug, and what. Of the platform nothing is said here."""
+    with me.session() as session:
+        rows = places.list_places(
+            session, principal=me.asked.principal, via=me.signed_in.via, after=paging.after(), limit=paging.limit + 1
+        )
+        return paging.page(rows, lambda row: row.key, _place)
+
+
+@router.get("/me/sessions", operation_id="listMySessions")
+def list_my_sessions(me: _Me) -> Sessions:
+    """Where you are signed in, newest first."""
+    with me.session() as session:
+        rows = sessions.list_own(session, signed_in=me.signed_in)
+        return Sessions(items=[_session(row, me.signed_in.sign_in_id) for row in rows])
+
+
+@router.delete("/me/sessions/{session_id}", status_code=204, operation_id="endMySession")
+def end_my_session(me: _Me, session_id: UUID) -> None:
+    """That browser is signed out from now on."""
+    with me.session() as session:
+        sessions.end_own(session, signed_in=me.signed_in, sign_in_id=session_id)
+
+
+@router.delete("/me/sessions", status_code=204, operation_id="endMyOtherSessions")
+def end_my_other_sessions(me: _Me) -> None:
+    """All but this one."""
+    with me.account(confirmed=False) as (session, person):
+        sessions.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
+
+
+@router.put("/me/password", status_code=204, operation_id="changeMyPassword")
+def change_my_password(me: _Me, body: PasswordChange) -> None:
+    """Signs all other browsers out."""
+    with me.account() as (session, person):
+        people.set_password(session, actor=me.signed_in.actor, person_id=person.id, password=body.password)
+        sessions.end_all(session, actor=me.signed_in.actor, person=person, but_for=me.signed_in.sign_in_id)
+
+
+def _account(me: Me, methods: tuple[str, ...], name: str) -> Account:
+    who = me.signed_in
+    return Account(
+        email=who.email,
+        name=name,
+        factors=sorted(who.factors),
+        has_two_factors=who.has_two,
+        methods=list(methods) if who.via is None else None,
+        is_own=who.via is None,
+        expires_at=who.expires_at,
+        csrf_token=who.csrf_token,
+    )
+
+
+def _session(row: SignIn, here: UUID) -> Session:
+    return Session(
+        id=row.id,
+        here=row.id == here,
+        factors=row.factors,
+        from_address=row.from_address,
+        user_agent=row.user_agent,
+        created_at=row.created_at,
+        last_seen_at=row.last_seen_at,
+    )
+
+
+def _place(row: places.Place) -> Place:
+    return Place(
+        kind=row.kind,
+        id=row.id,
+        msp_id=row.msp_id,
+        slug=row.slug,
+        name=row.name,
+        status=row.status,
+        permissions=sorted(row.permissions),
+    )

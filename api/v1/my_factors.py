@@ -1,0 +1,150 @@
+"""What whoever is signed in signs in with. Changes ask for a confirmation of the last ten minutes."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from api.me import Me
+from api.signing_in import Desk
+from api.state import signing_of
+from api.v1.inputs import Input, Name
+from api.v1.sign_in import ByPasskey, Challenge, Code, Credential, PasskeyOptions, Password, desk_of
+from nac.clock import utc_now
+from nac.models import Passkey as PasskeyRow
+from nac.sign_in import passkeys, recovery, sessions, totp
+from nac.sign_in.factors import Factor
+
+router = APIRouter(tags=["factors"])
+
+_Me = Annotated[Me, Depends()]
+_Desk = Annotated[Desk, Depends(desk_of)]
+
+
+class Confirmation(Input):
+    password: Password
+
+
+class TotpSecret(BaseModel):
+    # Shown this once; base32, for those who type it.
+    secret: str
+    # otpauth://, for a QR code.
+    uri: str
+
+
+class TotpCode(Input):
+    code: Code
+
+
+class Passkey(BaseModel):
+    id: UUID
+    name: str
+    # Kept by its maker, so that it outlives the device.
+    backed_up: bool
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+class Passkeys(BaseModel):
+    items: list[Passkey]
+
+
+class NewPasskey(Input):
+    challenge: Challenge
+    credential: Credential
+    name: Name
+
+
+class RecoveryCodes(BaseModel):
+    # Shown this once; each is good once.
+    codes: list[str]
+
+
+@router.post("/me/confirmation", status_code=204, operation_id="confirmByPassword")
+def confirm_by_password(me: _Me, desk: _Desk, body: Confirmation) -> None:
+    """That it is you, for ten minutes."""
+    desk.confirm_by_password(me.signed_in, body.password)
+
+
+@router.post("/me/confirmation/passkey/options", operation_id="askForConfirmationByPasskey")
+def ask_for_confirmation_by_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
+    options, challenge = desk.ask_passkey_of(me.signed_in)
+    return PasskeyOptions(options=options, challenge=challenge)
+
+
+@router.post("/me/confirmation/passkey", status_code=204, operation_id="confirmByPasskey")
+def confirm_by_passkey(me: _Me, desk: _Desk, body: ByPasskey) -> None:
+    desk.confirm_by_passkey(me.signed_in, body.challenge, body.credential)
+
+
+@router.post("/me/totp", status_code=201, operation_id="beginMyTotp")
+def begin_my_totp(me: _Me, desk: _Desk) -> TotpSecret:
+    """For an authenticator app. It counts once a first code was shown."""
+    with me.account() as (session, person):
+        made = totp.begin(session, person=person, seal=signing_of(me.asked.request).sealer.seal)
+        return TotpSecret(secret=made.secret, uri=made.provisioning_uri())
+
+
+@router.post("/me/totp/confirmation", status_code=204, operation_id="confirmMyTotp")
+def confirm_my_totp(me: _Me, desk: _Desk, body: TotpCode) -> None:
+    """The first code. From now on the password alone does not sign in; other browsers are signed out."""
+    desk.count_confirmation(me.signed_in)
+    with me.account() as (session, person):
+        unseal = signing_of(me.asked.request).sealer.open
+        totp.confirm(session, actor=me.signed_in.actor, person=person, code=body.code, unseal=unseal, now=utc_now())
+        sessions.gain(session, signed_in=me.signed_in, person=person, factor=Factor.TOTP)
+
+
+@router.delete("/me/totp", status_code=204, operation_id="removeMyTotp")
+def remove_my_totp(me: _Me) -> None:
+    with me.account() as (session, person):
+        totp.remove(session, actor=me.signed_in.actor, person=person)
+
+
+@router.get("/me/passkeys", operation_id="listMyPasskeys")
+def list_my_passkeys(me: _Me) -> Passkeys:
+    """Twenty at most. Of somebody whom an organisation's provider has named, none are told."""
+    with me.account(confirmed=False) as (session, person):
+        return Passkeys(items=[_passkey(row) for row in passkeys.list_passkeys(session, person_id=person.id)])
+
+
+@router.post("/me/passkeys/options", operation_id="offerMyPasskey")
+def offer_my_passkey(me: _Me, desk: _Desk) -> PasskeyOptions:
+    with me.account() as (session, person):
+        options, challenge = desk.offer_passkey(session, me.signed_in, person)
+        return PasskeyOptions(options=options, challenge=challenge)
+
+
+@router.post("/me/passkeys", status_code=201, operation_id="addMyPasskey")
+def add_my_passkey(me: _Me, desk: _Desk, body: NewPasskey) -> Passkey:
+    """Where it is the first second factor, other browsers are signed out."""
+    with me.account() as (session, person):
+        row, factor = desk.add_passkey(session, me.signed_in, person, body.challenge, body.credential, body.name)
+        sessions.gain(session, signed_in=me.signed_in, person=person, factor=factor)
+        session.refresh(row)
+        return _passkey(row)
+
+
+@router.delete("/me/passkeys/{passkey_id}", status_code=204, operation_id="removeMyPasskey")
+def remove_my_passkey(me: _Me, passkey_id: UUID) -> None:
+    with me.account() as (session, person):
+        passkeys.remove(session, actor=me.signed_in.actor, person=person, passkey_id=passkey_id)
+
+
+@router.post("/me/recovery-codes", status_code=201, operation_id="makeMyRecoveryCodes")
+def make_my_recovery_codes(me: _Me, desk: _Desk) -> RecoveryCodes:
+    """Ten, in place of those that there were."""
+    with me.account() as (session, person):
+        return RecoveryCodes(codes=recovery.make(session, actor=me.signed_in.actor, person=person))
+
+
+def _passkey(row: PasskeyRow) -> Passkey:
+    return Passkey(
+        id=row.id,
+        name=row.name,
+        backed_up=row.backed_up,
+        created_at=row.created_at,
+        last_used_at=row.last_used_at,
+    )

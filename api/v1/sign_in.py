@@ -1,0 +1,130 @@
+"""Signing in and out, in a browser: what succeeds is answered with a cookie."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, Field
+
+from api import cookies
+from api.access import Anyone
+from api.me import Me
+from api.signing_in import Desk, Done, MoreNeeded
+from api.v1.inputs import Input
+from nac.sign_in import sessions
+from nac.sign_in.challenges import LONGEST_TEXT
+
+router = APIRouter(tags=["sign-in"])
+
+_ANYONE = Depends(Anyone("Whoever signs in is nobody yet."))
+Email = Annotated[str, Field(max_length=255, pattern=r"^[^\s@\x00]+@[^\s@\x00]+$", examples=["ann@example.com"])]
+Password = Annotated[str, Field(max_length=1_000)]
+Challenge = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[A-Za-z0-9_-]+$")]
+Code = Annotated[str, Field(max_length=40, examples=["123456"])]
+# As navigator.credentials answers it, by toJSON().
+Credential = Annotated[dict[str, Any], Field(max_length=20)]
+
+
+def desk_of(request: Request, response: Response) -> Desk:
+    cookies.require_same_origin(request)
+    response.headers["Cache-Control"] = "no-store"
+    return Desk(request, response)
+
+
+_Desk = Annotated[Desk, Depends(desk_of)]
+
+
+class ByPassword(Input):
+    email: Email
+    password: Password
+
+
+class ByCode(Input):
+    challenge: Challenge
+    code: Code
+
+
+class PasskeyQuestion(Input):
+    # Of a sign-in by password that needs a second factor; without it, any passkey signs in.
+    challenge: Challenge | None = None
+
+
+class ByPasskey(Input):
+    challenge: Challenge
+    credential: Credential
+
+
+class NewPassword(Input):
+    token: str = Field(max_length=100)
+    password: Password
+
+
+class SignedIn(BaseModel):
+    state: Literal["signed-in"] = "signed-in"
+    # What changes ask for, as the header Admit-CSRF.
+    csrf_token: str
+
+
+class FactorsNeeded(BaseModel):
+    state: Literal["factors-needed"] = "factors-needed"
+    # totp | passkey | recovery-code: one of them is enough.
+    methods: list[str]
+    # Good for five minutes.
+    challenge: str
+
+
+class PasskeyOptions(BaseModel):
+    # For navigator.credentials, by parseRequestOptionsFromJSON() or parseCreationOptionsFromJSON().
+    options: dict[str, Any]
+    # To be sent with the authenticator's answer, within five minutes.
+    challenge: str
+
+
+@router.post("/sign-in", operation_id="signIn", dependencies=[_ANYONE])
+def sign_in(desk: _Desk, body: ByPassword) -> SignedIn | FactorsNeeded:
+    """By password. Nothing tells whether there is such a person."""
+    found = desk.by_password(body.email, body.password)
+    if isinstance(found, MoreNeeded):
+        return FactorsNeeded(methods=list(found.methods), challenge=found.challenge)
+    return _signed_in(found)
+
+
+@router.post("/sign-in/totp", operation_id="signInByTotp", dependencies=[_ANYONE])
+def sign_in_by_totp(desk: _Desk, body: ByCode) -> SignedIn:
+    """The second step: a code of the authenticator app, each good once."""
+    return _signed_in(desk.by_totp(body.challenge, body.code))
+
+
+@router.post("/sign-in/recovery-code", operation_id="signInByRecoveryCode", dependencies=[_ANYONE])
+def sign_in_by_recovery_code(desk: _Desk, body: ByCode) -> SignedIn:
+    """The second step, of whoever has lost the other means."""
+    return _signed_in(desk.by_recovery_code(body.challenge, body.code))
+
+
+@router.post("/sign-in/passkey/options", operation_id="askForPasskey", dependencies=[_ANYONE])
+def ask_for_passkey(desk: _Desk, body: PasskeyQuestion) -> PasskeyOptions:
+    """The second step, or, without a challenge, the only one."""
+    options, challenge = desk.ask_passkey(body.challenge)
+    return PasskeyOptions(options=options, challenge=challenge)
+
+
+@router.post("/sign-in/passkey", operation_id="signInByPasskey", dependencies=[_ANYONE])
+def sign_in_by_passkey(desk: _Desk, body: ByPasskey) -> SignedIn:
+    return _signed_in(desk.by_passkey(body.challenge, body.credential))
+
+
+@router.post("/sign-in/new-password", status_code=204, operation_id="setPasswordByLink", dependencies=[_ANYONE])
+def set_password_by_link(desk: _Desk, body: NewPassword) -> None:
+    """By the token of a link, which is good once. Ends all that the person is signed in to."""
+    desk.set_password(body.token, body.password)
+
+
+@router.post("/sign-out", status_code=204, operation_id="signOut")
+def sign_out(request: Request, response: Response, me: Annotated[Me, Depends()]) -> None:
+    """Of this browser."""
+    with me.session() as session:
+        sessions.end_own(session, signed_in=me.signed_in, sign_in_id=me.signed_in.sign_in_id)
+    cookies.clear_cookie(request, response, cookies.SESSION)
+
+
+def _signed_in(done: Done) -> SignedIn:
+    return SignedIn(csrf_token=done.csrf_token)

@@ -1,0 +1,176 @@
+"""Single sign-on by the provider of an MSP or a tenant: its settings, who came by it, and the sign-in itself."""
+
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+
+from api import signing_on
+from api.access import Access, Anyone, Requires
+from api.signing_in import Desk
+from api.state import signing_of
+from api.v1.inputs import Input, Slug
+from api.v1.owners import of_tenants_and_msps
+from api.v1.sign_in import desk_of
+from nac.accounts.permissions import Permission
+from nac.models import Person, SignIn
+from nac.models import SignOn as SignOnRow
+from nac.settings import Settings
+from nac.sign_in import sessions
+from nac.sign_ons import service as sign_ons
+from nac.sign_ons.settings import MOST_JOINS
+
+router = APIRouter(tags=["sign-on"])
+
+_ANYONE = Depends(Anyone("Whoever signs in is nobody yet."))
+# Of this site: nothing that a browser could take for another host.
+_PATH = r"^/(?:[A-Za-z0-9._~%?&=+,:@-][A-Za-z0-9._~%?&=+,:@/-]*)?$"
+_Desk = Annotated[Desk, Depends(desk_of)]
+
+
+class Join(Input):
+    """Whoever the provider names becomes a member, where domain and group, as far as given, are theirs."""
+
+    role: Slug = Field(examples=["help-desk"])
+    domain: str = Field("", max_length=253, examples=["acme.example"])
+    group: str = Field("", max_length=300)
+    # Slugs of the MSP's tenants; null for all of them.
+    tenants: list[Slug] | None = Field(None, max_length=1_000)
+
+
+class SignOnSettings(Input):
+    issuer: str = Field(max_length=1_000, examples=["https://login.acme.example"])
+    client_id: str = Field(max_length=200, examples=["admit"])
+    scope: str = Field("openid email profile", max_length=300)
+    # PEM of the authorities that the provider's certificate may come from; "" for the usual ones.
+    ca_certificate: str = Field("", max_length=50_000)
+    groups_claim: str = Field("groups", max_length=200)
+    # Addresses count without `email_verified`, which some providers never say.
+    trusts_email: bool = False
+    # The provider asks for two factors itself, whether it says so (amr: mfa) or not.
+    counts_as_two: bool = False
+    joins: list[Join] = Field([], max_length=MOST_JOINS)
+
+
+class SignOnChange(SignOnSettings):
+    # Needed at first and where it is to go to another provider; null leaves it as it is.
+    client_secret: str | None = Field(None, max_length=1_000)
+
+
+class SignOn(SignOnSettings):
+    id: UUID
+    # Where people begin; `?next=/...` says where to afterwards.
+    begin_url: str
+    # For the provider's list of redirect URIs.
+    callback_url: str
+
+
+class ViaSignIn(BaseModel):
+    id: UUID
+    email: str | None
+    factors: list[str]
+    from_address: str | None
+    user_agent: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+class ViaSignIns(BaseModel):
+    items: list[ViaSignIn]
+
+
+def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
+
+    @router.get(f"{prefix}/sign-on", operation_id=f"get{noun}SignOn")
+    def get_sign_on(request: Request, access: Annotated[Access, read]) -> SignOn:
+        with access.read() as session:
+            return access.shown(_sign_on(request, sign_ons.require(session, owner=access.owner)))
+
+    @router.put(f"{prefix}/sign-on", operation_id=f"setUp{noun}SignOn")
+    def set_up_sign_on(request: Request, access: Annotated[Access, manage], body: SignOnChange) -> SignOn:
+        """By who may everything there: whoever names the provider could be every member. Its people sign in here alone,
+        whatever else they are members of."""
+        with access.change() as change:
+            row = sign_ons.set_up(
+                change.session,
+                actor=access.actor,
+                held=access.held,
+                owner=access.owner,
+                document=body.model_dump(exclude={"client_secret"}),
+                secret=body.client_secret,
+                seal=signing_of(request).sealer.seal,
+            )
+            return change.answer(_sign_on(request, row))
+
+    @router.delete(f"{prefix}/sign-on", status_code=204, operation_id=f"remove{noun}SignOn")
+    def remove_sign_on(access: Annotated[Access, manage]) -> None:
+        """Who has signed in by it is signed out."""
+        with access.change() as change:
+            sign_ons.remove(change.session, actor=access.actor, owner=access.owner)
+            change.answer_nothing()
+
+    @router.get(f"{prefix}/sign-on/sessions", operation_id=f"list{noun}SignOnSessions")
+    def list_sign_on_sessions(access: Annotated[Access, read]) -> ViaSignIns:
+        """Who is signed in by the provider, newest first, 500 at most."""
+        with access.read() as session:
+            return ViaSignIns(items=[_via(*each) for each in sessions.list_via(session, owner=access.owner)])
+
+    @router.delete(f"{prefix}/sign-on/sessions/{{session_id}}", status_code=204, operation_id=f"end{noun}SignOnSession")
+    def end_sign_on_session(access: Annotated[Access, manage], session_id: UUID) -> None:
+        with access.change() as change:
+            sessions.end_via(change.session, actor=access.actor, owner=access.owner, sign_in_id=session_id)
+            change.answer_nothing()
+
+
+for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANAGE):
+    _routes(*each)
+
+
+@router.get("/sign-on/{sign_on_id}/begin", status_code=303, operation_id="beginSignOn", dependencies=[_ANYONE])
+def begin_sign_on(
+    request: Request,
+    desk: _Desk,
+    sign_on_id: UUID,
+    to: Annotated[str, Query(alias="next", max_length=500, pattern=_PATH)] = "/",
+) -> RedirectResponse:
+    """For a browser: to the provider."""
+    return signing_on.begin(request, desk, sign_on_id, to)
+
+
+@router.get("/sign-on/{sign_on_id}/callback", status_code=303, operation_id="finishSignOn", dependencies=[_ANYONE])
+def finish_sign_on(
+    request: Request,
+    desk: _Desk,
+    sign_on_id: UUID,
+    state: Annotated[str, Query(max_length=200)] = "",
+    code: Annotated[str, Query(max_length=4_000)] = "",
+    iss: Annotated[str | None, Query(max_length=1_000)] = None,
+) -> RedirectResponse:
+    """For a browser: back from the provider, and on to `next`."""
+    return signing_on.finish(request, desk, sign_on_id, state=state, code=code, issuer=iss)
+
+
+def _sign_on(request: Request, row: SignOnRow) -> SignOn:
+    settings: Settings = request.app.state.settings
+    return SignOn(
+        **row.settings,
+        id=row.id,
+        begin_url=signing_on.begin_url(settings, row.id),
+        callback_url=signing_on.callback_url(settings, row.id),
+    )
+
+
+def _via(row: SignIn, person: Person | None) -> ViaSignIn:
+    return ViaSignIn(
+        id=row.id,
+        email=person.email if person is not None else None,
+        factors=row.factors,
+        from_address=row.from_address,
+        user_agent=row.user_agent,
+        created_at=row.created_at,
+        last_seen_at=row.last_seen_at,
+    )

@@ -1,0 +1,125 @@
+"""`./admit person`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from cli.output import Row, json_option, pages, show_list, show_one
+from nac.models import Person
+from nac.people import service as people
+from nac.sign_in import links, resetting, sessions
+
+
+@click.group()
+def command() -> None:
+    """People who administer. Where they may do what, `./admit member` says."""
+
+
+def _row(person: Person) -> Row:
+    return {
+        "email": person.email,
+        "name": person.name,
+        "status": person.status,
+        "has_password": bool(person.password_hash),
+        "id": person.id,
+    }
+
+
+@contextmanager
+def _account(domain: Domain, email: str) -> Iterator[tuple[Session, Person]]:
+    """In the scope of the person."""
+    with domain.platform() as session:
+        person_id = people.require_by_email(session, email=email).id
+    with domain.person(person_id) as session:
+        yield session, people.require(session, person_id=person_id)
+
+
+@command.command()
+@click.argument("email")
+@click.option("--name", default="", help="For people.")
+@json_option
+def add(email: str, name: str, as_json: bool) -> None:
+    """Make the account EMAIL, and a link with which that person sets a password; it is shown this once."""
+    domain = Domain()
+    with domain.platform() as session:
+        person_id = people.ensure_person(session, email=email, name=name)
+    with domain.person(person_id) as session:
+        person = people.require(session, person_id=person_id)
+        row = {**_row(person), **_link(domain, session, person)}
+    show_one(row, as_json=as_json)
+
+
+def _link(domain: Domain, session: Session, person: Person) -> Row:
+    made = links.make_link(session, actor=domain.actor, person=person)
+    return {"token": made.text, "token_expires_at": made.expires_at}
+
+
+@command.command("reset-password")
+@click.argument("email")
+@json_option
+def reset_password(email: str, as_json: bool) -> None:
+    """Show the token of a link with which EMAIL sets a password, once; earlier ones are good no more."""
+    domain = Domain()
+    with _account(domain, email) as (session, person):
+        row = {"email": person.email, **_link(domain, session, person)}
+    show_one(row, as_json=as_json)
+
+
+@command.command("reset-factors")
+@click.argument("email")
+@json_option
+def reset_factors(email: str, as_json: bool) -> None:
+    """Remove the authenticator app, passkeys and recovery codes of EMAIL, who has lost them; sign it out everywhere."""
+    domain = Domain()
+    with _account(domain, email) as (session, person):
+        resetting.reset_factors(session, actor=domain.actor, person=person)
+        row = _row(person)
+    show_one(row, as_json=as_json)
+
+
+@command.command("sign-out")
+@click.argument("email")
+@json_option
+def sign_out(email: str, as_json: bool) -> None:
+    """End all that EMAIL is signed in to."""
+    domain = Domain()
+    with _account(domain, email) as (session, person):
+        row = {"email": person.email, "ended": sessions.end_all(session, actor=domain.actor, person=person)}
+    show_one(row, as_json=as_json)
+
+
+def _set_disabled(email: str, *, disabled: bool, as_json: bool) -> None:
+    domain = Domain()
+    with domain.platform() as session:
+        person_id = people.require_by_email(session, email=email).id
+        row = _row(people.set_disabled(session, actor=domain.actor, person_id=person_id, disabled=disabled))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("email")
+@json_option
+def disable(email: str, as_json: bool) -> None:
+    """EMAIL signs in nowhere from now on, and is signed out."""
+    _set_disabled(email, disabled=True, as_json=as_json)
+
+
+@command.command()
+@click.argument("email")
+@json_option
+def enable(email: str, as_json: bool) -> None:
+    """EMAIL may sign in again."""
+    _set_disabled(email, disabled=False, as_json=as_json)
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List accounts, by e-mail address."""
+    with Domain().platform() as session:
+        found = pages(lambda after: people.list_people(session, after_email=after), lambda row: row.email, first="")
+        rows = [_row(person) for page in found for person in page]
+    show_list(rows, as_json=as_json)

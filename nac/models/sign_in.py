@@ -1,0 +1,101 @@
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, UuidKey
+from nac.ids import MspId, TenantId
+
+
+class Totp(CreatedAt, Base):
+    """The secret that a person's device makes codes of (RFC 6238)."""
+
+    __tablename__ = "totps"
+
+    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"), primary_key=True)
+    secret_sealed: Mapped[bytes]
+    # Of the last code that was used.
+    last_step: Mapped[int] = mapped_column(BigInteger(), server_default=text("0"))
+    # None until a first code has shown that the device has the secret.
+    confirmed_at: Mapped[datetime | None]
+
+
+class Passkey(UuidKey, CreatedAt, Base):
+    """A WebAuthn credential of a person."""
+
+    __tablename__ = "passkeys"
+    __table_args__ = (Index("ix_passkeys_person_id", "person_id"),)
+
+    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
+    # The authenticator's own name of it, base64url.
+    credential_id: Mapped[str] = mapped_column(unique=True)
+    # COSE.
+    public_key: Mapped[bytes]
+    sign_count: Mapped[int] = mapped_column(BigInteger())
+    name: Mapped[str]
+    backed_up: Mapped[bool]
+    last_used_at: Mapped[datetime | None]
+
+
+class RecoveryCode(UuidKey, CreatedAt, Base):
+    """In place of a second factor that is lost; good once."""
+
+    __tablename__ = "recovery_codes"
+    __table_args__ = (UniqueConstraint("person_id", "code_sha256", name="uq_recovery_codes_person_id_code_sha256"),)
+
+    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
+    code_sha256: Mapped[bytes]
+    used_at: Mapped[datetime | None]
+
+
+class PasswordLink(UuidKey, CreatedAt, Base):
+    """Whoever has its text sets the person's password, once."""
+
+    __tablename__ = "password_links"
+    __table_args__ = (Index("ix_password_links_person_id", "person_id"),)
+
+    public_id: Mapped[str] = mapped_column(unique=True)
+    secret_sha256: Mapped[bytes]
+    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))
+    created_by: Mapped[str]
+    expires_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+
+
+class SignInRule(UuidKey, Base):
+    """What an MSP, a tenant or, with neither, the platform asks of those who come in."""
+
+    __tablename__ = "sign_in_rules"
+    __table_args__ = (
+        UniqueConstraint(
+            "msp_id", "tenant_id", name="uq_sign_in_rules_msp_id_tenant_id", postgresql_nulls_not_distinct=True
+        ),
+    )
+
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    two_factors: Mapped[bool] = mapped_column(server_default=text("false"))
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())
+
+
+class SignInAttempt(Base):
+    """How often somebody has tried; only functions of the database reach it."""
+
+    __tablename__ = "sign_in_attempts"
+    __table_args__ = (Index("ix_sign_in_attempts_last_at", "last_at"),)
+
+    key: Mapped[bytes] = mapped_column(primary_key=True)
+    count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
+    last_at: Mapped[datetime]
+    blocked_until: Mapped[datetime | None]
+
+
+class SpentChallenge(Base):
+    """What was good for one use and had it; only a function of the database reaches it."""
+
+    __tablename__ = "spent_challenges"
+    __table_args__ = (Index("ix_spent_challenges_expires_at", "expires_at"),)
+
+    digest: Mapped[bytes] = mapped_column(primary_key=True)
+    expires_at: Mapped[datetime]

@@ -1,0 +1,39 @@
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, UpdatedAt, UuidKey
+from nac.ids import MspId, TenantId
+
+
+class SignOn(UuidKey, CreatedAt, UpdatedAt, Base):
+    """The OpenID Connect provider by which an MSP or a tenant signs its people in."""
+
+    __tablename__ = "sign_ons"
+    __table_args__ = (
+        UniqueConstraint(
+            "msp_id", "tenant_id", name="uq_sign_ons_msp_id_tenant_id", postgresql_nulls_not_distinct=True
+        ),
+    )
+
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    # As nac.sign_ons.settings reads it.
+    settings: Mapped[dict[str, Any]]
+    secret_sealed: Mapped[bytes]
+
+
+class SignOnLink(CreatedAt, Base):
+    """Who a subject of a provider is here."""
+
+    __tablename__ = "sign_on_links"
+    __table_args__ = (
+        UniqueConstraint("sign_on_id", "person_id", name="uq_sign_on_links_sign_on_id_person_id"),
+        Index("ix_sign_on_links_person_id", "person_id"),
+    )
+
+    sign_on_id: Mapped[UUID] = mapped_column(ForeignKey("sign_ons.id", ondelete="CASCADE"), primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    person_id: Mapped[UUID] = mapped_column(ForeignKey("people.id", ondelete="CASCADE"))

@@ -1,0 +1,80 @@
+"""Who guesses waits, and nobody else does: attempts are counted by who is meant and where they come from.
+
+A guesser is delayed for the person that it guesses at and then at its address. Neither holds up that person anywhere
+else, nor in a browser in which it has signed in before, whose attempts are counted by themselves. What comes after the
+right password, a code of six digits, is counted by the person alone: whoever gets that far knows the password.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import ARRAY, Integer, LargeBinary, bindparam, text
+from sqlalchemy.orm import Session
+
+from nac.sign_in.errors import TooManyAttempts
+from nac.sources import source_of
+
+# So many cost nothing; the database's function knows how the delay grows.
+FREE = 5
+FREE_OF_AN_ADDRESS = 30
+
+_BEGIN = text("SELECT begin_sign_in_attempt(:keys, :free)").bindparams(
+    bindparam("keys", type_=ARRAY(LargeBinary)), bindparam("free", type_=ARRAY(Integer))
+)
+_FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
+    bindparam("keys", type_=ARRAY(LargeBinary)), bindparam("forgiven", type_=ARRAY(LargeBinary))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    # How many of each key cost nothing.
+    keys: Mapping[bytes, int]
+
+    def begin(self, session: Session) -> None:
+        """In any scope; its transaction must be committed whatever becomes of the attempt. Raises TooManyAttempts."""
+        seconds = session.scalar(_BEGIN, {"keys": list(self.keys), "free": list(self.keys.values())})
+        if seconds:
+            raise TooManyAttempts(seconds)
+
+    def succeed(self, session: Session) -> None:
+        """It was the person. What an address did to others stays counted."""
+        forgiven = [key for key, free in self.keys.items() if free == FREE]
+        session.execute(_FORGIVE, {"keys": list(self.keys), "forgiven": forgiven})
+
+
+def at_password(*, email_tag: bytes, address: str, device_id: bytes | None) -> Attempt:
+    """`device_id` is of a browser in which this person has signed in."""
+    if device_id is not None:
+        return Attempt({_key("device", email_tag, device_id): FREE})
+    source = source_of(address).encode()
+    return Attempt({_key("password", email_tag, source): FREE, _key("address", source): FREE_OF_AN_ADDRESS})
+
+
+def at_code(*, person_id: UUID, address: str, device_id: bytes | None) -> Attempt:
+    """Of a second factor."""
+    if device_id is not None:
+        return Attempt({_key("device-code", person_id.bytes, device_id): FREE})
+    source = source_of(address).encode()
+    return Attempt({_key("code", person_id.bytes): FREE, _key("address", source): FREE_OF_AN_ADDRESS})
+
+
+def at_confirmation(*, sign_in_id: UUID) -> Attempt:
+    return Attempt({_key("confirmation", sign_in_id.bytes): FREE})
+
+
+def at_address(*, address: str) -> Attempt:
+    """What cannot be guessed, but should not be tried without end."""
+    return Attempt({_key("address", source_of(address).encode()): FREE_OF_AN_ADDRESS})
+
+
+def email_tag(email: str) -> bytes:
+    """Of an address, known or not, as it was typed."""
+    return hashlib.sha256(b"admit email 1\0" + email.strip().lower().encode(errors="replace")).digest()
+
+
+def _key(*parts: str | bytes) -> bytes:
+    octets = [part.encode() if isinstance(part, str) else part for part in parts]
+    return hashlib.sha256(b"".join(len(part).to_bytes(2) + part for part in octets)).digest()

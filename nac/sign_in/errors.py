@@ -1,0 +1,65 @@
+from nac.errors import AdmitError, Conflict, Forbidden, NotFound, Unavailable
+
+
+class SignInRefused(AdmitError):
+    """This does not sign you in."""
+
+    status = 401
+
+
+class SignInOver(AdmitError):
+    """You are not signed in any more."""
+
+    status = 401
+
+
+class TooManyAttempts(AdmitError):
+    """Too many attempts did not succeed."""
+
+    status = 429
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"The next one is looked at in {seconds} s.")
+        self.retry_after_seconds = seconds
+
+
+class TooManySignIns(Unavailable):
+    """Very many sign in at this moment."""
+
+    retry_after_seconds = 2
+
+
+class SecondFactorNeeded(Forbidden):
+    """This takes a sign-in with two factors."""
+
+
+class ConfirmationNeeded(Forbidden):
+    """Show anew that it is you."""
+
+
+class AccountOfAnother(Forbidden):
+    """Who signed in by an organisation's provider does not change the account."""
+
+
+class LinkRefused(AdmitError):
+    """This link is not valid any more."""
+
+    status = 410
+
+
+class SignInNotFound(NotFound):
+    """There is no such sign-in."""
+
+
+class PasskeyNotFound(NotFound):
+    """There is no such passkey."""
+
+
+class PasskeyRefused(AdmitError):
+    """This passkey is not accepted."""
+
+    status = 422
+
+
+class TotpIsThere(Conflict):
+    """There is an authenticator app already."""

@@ -1,0 +1,65 @@
+"""Links that set a password: of who is new, and of who has forgotten. The text is for that person alone."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.db import become_person
+from nac.models import PasswordLink, Person
+from nac.people import service as people
+from nac.sign_in import repository, sessions
+from nac.sign_in.errors import LinkRefused
+from nac.sign_in.text import LinkText
+
+RESET_FOR = timedelta(hours=1)
+INVITED_FOR = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    email: str
+    expires_at: datetime
+    text: str = field(repr=False)
+
+
+def make_link(session: Session, *, actor: str, person: Person) -> Made:
+    """Those that were made before are good no more. Who has no password yet has longer. In PersonScope."""
+    now = utc_now()
+    repository.spend_links(session, person.id, now)
+    text = LinkText.make()
+    good_for = RESET_FOR if person.password_hash else INVITED_FOR
+    row = PasswordLink(
+        public_id=text.public_id,
+        secret_sha256=text.digest(),
+        person_id=person.id,
+        created_by=actor,
+        expires_at=now + good_for,
+    )
+    session.add(row)
+    session.flush()
+    after = {"expires_at": row.expires_at.isoformat()}
+    audit.append(session, actor=actor, action="password-link.make", target=person.email, after=after)
+    return Made(person.email, row.expires_at, text.reveal())
+
+
+def set_password(session: Session, *, text: LinkText, password: str) -> Person:
+    """Ends all that the person is signed in to. In CredentialScope of the public id. Raises LinkRefused."""
+    found = repository.get_link(session, text.public_id)
+    if found is None or not text.is_of(found.secret_sha256):
+        raise LinkRefused(remedy="Ask for a new one.")
+    become_person(session, found.person_id)
+    # Again, now that this transaction may lock it: of two at a time, the second finds it used.
+    row = repository.get_link(session, text.public_id, lock=True)
+    if row is None or row.used_at is not None or row.expires_at <= utc_now():
+        raise LinkRefused(remedy="Ask for a new one.")
+    person = people.require(session, person_id=row.person_id)
+    if person.status != "active":
+        raise LinkRefused(remedy="Ask for a new one.")
+    actor = sessions.actor_of(person.email, None)
+    people.set_password(session, actor=actor, person_id=person.id, password=password)
+    repository.spend_links(session, person.id, utc_now())
+    sessions.end_all(session, actor=actor, person=person)
+    return person

@@ -1,0 +1,204 @@
+"""Passkeys and security keys (WebAuthn level 3): nothing that could be guessed, phished or used twice."""
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import webauthn
+from sqlalchemy.orm import Session
+from webauthn.helpers import bytes_to_base64url
+from webauthn.helpers.exceptions import WebAuthnException
+from webauthn.helpers.structs import (
+    AuthenticatorSelectionCriteria,
+    PublicKeyCredentialDescriptor,
+    ResidentKeyRequirement,
+    UserVerificationRequirement,
+)
+
+from nac.audit import service as audit
+from nac.errors import AlreadyExists, Conflict
+from nac.models import Passkey, Person
+from nac.sign_in import repository
+from nac.sign_in.errors import PasskeyNotFound, PasskeyRefused, SignInRefused
+from nac.sign_in.factors import Factor
+from nac.validation import require_name
+
+MOST = 20
+_NAME = "Admit"
+_NONCE_BYTES = 32
+# What browsers make is some 2 KB; attestation is not asked for.
+LONGEST_CREDENTIAL = 20_000
+_LONGEST_ID = 1_400
+# What the library raises of what it is given, and what bytes of anybody's do to parsers below it.
+_WRONG = (
+    WebAuthnException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RelyingParty:
+    """As authenticators know this installation; a passkey of one is good at no other."""
+
+    # scheme://host[:port], as browsers name it.
+    origin: str
+
+    @property
+    def id(self) -> str:
+        return urlsplit(self.origin).hostname or ""
+
+
+def make_nonce() -> bytes:
+    return secrets.token_bytes(_NONCE_BYTES)
+
+
+def offer(party: RelyingParty, *, person: Person, present: Sequence[Passkey], nonce: bytes) -> dict[str, Any]:
+    """What navigator.credentials.create() is given."""
+    options = webauthn.generate_registration_options(
+        rp_id=party.id,
+        rp_name=_NAME,
+        user_id=person.id.bytes,
+        user_name=person.email,
+        user_display_name=person.name or person.email,
+        challenge=nonce,
+        authenticator_selection=AuthenticatorSelectionCriteria(
+            resident_key=ResidentKeyRequirement.PREFERRED, user_verification=UserVerificationRequirement.PREFERRED
+        ),
+        exclude_credentials=_described(present),
+    )
+    return _as_json(options)
+
+
+def add(
+    session: Session,
+    *,
+    actor: str,
+    person: Person,
+    party: RelyingParty,
+    nonce: bytes,
+    credential: dict[str, Any],
+    name: str,
+) -> tuple[Passkey, Factor]:
+    """The new one, and what making it has shown. In PersonScope. Raises PasskeyRefused and AlreadyExists."""
+    name = require_name(name)
+    try:
+        made = webauthn.verify_registration_response(
+            credential=credential, expected_challenge=nonce, expected_rp_id=party.id, expected_origin=party.origin
+        )
+    except _WRONG as exc:
+        raise PasskeyRefused(f"The authenticator's answer does not hold: {_sentence(exc)}") from exc
+    if len(repository.list_passkeys(session, person.id)) >= MOST:
+        raise Conflict(f"There are {MOST} passkeys already.", remedy="Remove those that nobody uses.")
+    credential_id = bytes_to_base64url(made.credential_id)
+    if len(credential_id) > _LONGEST_ID:
+        raise PasskeyRefused("The authenticator's name of it is too long.")
+    row = Passkey(
+        person_id=person.id,
+        credential_id=credential_id,
+        public_key=made.credential_public_key,
+        sign_count=made.sign_count,
+        name=name,
+        backed_up=made.credential_backed_up,
+    )
+    if repository.lock_passkey(session, person.id, credential_id) is not None:
+        raise AlreadyExists("This passkey is yours already.", place="credential")
+    session.add(row)
+    session.flush()
+    audit.append(session, actor=actor, action="passkey.add", target=person.email, after={"name": row.name})
+    return row, Factor.PASSKEY if made.user_verified else Factor.SECURITY_KEY
+
+
+def ask(party: RelyingParty, *, nonce: bytes, passkeys: Sequence[Passkey] = ()) -> dict[str, Any]:
+    """What navigator.credentials.get() is given; without `passkeys` the authenticator says whose it is, and has to know
+    that it is that person's hand."""
+    wanted = UserVerificationRequirement.PREFERRED if passkeys else UserVerificationRequirement.REQUIRED
+    options = webauthn.generate_authentication_options(
+        rp_id=party.id, challenge=nonce, allow_credentials=_described(passkeys), user_verification=wanted
+    )
+    return _as_json(options)
+
+
+def credential_id_of(credential: dict[str, Any]) -> str:
+    """Raises SignInRefused where it names none."""
+    found = credential.get("id")
+    if not isinstance(found, str) or not 1 <= len(found) <= _LONGEST_ID or not found.isascii() or "\0" in found:
+        raise SignInRefused(remedy="Begin again.")
+    return found
+
+
+def use(
+    session: Session,
+    *,
+    person: Person,
+    party: RelyingParty,
+    nonce: bytes,
+    credential: dict[str, Any],
+    alone: bool,
+    now: datetime,
+) -> Factor:
+    """What it has shown; `alone` where nothing else is, so that the person must have been verified. In PersonScope.
+
+    Raises SignInRefused.
+    """
+    row = repository.lock_passkey(session, person.id, credential_id_of(credential))
+    handle = (credential.get("response") or {}).get("userHandle")
+    if row is None or (handle and handle != bytes_to_base64url(person.id.bytes)):
+        raise SignInRefused(remedy="Begin again.")
+    try:
+        shown = webauthn.verify_authentication_response(
+            credential=credential,
+            expected_challenge=nonce,
+            expected_rp_id=party.id,
+            expected_origin=party.origin,
+            credential_public_key=row.public_key,
+            credential_current_sign_count=row.sign_count,
+            require_user_verification=alone,
+        )
+    except _WRONG as exc:
+        raise SignInRefused(remedy="Begin again.") from exc
+    row.sign_count = shown.new_sign_count
+    row.last_used_at = now
+    session.flush()
+    return Factor.PASSKEY if shown.user_verified else Factor.SECURITY_KEY
+
+
+def remove(session: Session, *, actor: str, person: Person, passkey_id: UUID) -> None:
+    row = session.get(Passkey, passkey_id, populate_existing=True)
+    if row is None or row.person_id != person.id:
+        raise PasskeyNotFound("There is no such passkey.", place="passkey")
+    session.delete(row)
+    session.flush()
+    audit.append(session, actor=actor, action="passkey.remove", target=person.email, before={"name": row.name})
+
+
+def list_passkeys(session: Session, *, person_id: UUID) -> Sequence[Passkey]:
+    return repository.list_passkeys(session, person_id)
+
+
+def person_of(session: Session, *, credential_id: str) -> UUID | None:
+    """In CredentialScope of its id."""
+    return repository.person_of_passkey(session, credential_id)
+
+
+def _described(passkeys: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+    return [PublicKeyCredentialDescriptor(id=webauthn.base64url_to_bytes(each.credential_id)) for each in passkeys]
+
+
+def _as_json(options: Any) -> dict[str, Any]:  # noqa: ANN401 -- one of two kinds of the library's
+    found: dict[str, Any] = json.loads(webauthn.options_to_json(options))
+    return found
+
+
+def _sentence(exc: BaseException) -> str:
+    return str(exc)[:200] or type(exc).__name__

@@ -1,0 +1,34 @@
+"""Codes on paper, for whoever has lost the second factor: ten, each good once."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.models import Person, RecoveryCode
+from nac.sign_in import repository
+from nac.sign_in.text import make_recovery_code, recovery_digest
+
+CODES = 10
+
+
+def make(session: Session, *, actor: str, person: Person) -> list[str]:
+    """In place of those that there were; shown this once. In PersonScope."""
+    repository.delete_recovery_codes(session, person.id)
+    codes = [make_recovery_code() for _ in range(CODES)]
+    session.add_all(RecoveryCode(person_id=person.id, code_sha256=recovery_digest(person.id, code)) for code in codes)
+    session.flush()
+    audit.append(session, actor=actor, action="recovery-code.make", target=person.email)
+    return codes
+
+
+def use(session: Session, *, person: Person, code: str, now: datetime) -> bool:
+    if not repository.use_recovery_code(session, person.id, recovery_digest(person.id, code), now):
+        return False
+    audit.append(session, actor=f"person:{person.email}", action="recovery-code.use", target=person.email)
+    return True
+
+
+def count_left(session: Session, *, person_id: UUID) -> int:
+    return repository.count_recovery_codes(session, person_id)

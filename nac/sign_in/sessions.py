@@ -1,0 +1,224 @@
+"""Browsers in which people have signed in: until 12 idle hours or 7 days have passed, or somebody ends it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.grants import Principal, only_of
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.db import become_person
+from nac.members import service as members
+from nac.models import Person, SignIn
+from nac.people import repository as people
+from nac.sign_in import repository
+from nac.sign_in.errors import AccountOfAnother, ConfirmationNeeded, SecondFactorNeeded, SignInNotFound, SignInOver
+from nac.sign_in.factors import Factor, are_two
+from nac.sign_in.text import SignInText
+
+IDLE = timedelta(hours=12)
+LONGEST = timedelta(days=7)
+# So long what changes the account is believed to be asked for by the person.
+CONFIRMED_FOR = timedelta(minutes=10)
+_SEEN_STEP = timedelta(minutes=1)
+_USER_AGENT_CHARACTERS = 300
+_NOBODYS = Owner()
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """The provider that somebody has signed in by, and whose it is."""
+
+    sign_on_id: UUID
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """Who asks, in which browser, and what has been shown for it."""
+
+    sign_in_id: UUID
+    person_id: UUID
+    email: str
+    name: str
+    factors: frozenset[str]
+    confirmed_at: datetime
+    expires_at: datetime
+    via: Via | None
+    csrf_token: str = field(repr=False)
+
+    @property
+    def has_two(self) -> bool:
+        return are_two(self.factors)
+
+    @property
+    def actor(self) -> str:
+        return actor_of(self.email, self.via)
+
+    def require_own(self, *, has_second: bool) -> None:
+        """Raises where this sign-in may not change the account itself.
+
+        An organisation's provider can name anybody: what it says of a person reaches that organisation alone, and never
+        the account, which is good elsewhere as well.
+        """
+        if self.via is not None:
+            raise AccountOfAnother(remedy="Sign in with a password or passkey of your own.")
+        if has_second and not self.has_two:
+            raise SecondFactorNeeded(remedy="Sign in again, with your second factor.")
+
+    def require_confirmed(self, *, now: datetime) -> None:
+        """Raises ConfirmationNeeded where it is long ago that the person has shown who it is."""
+        if self.confirmed_at <= now - CONFIRMED_FOR:
+            raise ConfirmationNeeded(remedy="Confirm with your password or passkey.")
+
+
+def actor_of(email: str, via: Via | None) -> str:
+    """As the audit log names who asks; of whom a provider has named, whose provider it was."""
+    if via is None:
+        return f"person:{email}"
+    whose = f"MSP {via.owner.msp_id}" if via.owner.msp_id is not None else f"tenant {via.owner.tenant_id}"
+    return f"person:{email} (by the provider of {whose})"
+
+
+def begin(
+    session: Session,
+    *,
+    person: Person,
+    factors: Collection[str],
+    address: str | None,
+    user_agent: str,
+    now: datetime,
+    via: Via | None = None,
+) -> tuple[SignIn, SignInText]:
+    """Always with a secret of its own. In PersonScope."""
+    text = SignInText.make()
+    owner = via.owner if via is not None else Owner()
+    row = SignIn(
+        public_id=text.public_id,
+        secret_sha256=text.digest(),
+        person_id=person.id,
+        factors=sorted(factors),
+        from_address=address,
+        user_agent="".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS],
+        expires_at=now + LONGEST,
+        last_seen_at=now,
+        confirmed_at=now,
+        sign_on_id=via.sign_on_id if via is not None else None,
+        via_msp_id=owner.msp_id,
+        via_tenant_id=owner.tenant_id,
+    )
+    session.add(row)
+    session.flush()
+    after = {"factors": row.factors, "sign_in": text.public_id}
+    audit.append(session, actor=actor_of(person.email, via), action="sign-in.begin", target=person.email, after=after)
+    return row, text
+
+
+def replace(session: Session, *, person: Person, text: SignInText) -> None:
+    """End what this browser had of the same person. In PersonScope, which shows no other's."""
+    row = repository.get_by_public_id(session, text.public_id)
+    if row is not None and row.person_id == person.id and text.is_of(row.secret_sha256):
+        repository.end(session, SignIn.id == row.id, now=utc_now())
+
+
+def authenticate(session: Session, *, text: SignInText, now: datetime) -> tuple[SignedIn, Principal]:
+    """In CredentialScope of the public id; goes on in that of the person as well. Raises SignInOver."""
+    row = repository.get_by_public_id(session, text.public_id)
+    if row is None or not text.is_of(row.secret_sha256) or not _is_good(row, now):
+        raise SignInOver(remedy="Sign in again.")
+    if row.last_seen_at <= now - _SEEN_STEP:
+        row.last_seen_at = now
+        session.flush()
+    become_person(session, row.person_id)
+    person = people.get(session, row.person_id)
+    if person is None or person.status != "active":
+        raise SignInOver(remedy="Sign in again.")
+    owner = Owner(row.via_msp_id, row.via_tenant_id)
+    via = Via(row.sign_on_id, owner) if row.sign_on_id is not None else None
+    grants = members.grants_of(session, person_id=person.id)
+    signed_in = SignedIn(
+        row.id,
+        person.id,
+        person.email,
+        person.name,
+        frozenset(row.factors),
+        row.confirmed_at,
+        min(row.expires_at, row.last_seen_at + IDLE),
+        via,
+        text.csrf_token(),
+    )
+    return signed_in, Principal(signed_in.actor, grants if via is None else only_of(grants, owner))
+
+
+def _is_good(row: SignIn, now: datetime) -> bool:
+    return row.ended_at is None and now < row.expires_at and now < row.last_seen_at + IDLE
+
+
+def confirm(session: Session, *, signed_in: SignedIn, factor: Factor, now: datetime) -> SignIn:
+    """The person has shown anew that it is him. In PersonScope."""
+    row = session.get(SignIn, signed_in.sign_in_id, with_for_update=True, populate_existing=True)
+    if row is None or not _is_good(row, now):
+        raise SignInOver(remedy="Sign in again.")
+    row.confirmed_at = now
+    row.factors = sorted({*row.factors, factor})
+    session.flush()
+    return row
+
+
+def gain(session: Session, *, signed_in: SignedIn, person: Person, factor: Factor) -> None:
+    """The person has a new factor and has just shown it. Where it is the first second one, what was begun without it
+    ends. In PersonScope."""
+    if signed_in.has_two:
+        return
+    confirm(session, signed_in=signed_in, factor=factor, now=utc_now())
+    end_all(session, actor=signed_in.actor, person=person, but_for=signed_in.sign_in_id)
+
+
+def list_own(session: Session, *, signed_in: SignedIn) -> Sequence[SignIn]:
+    """Those that are good, newest first; whoever a provider has named sees what came by it alone. In PersonScope."""
+    now = utc_now()
+    rows = repository.list_of_person(session, signed_in.person_id, now=now, seen_since=now - IDLE)
+    return rows if signed_in.via is None else [row for row in rows if row.sign_on_id == signed_in.via.sign_on_id]
+
+
+def end_own(session: Session, *, signed_in: SignedIn, sign_in_id: UUID) -> None:
+    """One of those. In PersonScope."""
+    row = next((row for row in list_own(session, signed_in=signed_in) if row.id == sign_in_id), None)
+    if row is None:
+        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+    _end(session, signed_in.actor, signed_in.email, row)
+
+
+def _end(session: Session, actor: str, target: str, row: SignIn, owner: Owner = _NOBODYS) -> None:
+    if repository.end(session, SignIn.id == row.id, now=utc_now()):
+        before = {"sign_in": row.public_id}
+        audit.append(session, actor=actor, action="sign-in.end", target=target, before=before, **owner.columns())
+
+
+def list_via(session: Session, *, owner: Owner) -> Sequence[tuple[SignIn, Person | None]]:
+    """Those by the owner's provider, newest first. In the scope of the owner."""
+    now = utc_now()
+    return repository.list_via(session, owner.msp_id, owner.tenant_id, now=now, seen_since=now - IDLE)
+
+
+def end_via(session: Session, *, actor: str, owner: Owner, sign_in_id: UUID) -> None:
+    """In the scope of the owner."""
+    found = next(((row, who) for row, who in list_via(session, owner=owner) if row.id == sign_in_id), None)
+    if found is None:
+        raise SignInNotFound("There is no such sign-in.", place="sign_in")
+    row, person = found
+    target = person.email if person is not None else str(row.person_id)
+    _end(session, actor, target, row, owner)
+
+
+def end_all(session: Session, *, actor: str, person: Person, but_for: UUID | None = None) -> int:
+    """How many were ended. In PersonScope or PlatformScope."""
+    conditions = [SignIn.person_id == person.id, *([SignIn.id != but_for] if but_for is not None else [])]
+    ended = repository.end(session, *conditions, now=utc_now())
+    if ended:
+        audit.append(session, actor=actor, action="sign-in.end-all", target=person.email, before={"sign_ins": ended})
+    return ended

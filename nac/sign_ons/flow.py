@@ -1,0 +1,284 @@
+"""The authorization code flow (OpenID Connect Core 3.1) with PKCE (RFC 7636): what a browser brings back, and what the
+provider then says of whom it has signed in."""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from base64 import b64encode
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import quote_plus
+
+import msgspec
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+
+from nac.errors import AdmitError, Unavailable
+from nac.identities.id_tokens import IdTokenRefused, key_id_of, public_keys, read_claims
+from nac.outbound.reach import Reach
+from nac.outbound.tls import tls_context
+from nac.outbound.transport import Transport
+from nac.outbound.web import FetchFailed, Web
+from nac.sign_in.errors import TooManySignIns
+from nac.sign_ons.settings import SignOnSettings
+from nac.validation import is_https_address
+
+_ANSWER_BYTES = 1 << 19
+_STEP_SECONDS = 5.0
+_TOTAL_SECONDS = 10.0
+_KNOWN_SECONDS = 600.0
+_KNOWN_MOST = 500
+# Sign-ins of one issuer and of all that wait for a provider: each holds a thread of those that answer everybody.
+_OF_ONE_MOST = 4
+_IN_ALL_MOST = 12
+_SUBJECT_CHARACTERS = 255
+_GROUPS_MOST = 2_000
+# RFC 8176 2.
+_TWO = "mfa"
+_Found = TypeVar("_Found")
+
+
+class ProviderUnavailable(Unavailable):
+    """The provider does not answer as it should."""
+
+
+class ProviderRefused(AdmitError):
+    """What the provider says does not sign you in."""
+
+    status = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    url: str
+    state: str
+    nonce: str = field(repr=False)
+    code_verifier: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What the browser brings back."""
+
+    code: str = field(repr=False)
+    # RFC 9207.
+    issuer: str | None
+    nonce: str = field(repr=False)
+    code_verifier: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Whom the provider has signed in. `email` is in lower case and verified, or trusted to be."""
+
+    subject: str
+    email: str
+    groups: frozenset[str]
+    has_two: bool
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """Of OpenID Connect Discovery 3, what we use."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str = ""
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class Provider:
+    def __init__(self, settings: SignOnSettings, *, redirect_uri: str, reach: Reach) -> None:
+        self._settings = settings
+        self._redirect_uri = redirect_uri
+        self._reach = reach
+
+    def begin(self) -> Begun:
+        """Raises ProviderUnavailable and TooManySignIns."""
+        metadata = self._run(self._discover)
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        url = prepare_grant_uri(
+            metadata.authorization_endpoint,
+            self._settings.client_id,
+            "code",
+            redirect_uri=self._redirect_uri,
+            scope=self._settings.scope,
+            state=state,
+            nonce=nonce,
+            code_challenge=create_s256_code_challenge(verifier),
+            code_challenge_method="S256",
+        )
+        return Begun(url, state, nonce, verifier)
+
+    def finish(self, returned: Returned, *, secret: str) -> Identity:
+        """Raises ProviderRefused as well."""
+
+        async def ask(web: Web) -> Identity:
+            metadata = await self._discover(web)
+            named = returned.issuer
+            if named != metadata.issuer and (named or metadata.authorization_response_iss_parameter_supported):
+                raise ProviderRefused("The answer is of another provider.")
+            token, access_token = await self._redeem(web, metadata, returned, secret)
+            claims = await self._claims(web, metadata, token)
+            if not isinstance(claims.get("nonce"), str) or not hmac.compare_digest(
+                claims["nonce"].encode(errors="replace"), returned.nonce.encode()
+            ):
+                raise ProviderRefused("Its id_token belongs to another sign-in.")
+            return self._identity(await self._complete(web, metadata, claims, access_token))
+
+        return self._run(ask)
+
+    def _run(self, ask: Callable[[Web], Awaitable[_Found]]) -> _Found:
+        async def run() -> _Found:
+            tls = tls_context(self._settings.ca_certificate)
+            async with Transport(self._reach, tls=tls, connections=1) as transport:
+                web = Web(transport, step_seconds=_STEP_SECONDS, total_seconds=_STEP_SECONDS, redirects_most=0)
+                async with asyncio.timeout(_TOTAL_SECONDS):
+                    return await ask(web)
+
+        with _places.one(self._settings.issuer):
+            try:
+                return asyncio.run(run())
+            except (FetchFailed, TimeoutError) as exc:
+                raise ProviderUnavailable(str(exc) or "It does not answer in time.") from exc
+
+    async def _discover(self, web: Web) -> _Metadata:
+        key = hashlib.sha256(f"{self._settings.issuer}\0{self._settings.ca_certificate}".encode()).digest()
+        known = _known.get(key)
+        if known is not None:
+            return known
+        address = self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
+        metadata = _decoded(await web.fetch(address, most_bytes=_ANSWER_BYTES), _Metadata, address)
+        if metadata.issuer != self._settings.issuer:
+            raise ProviderUnavailable(f"{address} is about another issuer: {metadata.issuer[:200]!r}.")
+        for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri):
+            if not is_https_address(endpoint):
+                raise ProviderUnavailable(f"{address} names no https endpoint: {endpoint[:200]!r}.")
+        _known.put(key, metadata)
+        return metadata
+
+    async def _redeem(self, web: Web, metadata: _Metadata, returned: Returned, secret: str) -> tuple[str, str]:
+        client_id = self._settings.client_id
+        form = {"code": returned.code, "code_verifier": returned.code_verifier}
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if secret and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
+            # RFC 6749 2.3.1: each as in a form, so that no colon of theirs is the one between them.
+            pair = f"{quote_plus(client_id)}:{quote_plus(secret)}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        else:
+            form |= {"client_id": client_id, "client_secret": secret}
+        body = prepare_token_request("authorization_code", "", self._redirect_uri, **form)
+        address = metadata.token_endpoint
+        found = _decoded(
+            await web.fetch(address, most_bytes=_ANSWER_BYTES, body=body.encode(), headers=headers),
+            dict[str, Any],
+            address,
+        )
+        token, access_token = found.get("id_token"), found.get("access_token")
+        if not isinstance(token, str) or not isinstance(access_token, str):
+            raise ProviderRefused("It answers without an id_token.")
+        return token, access_token
+
+    async def _claims(self, web: Web, metadata: _Metadata, token: str) -> Mapping[str, Any]:
+        address = metadata.jwks_uri
+        described = _decoded(await web.fetch(address, most_bytes=_ANSWER_BYTES), dict[str, Any], address)
+        try:
+            kid = key_id_of(token)
+            keys = list(public_keys(described.get("keys")))
+            key = next((key for key in keys if key.key_id == kid or (kid is None and len(keys) == 1)), None)
+            if key is None:
+                raise ProviderRefused("Its id_token is signed with a key that it does not publish.")
+            return read_claims(token, key, client_id=self._settings.client_id, issuer=metadata.issuer)
+        except IdTokenRefused as exc:
+            raise ProviderRefused(f"{str(exc)[:1].upper()}{str(exc)[1:300]}.") from exc
+
+    async def _complete(
+        self, web: Web, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
+    ) -> Mapping[str, Any]:
+        """With what only its userinfo endpoint says (OpenID Connect Core 5.3)."""
+        address = metadata.userinfo_endpoint
+        if "email" in claims or not is_https_address(address) or not access_token.isascii():
+            return claims
+        headers = {"Authorization": f"Bearer {access_token}", "Accept": "application/json"}
+        said = _decoded(await web.fetch(address, most_bytes=_ANSWER_BYTES, headers=headers), dict[str, Any], address)
+        if said.get("sub") != claims.get("sub"):
+            raise ProviderRefused("Its userinfo is about somebody else.")
+        return {**said, **claims}
+
+    def _identity(self, claims: Mapping[str, Any]) -> Identity:
+        subject, email, groups = claims["sub"], claims.get("email"), claims.get(self._settings.groups_claim)
+        if not isinstance(subject, str) or not 1 <= len(subject) <= _SUBJECT_CHARACTERS or not subject.isprintable():
+            raise ProviderRefused("It names nobody.")
+        if not isinstance(email, str) or not email:
+            raise ProviderRefused("It tells no e-mail address.", remedy="It has to, in the claim email.")
+        if claims.get("email_verified") is not True and not self._settings.trusts_email:
+            raise ProviderRefused("It does not say that the e-mail address is verified.")
+        listed = groups[:_GROUPS_MOST] if isinstance(groups, list) else [groups]
+        amr = claims.get("amr")
+        return Identity(
+            subject,
+            email.strip().lower(),
+            frozenset(each for each in listed if isinstance(each, str)),
+            self._settings.counts_as_two or (isinstance(amr, list) and _TWO in amr),
+        )
+
+
+def _decoded(body: bytes, kind: type[_Found], address: str) -> _Found:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise ProviderUnavailable(f"{address} answers with what cannot be read.") from exc
+
+
+class _Places:
+    def __init__(self, of_one_most: int, in_all_most: int) -> None:
+        self._of_one_most = of_one_most
+        self._in_all_most = in_all_most
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self, name: str) -> Iterator[None]:
+        with self._lock:
+            if self._taken[name] >= self._of_one_most or self._taken.total() >= self._in_all_most:
+                raise TooManySignIns(remedy="Try again in a moment.")
+            self._taken[name] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[name] -= 1
+                # Counts of zero are dropped.
+                self._taken += Counter()
+
+
+class _Known:
+    """What providers say of themselves, for ten minutes."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[bytes, tuple[float, _Metadata]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes) -> _Metadata | None:
+        with self._lock:
+            at, metadata = self._found.get(key, (float("-inf"), None))
+        return metadata if time.monotonic() - at < _KNOWN_SECONDS else None
+
+    def put(self, key: bytes, metadata: _Metadata) -> None:
+        with self._lock:
+            self._found[key] = (time.monotonic(), metadata)
+            self._found.move_to_end(key)
+            if len(self._found) > _KNOWN_MOST:
+                self._found.popitem(last=False)
+
+
+_places = _Places(_OF_ONE_MOST, _IN_ALL_MOST)
+_known = _Known()

@@ -1,0 +1,182 @@
+"""Single sign-on of an MSP's or a tenant's people by its own provider.
+
+A provider can name anybody. What it says therefore counts in the memberships of its owner and nowhere else: not in
+those that the same person has of others, not in the person's account. In the scope of the owner.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from nac.accounts.grants import require_not_more
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission, permissions_at
+from nac.audit import service as audit
+from nac.errors import InvalidInput, NotFound
+from nac.members import service as members
+from nac.models import SignOn, SignOnLink
+from nac.people import repository as people
+from nac.people.service import require_email
+from nac.sealing import Seal, Unseal
+from nac.sign_ons import repository
+from nac.sign_ons.flow import Identity, ProviderRefused
+from nac.sign_ons.settings import SECRET_GOES_BY, SUBJECTS_GO_BY, Join, SignOnSettings, read_settings
+
+_SECRET_CHARACTERS = 1_000
+
+
+class SignOnNotFound(NotFound):
+    """There is no single sign-on here."""
+
+
+def owner_of(row: SignOn) -> Owner:
+    return Owner(row.msp_id, row.tenant_id)
+
+
+def settings_of(row: SignOn) -> SignOnSettings:
+    return msgspec.convert(row.settings, SignOnSettings)
+
+
+def settings_tag(row: SignOn) -> bytes:
+    """Another one once they have changed."""
+    settings = msgspec.json.encode(row.settings, order="deterministic")
+    return hashlib.sha256(settings + row.secret_sealed).digest()
+
+
+def secret_of(row: SignOn, *, unseal: Unseal) -> str:
+    return unseal(row.secret_sealed, _context(row.id)).decode()
+
+
+def require(session: Session, *, owner: Owner) -> SignOn:
+    row = repository.get(session, owner)
+    if row is None:
+        raise SignOnNotFound(remedy="Set it up first.")
+    return row
+
+
+def require_by_id(session: Session, *, sign_on_id: UUID) -> SignOn:
+    """In CredentialScope of its id."""
+    row = repository.get_by_id(session, sign_on_id)
+    if row is None:
+        raise SignOnNotFound("There is no such single sign-on.", place="sign_on")
+    return row
+
+
+def set_up(
+    session: Session,
+    *,
+    actor: str,
+    held: Collection[Permission],
+    owner: Owner,
+    document: Mapping[str, Any],
+    secret: str | None,
+    seal: Seal,
+) -> SignOn:
+    """`secret` is the client's; None leaves it as it is. Raises PermissionMissing: whoever names the provider can be
+    every member, and so must have all that a member could have."""
+    require_not_more(held, permissions_at(owner.level))
+    settings = read_settings(document)
+    for join in settings.joins:
+        members.require_role(session, owner=owner, role=join.role, tenants=join.tenants)
+    row = repository.get(session, owner, lock=True)
+    before = settings_of(row) if row is not None else None
+    if secret is None and (before is None or _differ(before, settings, SECRET_GOES_BY)):
+        raise InvalidInput(
+            "The client's secret is needed, because it goes to this provider.", place="client_secret", remedy="Give it."
+        )
+    if secret is not None and len(secret) > _SECRET_CHARACTERS:
+        raise InvalidInput("This secret is too long.", place="client_secret")
+    stored = msgspec.to_builtins(settings)
+    if row is None:
+        row = SignOn(settings=stored, secret_sealed=b"", **owner.columns())
+        session.add(row)
+        session.flush()
+    row.settings = stored
+    if secret is not None:
+        row.secret_sealed = seal(secret.encode(), _context(row.id))
+    if before is not None and _differ(before, settings, SUBJECTS_GO_BY):
+        repository.forget_links(session, row.id)
+        repository.end_sign_ins(session, row.id)
+    session.flush()
+    was = msgspec.to_builtins(before) if before is not None else None
+    _audit(session, actor, owner, "set-up", settings, before=was, after=stored)
+    return row
+
+
+def remove(session: Session, *, actor: str, owner: Owner) -> None:
+    """Who has signed in by it is signed out."""
+    row = require(session, owner=owner)
+    settings = settings_of(row)
+    session.delete(row)
+    session.flush()
+    _audit(session, actor, owner, "remove", settings, before=msgspec.to_builtins(settings))
+
+
+def admit(session: Session, *, row: SignOn, identity: Identity) -> UUID:
+    """Whose sign-in it is: of a member, or of somebody whom a rule makes one. Raises ProviderRefused."""
+    owner, settings = owner_of(row), settings_of(row)
+    link = repository.get_link(session, row.id, identity.subject)
+    if link is not None:
+        if not repository.is_member(session, owner, link.person_id):
+            raise ProviderRefused(_NO_MEMBER, remedy=_ASK)
+        return link.person_id
+    try:
+        email = require_email(identity.email)
+    except InvalidInput as exc:
+        raise ProviderRefused("It tells no e-mail address that could be anybody's.") from exc
+    person_id = people.id_of_email(session, email)
+    if person_id is None or not repository.is_member(session, owner, person_id):
+        join = next((join for join in settings.joins if _is_for(join, email, identity.groups)), None)
+        if join is None:
+            raise ProviderRefused(_NO_MEMBER, remedy=_ASK)
+        person_id = members.add_member(
+            session,
+            actor=f"sign-on:{settings.issuer}",
+            held=permissions_at(owner.level),
+            owner=owner,
+            email=email,
+            role=join.role,
+            tenants=join.tenants,
+        ).person.id
+    if repository.subject_of(session, row.id, person_id) is not None:
+        raise ProviderRefused(
+            "The provider has named this person by another account before.",
+            remedy="An administrator can set the single sign-on up anew.",
+        )
+    session.add(SignOnLink(sign_on_id=row.id, subject=identity.subject, person_id=person_id))
+    session.flush()
+    return person_id
+
+
+_NO_MEMBER = "You are no member here."
+_ASK = "Ask an administrator to add your e-mail address."
+
+
+def _is_for(join: Join, email: str, groups: Collection[str]) -> bool:
+    return (not join.domain or email.rpartition("@")[2] == join.domain) and (not join.group or join.group in groups)
+
+
+def _differ(one: SignOnSettings, other: SignOnSettings, names: Collection[str]) -> bool:
+    return any(getattr(one, name) != getattr(other, name) for name in names)
+
+
+def _context(sign_on_id: UUID) -> str:
+    return f"sign-on:{sign_on_id}"
+
+
+def _audit(
+    session: Session,
+    actor: str,
+    owner: Owner,
+    verb: str,
+    settings: SignOnSettings,
+    *,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+) -> None:
+    action, where = f"sign-on.{verb}", owner.columns()
+    audit.append(session, actor=actor, action=action, target=settings.issuer, before=before, after=after, **where)

@@ -1,0 +1,27 @@
+"""`./admit person` and `./admit member`: the first people of an installation."""
+
+from nac.sign_in.text import LinkText
+
+
+def test_first_person_is_made_with_a_link_and_a_role(alpha):
+    made = alpha.json("person", "add", "Ann@Example.com", "--name", "Ann")
+    assert (made["email"], made["has_password"]) == ("ann@example.com", False)
+    assert LinkText.parse(made["token"])
+    again = alpha.json("person", "reset-password", "ann@example.com")
+    assert LinkText.parse(again["token"]) != LinkText.parse(made["token"])
+    for of, role in (((), "platform-operator"), (("--msp", "acme"), "msp-admin"), (("-t", "alpha"), "auditor")):
+        member = alpha.json("member", "add", "ann@example.com", *of, "--role", role)
+        assert [each["role"] for each in alpha.json("member", "list", *of)] == [role]
+        removed = alpha.run("member", "remove", member["id"], *of)
+        # The last who may manage members of the platform or of an MSP stays.
+        assert removed.exit_code == (0 if role == "auditor" else 1), removed.output
+    assert [each["email"] for each in alpha.json("person", "list")] == ["ann@example.com"]
+
+
+def test_person_is_disabled_signed_out_and_given_new_factors(alpha):
+    alpha.json("person", "add", "ann@example.com")
+    assert alpha.json("person", "disable", "ann@example.com")["status"] == "disabled"
+    assert alpha.json("person", "enable", "ann@example.com")["status"] == "active"
+    assert alpha.json("person", "sign-out", "ann@example.com")["ended"] == 0
+    assert alpha.json("person", "reset-factors", "ann@example.com")["email"] == "ann@example.com"
+    assert alpha.run("person", "disable", "nobody@example.com").exit_code == 2

@@ -1,0 +1,182 @@
+"""What becomes of a sign-in, and what is asked of a browser that changes something."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from api.main import create_app
+from nac.models import Person
+from tests.api.served import served, settings_of_public
+from tests.postgres import Database
+from tests.sign_in.authenticator import Authenticator
+from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
+from tests.sign_in.test_sign_in import by_passkey, with_passkey, with_totp
+
+MakeBrowser = Callable[[], Browser]
+
+
+def shift(owner_engine: Engine, **back: str) -> None:
+    with owner_engine.begin() as connection:
+        for column, by in back.items():
+            statement = f"UPDATE sign_ins SET {column} = {column} - CAST(:by AS interval)"
+            connection.execute(text(statement), {"by": by})
+
+
+@pytest.mark.parametrize(
+    ("back", "is_over"),
+    [
+        ({"last_seen_at": "11 hours 59 minutes"}, False),
+        ({"last_seen_at": "12 hours"}, True),
+        ({"expires_at": "6 days 23 hours"}, False),
+        ({"expires_at": "7 days"}, True),
+    ],
+    ids=str,
+)
+def test_sign_in_ends_by_itself(browser: MakeBrowser, ann: Person, owner_engine: Engine, back, is_over: bool) -> None:
+    mine = browser()
+    mine.sign_in()
+    shift(owner_engine, **back)
+    assert mine.ask("GET", "/me").status_code == (401 if is_over else 200)
+
+
+def test_browsers_are_listed_and_ended(browser: MakeBrowser, ann: Person, make_person) -> None:
+    mine, other, third = browser(), browser(), browser()
+    for each in (mine, other, third):
+        each.sign_in()
+    listed = mine.good("GET", "/me/sessions")["items"]
+    assert [each["here"] for each in listed] == [False, False, True]
+    make_person("eve@example.com")
+    eve = browser()
+    eve.sign_in("eve@example.com")
+    assert eve.refused("DELETE", f"/me/sessions/{listed[0]['id']}") == (404, "sign-in-not-found")
+    mine.good("DELETE", f"/me/sessions/{listed[0]['id']}")
+    assert third.refused("GET", "/me") == (401, "sign-in-over")
+    mine.good("DELETE", "/me/sessions")
+    assert other.refused("GET", "/me") == (401, "sign-in-over")
+    assert mine.good("GET", "/me/sessions")["items"][0]["here"]
+
+
+def test_signing_in_again_gives_another_secret_and_ends_the_first(browser: MakeBrowser, ann: Person) -> None:
+    mine = browser()
+    mine.cookies["admit"] = f"admitsession_{'a' * 16}_{'b' * 26}"
+    mine.sign_in()
+    first = dict(mine.cookies)
+    assert first["admit"] != f"admitsession_{'a' * 16}_{'b' * 26}"
+    mine.sign_in()
+    assert mine.cookies["admit"] != first["admit"]
+    assert mine.good("GET", "/me")
+    mine.cookies = first
+    assert mine.refused("GET", "/me") == (401, "sign-in-over")
+
+
+def test_new_password_ends_all_other_browsers(browser: MakeBrowser, ann: Person) -> None:
+    mine, other = browser(), browser()
+    mine.sign_in()
+    other.sign_in()
+    mine.good("PUT", "/me/password", {"password": "another horse battery"})
+    assert other.refused("GET", "/me") == (401, "sign-in-over")
+    assert mine.good("GET", "/me")
+    assert other.refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
+
+
+def test_account_changes_ask_for_a_fresh_proof(browser: MakeBrowser, ann: Person, owner_engine: Engine) -> None:
+    mine, key = browser(), Authenticator()
+    mine.sign_in()
+    with_passkey(mine, key)
+    mine.good("POST", "/sign-in/passkey", by_passkey(mine, key))
+    for method, path, body in (
+        ("PUT", "/me/password", {"password": "another horse battery"}),
+        ("POST", "/me/totp", None),
+        ("POST", "/me/passkeys/options", None),
+        ("POST", "/me/recovery-codes", None),
+        ("DELETE", "/me/totp", None),
+    ):
+        shift(owner_engine, confirmed_at="11 minutes")
+        assert mine.refused(method, path, body) == (403, "confirmation-needed")
+        assert mine.refused("POST", "/me/confirmation", {"password": "wrong"}) == (401, "sign-in-refused")
+        mine.good("POST", "/me/confirmation", {"password": PASSWORD})
+        assert mine.ask(method, path, body).status_code < 300
+        if path == "/me/password":
+            mine.good("PUT", path, {"password": PASSWORD})
+
+
+def test_first_second_factor_ends_what_was_begun_without(browser: MakeBrowser, ann: Person) -> None:
+    mine, other = browser(), browser()
+    mine.sign_in()
+    other.sign_in()
+    with_totp(mine)
+    assert other.refused("GET", "/me") == (401, "sign-in-over")
+    assert mine.good("GET", "/me")["has_two_factors"]
+
+
+def test_two_uses_at_the_same_time_are_one(browser: MakeBrowser, ann: Person) -> None:
+    mine, key = browser(), Authenticator(counts=False)
+    mine.sign_in()
+    with_passkey(mine, key)
+    secret = with_totp(mine)
+    [code] = mine.good("POST", "/me/recovery-codes")["codes"][:1]
+    # Each from a browser that is known, whose guesses are counted by themselves.
+    needed = [mine.sign_in()["challenge"] for _ in range(4)]
+    passkey = by_passkey(mine, key)
+    for path, bodies in (
+        ("totp", [{"challenge": each, "code": code_of(secret)} for each in needed]),
+        ("recovery-code", [{"challenge": each, "code": code} for each in needed]),
+        ("passkey", [passkey] * 4),
+    ):
+        browsers = [browser() for _ in bodies]
+        with ThreadPoolExecutor(4) as pool:
+            found = list(
+                pool.map(lambda each, body: each.ask("POST", f"/sign-in/{path}", body).status_code, browsers, bodies)  # noqa: B023
+            )
+        # 429: those that came too many after one another.
+        assert found.count(200) == 1, (path, found)
+        assert {200, 401, 429} >= set(found), path
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, "cross-site"),
+        ({"Sec-Fetch-Site": "same-site"}, "cross-site"),
+        ({"Admit-CSRF": ""}, "csrf-token-missing"),
+        ({"Admit-CSRF": "0" * 64}, "csrf-token-missing"),
+    ],
+    ids=str,
+)
+def test_other_sites_change_nothing(browser: MakeBrowser, ann: Person, headers: dict[str, str], code: str) -> None:
+    mine = browser()
+    mine.sign_in()
+    assert mine.refused("POST", "/sign-out", **headers) == (403, code)
+    assert mine.good("GET", "/me")
+
+
+def test_other_sites_sign_nobody_in(browser: MakeBrowser, ann: Person) -> None:
+    body = {"email": EMAIL, "password": PASSWORD}
+    mine = browser()
+    mine.headers = {}
+    for headers in ({"Origin": "https://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert mine.refused("POST", "/sign-in", body, **headers) == (403, "cross-site")
+    for headers in ({}, {"Origin": "http://localhost:8460"}, {"Sec-Fetch-Site": "same-origin", "Origin": "http://x"}):
+        assert mine.ask("POST", "/sign-in", body, **headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "attributes"),
+    [
+        ("https://admit.example.com", "__Host-admit", {"httponly", "samesite=lax", "path=/", "secure"}),
+        ("http://localhost:8460", "admit", {"httponly", "samesite=lax", "path=/"}),
+    ],
+)
+def test_cookie_is_of_this_host_alone(
+    database: Database, tmp_path: Path, ann: Person, url: str, name: str, attributes: set[str]
+) -> None:
+    with served(create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=url))) as client:
+        answer = client.post("/v1/sign-in", json={"email": EMAIL, "password": PASSWORD})
+    assert answer.headers["cache-control"] == "no-store"
+    for line, cookie in zip(answer.headers.get_list("set-cookie"), (name, f"{name}-device"), strict=True):
+        first, *rest = (part.strip() for part in line.split(";"))
+        assert first.startswith(f"{cookie}=")
+        assert attributes == {part.lower() for part in rest if not part.lower().startswith(("max-age", "expires"))}

@@ -1,0 +1,122 @@
+"""Row-level security of what people sign in with, without the services' own filters."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Engine, insert, select, update
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import CredentialScope, PersonScope, PlatformScope, Scope, session_scope
+from nac.errors import ScopeViolation
+from nac.models import (
+    Passkey,
+    PasswordLink,
+    Person,
+    RecoveryCode,
+    SignIn,
+    SignInAttempt,
+    SignInRule,
+    SignOn,
+    SignOnLink,
+    SpentChallenge,
+    Totp,
+)
+from tests.accounts.conftest import Field, field, scope_of, within  # noqa: F401 -- fixtures
+from tests.sign_in.conftest import MakePerson
+
+OWN = (Totp, Passkey, RecoveryCode, PasswordLink)
+SHARED = (SignInRule, SignOn, SignOnLink)
+
+
+@pytest.fixture
+def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[str, Person]:  # noqa: F811
+    """Two people with one of everything; rules and providers of each MSP and of a tenant of each."""
+    found = {name: make_person(f"{name}@example.com") for name in ("ann", "bob")}
+    now = utc_now()
+    with Session(owner_engine) as session, session.begin():
+        for number, person in enumerate(found.values()):
+            secret = {"public_id": f"{number:016d}", "secret_sha256": b"", "expires_at": now + timedelta(days=1)}
+            key = {
+                "credential_id": f"key-{number}",
+                "public_key": b"",
+                "sign_count": 0,
+                "name": "x",
+                "backed_up": False,
+            }
+            session.add_all(
+                (
+                    Totp(person_id=person.id, secret_sealed=b""),
+                    Passkey(person_id=person.id, **key),
+                    RecoveryCode(person_id=person.id, code_sha256=b"x"),
+                    PasswordLink(person_id=person.id, created_by="x", **secret),
+                )
+            )
+        session.add_all((SignInAttempt(key=b"x", last_at=now), SpentChallenge(digest=b"x", expires_at=now)))
+        session.add(SignInRule(two_factors=False))
+        for owner in (field.acme, field.bolt, field.alpha, field.foreign):
+            row = SignOn(id=uuid4(), settings={}, secret_sealed=b"", **owner.columns())
+            session.add_all((SignInRule(two_factors=False, **owner.columns()), row))
+            session.flush()
+            session.add(SignOnLink(sign_on_id=row.id, subject="x", person_id=found["ann"].id))
+            via = {"via_msp_id": owner.msp_id, "via_tenant_id": owner.tenant_id, "sign_on_id": row.id}
+            secret = {"public_id": uuid4().hex[:16], "secret_sha256": b"", "expires_at": now + timedelta(days=1)}
+            session.add(SignIn(person_id=found["ann"].id, factors=[], **secret, **via))
+    return found
+
+
+def seen(engine: Engine, scope: Scope, *tables: type) -> dict[str, int]:
+    with session_scope(scope, engine=engine) as session:
+        return {table.__tablename__: len(session.scalars(select(table)).all()) for table in tables}  # type: ignore[attr-defined]
+
+
+def test_person_sees_the_own_alone(app_engine: Engine, filled: dict[str, Person]) -> None:
+    for person in filled.values():
+        assert set(seen(app_engine, PersonScope(person.id), *OWN).values()) == {1}
+    assert set(seen(app_engine, PersonScope(filled["ann"].id), *SHARED).values()) == {0}
+    assert set(seen(app_engine, PlatformScope(), *OWN, SignOn, SignOnLink).values()) == {0}
+    assert seen(app_engine, CredentialScope("key-0"), *OWN)["passkeys"] == 1
+    assert seen(app_engine, CredentialScope("0" * 16), *OWN)["password_links"] == 1
+
+
+def test_owner_sees_its_own_alone(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:  # noqa: F811
+    for owner in (field.acme, field.bolt, field.alpha, field.foreign):
+        assert set(seen(app_engine, scope_of(owner), *OWN).values()) == {0}
+        assert set(seen(app_engine, scope_of(owner), *SHARED, SignIn).values()) == {1}
+    assert set(seen(app_engine, scope_of(field.bravo), *SHARED, SignIn).values()) == {0}
+    with session_scope(scope_of(field.bravo), engine=app_engine) as session:
+        assert session.execute(update(SignIn).values(ended_at=utc_now())).rowcount == 0  # type: ignore[attr-defined]
+
+
+def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:  # noqa: F811
+    ann, bob = filled["ann"].id, filled["bob"].id
+    made = {"public_id": "x" * 16, "secret_sha256": b"", "factors": [], "expires_at": utc_now()}
+    with session_scope(scope_of(field.acme), engine=app_engine) as session:
+        sign_on_id = session.scalars(select(SignOn.id)).one()
+    for scope, statement in (
+        (PersonScope(bob), insert(RecoveryCode).values(id=uuid4(), person_id=ann, code_sha256=b"y")),
+        (PersonScope(bob), insert(PasswordLink).values(id=uuid4(), person_id=ann, created_by="", **_link())),
+        (PersonScope(bob), insert(SignIn).values(id=uuid4(), person_id=ann, **made)),
+        (scope_of(field.acme), insert(SignInRule).values(id=uuid4(), **field.bolt.columns())),
+        (scope_of(field.bolt), insert(SignOnLink).values(sign_on_id=sign_on_id, subject="y", person_id=bob)),
+        # An owner ends what came by its provider, and begins nothing.
+        (
+            scope_of(field.acme),
+            insert(SignIn).values(
+                id=uuid4(), person_id=ann, sign_on_id=sign_on_id, via_msp_id=field.acme.msp_id, **made
+            ),
+        ),
+    ):
+        with pytest.raises(ScopeViolation), session_scope(scope, engine=app_engine) as session:
+            session.execute(statement.inline())
+
+
+def test_counters_are_out_of_reach(app_engine: Engine, filled: dict[str, Person]) -> None:
+    for table in (SignInAttempt, SpentChallenge):
+        with pytest.raises(ScopeViolation):
+            seen(app_engine, PlatformScope(), table)
+
+
+def _link() -> dict[str, object]:
+    return {"public_id": "y" * 16, "secret_sha256": b"", "expires_at": utc_now()}

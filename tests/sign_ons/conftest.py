@@ -1,0 +1,161 @@
+"""Two MSPs, the first with a tenant; people who are members here and there; and providers."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from api.main import create_app
+from nac.clock import epoch_seconds
+from nac.sign_ons import flow
+from tests.accounts.conftest import Field, field, scope_of, whole, within  # noqa: F401 -- fixtures
+from tests.api.served import served, settings_of_public
+from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
+from tests.identities.servers import provider
+from tests.identities.slapd import make_certificates
+from tests.identities.test_provider import jwk
+from tests.postgres import Database
+from tests.sign_in.conftest import Browser, make_person  # noqa: F401 -- fixtures
+
+KEY = rsa.generate_private_key(65537, 2048)
+SECRET = "the client's own: secret"
+
+
+@dataclass(frozen=True)
+class Certificates:
+    folder: Path
+    authority: str
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    folder = tmp_path_factory.mktemp("provider")
+    return Certificates(folder, make_certificates(folder))
+
+
+@pytest.fixture(scope="module")
+def real_provider(certificates: Certificates) -> Iterator[str]:
+    """The issuer of one that checks what we send."""
+    script = Path(__file__).with_name("provider_process.py")
+    files = [certificates.folder / name for name in ("server.pem", "server.key")]
+    with subprocess.Popen(
+        [sys.executable, script, *files], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield f"https://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.terminate()
+
+
+class Hostile:
+    """A provider that says what the test wants."""
+
+    def __init__(self) -> None:
+        self.issuer = ""
+        self.discovery: dict[str, object] = {}
+        self.claims: dict[str, object] = {}
+        self.without: tuple[str, ...] = ()
+        self.sign: dict[str, object] = {"key": KEY, "algorithm": "RS256", "headers": {"kid": "one"}}
+        self.token: object = None
+        self.userinfo: dict[str, object] = {}
+        self.nonce = ""
+        self.forms: list[dict[str, str]] = []
+
+    def answer(self, path: str, form: dict[str, str]) -> tuple[int, object]:
+        if path == "/.well-known/openid-configuration":
+            paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
+            known = {name: f"{self.issuer}/{path}" for name, path in paths.items()}
+            return 200, {"issuer": self.issuer, "userinfo_endpoint": f"{self.issuer}/me"} | known | self.discovery
+        if path == "/keys":
+            return 200, {"keys": [jwk(KEY, "one")]}
+        if path == "/me":
+            return 200, self.userinfo
+        self.forms.append(form)
+        now = epoch_seconds()
+        claims = {
+            "iss": self.issuer,
+            "aud": "admit",
+            "sub": "1",
+            "iat": now,
+            "exp": now + 300,
+            "nonce": self.nonce,
+            "email": "ann@example.com",
+            "email_verified": True,
+        } | self.claims
+        claims = {name: value for name, value in claims.items() if name not in self.without}
+        return 200, {"access_token": "x", "id_token": self.token or jwt.encode(claims, **self.sign)}  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def hostile(certificates: Certificates) -> Iterator[Hostile]:
+    made = Hostile()
+    files = [str(certificates.folder / name) for name in ("server.pem", "server.key")]
+    with provider(*files, made.answer) as address:
+        made.issuer = address
+        yield made
+
+
+@pytest.fixture
+def client(database: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    flow._known.__init__()  # type: ignore[misc]
+    settings = settings_of_public(database, tmp_path, ADMIT_OUTBOUND_NETWORKS="127.0.0.0/8")
+    with served(create_app(settings)) as client:
+        # A busy machine says nothing of what is tested.
+        client.timeout = httpx.Timeout(60)
+        yield client
+
+
+@pytest.fixture
+def browser(client: httpx.Client) -> Callable[[], Browser]:
+    return lambda: Browser(client)
+
+
+SetUp = Callable[..., dict]
+
+
+@pytest.fixture
+def set_up(client: httpx.Client, field: Field, make_token: MakeToken, certificates: Certificates) -> SetUp:  # noqa: F811
+    """PUT a single sign-on at a place of acme ("/msps/acme") and the like."""
+
+    def put(place: str, issuer: str, **changed: object) -> dict:
+        owner = {"/msps/acme": field.acme, "/msps/bolt": field.bolt, "/tenants/alpha": field.alpha}[place]
+        body = {
+            "issuer": issuer,
+            "client_id": "admit",
+            "client_secret": SECRET,
+            "ca_certificate": certificates.authority,
+        }
+        headers = {"Authorization": f"Bearer {make_token(owner)}"}
+        answer = client.put(f"/v1{place}/sign-on", json=body | {"issuer": issuer} | changed, headers=headers)
+        assert answer.status_code == 200, answer.text
+        assert SECRET not in answer.text
+        return answer.json()
+
+    return put
+
+
+def begin(mine: Browser, sign_on: dict, to: str = "/x") -> dict[str, str]:
+    """What the provider is asked."""
+    answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin?next={to}")
+    assert answer.status_code == 303, answer.text
+    asked = urlsplit(answer.headers["location"])
+    return {name: values[0] for name, values in parse_qs(asked.query).items()} | {"at": answer.headers["location"]}
+
+
+def come_back(mine: Browser, sign_on: dict, state: str, code: str = "c", **more: str) -> httpx.Response:
+    query = httpx.QueryParams({"state": state, "code": code} | more)
+    return mine.ask("GET", f"/sign-on/{sign_on['id']}/callback?{query}")
+
+
+def by_hostile(mine: Browser, sign_on: dict, hostile: Hostile) -> httpx.Response:
+    asked = begin(mine, sign_on)
+    hostile.nonce = asked["nonce"]
+    return come_back(mine, sign_on, asked["state"])

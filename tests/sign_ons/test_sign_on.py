@@ -1,0 +1,396 @@
+"""Single sign-on: what a provider says, and how far it reaches."""
+
+from base64 import b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from urllib.parse import parse_qs, unquote_plus, urlsplit
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from nac.clock import epoch_seconds
+from nac.members import service as members
+from nac.outbound.tls import tls_context
+from nac.sign_ons import flow
+from tests.accounts.conftest import Field, Within, whole
+from tests.api.v1.conftest import MakeToken
+from tests.sign_in.conftest import EMAIL, Browser
+from tests.sign_ons.conftest import KEY, SECRET, Certificates, Hostile, SetUp, begin, by_hostile, come_back
+
+MakeBrowser = Callable[[], Browser]
+MSP = "/msps/acme"
+
+
+@pytest.fixture
+def ann(within: Within, field: Field, make_person) -> None:
+    """With a password of her own; in acme, in bolt and, by itself, in acme's tenant alpha."""
+    make_person()
+    for owner, role in ((field.acme, "help-desk"), (field.bolt, "msp-admin"), (field.alpha, "tenant-admin")):
+        with within(owner) as session:
+            members.add_member(session, **whole(owner), email=EMAIL, role=role)
+
+
+def at_real_provider(asked: dict[str, str], certificates: Certificates, subject: str, claims: dict) -> str:
+    """The address that the provider sends the browser back to."""
+    issuer = asked["at"].partition("/oauth2")[0]
+    with httpx.Client(verify=tls_context(certificates.authority), trust_env=False) as there:
+        assert there.put(f"{issuer}/users/{subject}", json=claims).status_code == 204
+        answer = there.post(asked["at"], data={"sub": subject})
+    assert answer.status_code == 302, answer.text
+    return answer.headers["location"]
+
+
+def test_real_provider_signs_a_member_in(
+    browser: MakeBrowser, set_up: SetUp, ann, real_provider: str, certificates: Certificates
+) -> None:
+    sign_on = set_up(MSP, real_provider)
+    mine = browser()
+    asked = begin(mine, sign_on, "/acme/endpoints")
+    assert (asked["code_challenge_method"], asked["redirect_uri"]) == ("S256", sign_on["callback_url"])
+    back = at_real_provider(asked, certificates, "ann-1", {"email": EMAIL, "email_verified": True})
+    path = back.partition("/v1")[2]
+    # Another browser cannot take it, this one can, once.
+    assert browser().refused("GET", path) == (401, "sign-in-refused")
+    kept = dict(mine.cookies)
+    answer = mine.ask("GET", path)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/acme/endpoints"), answer.text
+    me = mine.good("GET", "/me")
+    assert (me["email"], me["factors"], me["is_own"], me["has_two_factors"]) == (EMAIL, ["sign-on"], False, False)
+    again = browser()
+    again.cookies = kept
+    assert again.ask("GET", path).status_code in (401, 403, 503)
+
+
+def test_provider_checks_that_whoever_redeems_has_begun(
+    browser: MakeBrowser, set_up: SetUp, ann, real_provider: str, certificates: Certificates
+) -> None:
+    """A code that was stolen on its way, put into a sign-in of the thief's own."""
+    sign_on = set_up(MSP, real_provider)
+    mine, thief = browser(), browser()
+    back = at_real_provider(begin(mine, sign_on), certificates, "ann-1", {"email": EMAIL, "email_verified": True})
+    code = parse_qs(urlsplit(back).query)["code"][0]
+    asked = begin(thief, sign_on)
+    assert come_back(thief, sign_on, asked["state"], code).status_code >= 400
+    assert thief.refused("GET", "/me")[0] == 401
+
+
+def test_provider_of_one_reaches_nothing_of_another(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile, field: Field
+) -> None:
+    own = browser()
+    own.sign_in()
+    assert {each["slug"] for each in own.good("GET", "/me/places")["items"]} == {
+        "acme",
+        "alpha",
+        "bravo",
+        "bolt",
+        "foreign",
+    }
+    mine = browser()
+    assert by_hostile(mine, set_up(MSP, hostile.issuer), hostile).status_code == 303
+    seen = {(each["kind"], each["slug"]): each["permissions"] for each in mine.good("GET", "/me/places")["items"]}
+    assert set(seen) == {("msp", "acme"), ("tenant", "alpha"), ("tenant", "bravo")}
+    # In alpha what acme has given, and not what alpha has.
+    assert "endpoint.read" in seen["tenant", "alpha"]
+    assert "endpoint.manage" not in seen["tenant", "alpha"]
+    assert mine.ask("GET", "/tenants/alpha").status_code == 200
+    assert mine.refused("GET", "/msps/bolt/tenants") == (404, "msp-not-found")
+    assert mine.refused("GET", "/tenants/foreign") == (404, "tenant-not-found")
+    tenants = browser()
+    assert by_hostile(tenants, set_up("/tenants/alpha", hostile.issuer), hostile).status_code == 303
+    assert [each["slug"] for each in tenants.good("GET", "/me/places")["items"]] == ["alpha"]
+    assert tenants.refused("GET", "/tenants/bravo") == (404, "tenant-not-found")
+    assert tenants.refused("GET", "/msps/acme/tenants") == (404, "msp-not-found")
+
+
+_OF_THE_ACCOUNT = (
+    ("PATCH", "/me", {"name": "Eve"}),
+    ("PUT", "/me/password", {"password": "a password of eve's"}),
+    ("POST", "/me/totp", None),
+    ("DELETE", "/me/totp", None),
+    ("GET", "/me/passkeys", None),
+    ("POST", "/me/passkeys/options", None),
+    ("POST", "/me/recovery-codes", None),
+    ("DELETE", "/me/sessions", None),
+    ("POST", "/me/confirmation", {"password": "correct horse battery"}),
+)
+
+
+def test_provider_does_not_reach_the_account(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+    own = browser()
+    own.sign_in()
+    mine = browser()
+    assert by_hostile(mine, set_up(MSP, hostile.issuer), hostile).status_code == 303
+    assert mine.good("GET", "/me")["methods"] is None
+    for asked in _OF_THE_ACCOUNT:
+        assert mine.refused(*asked) == (403, "account-of-another"), asked
+    [only] = mine.good("GET", "/me/sessions")["items"]
+    assert only["here"]
+    others = [each["id"] for each in own.good("GET", "/me/sessions")["items"] if each["factors"] == ["password"]]
+    assert mine.refused("DELETE", f"/me/sessions/{others[0]}") == (404, "sign-in-not-found")
+
+
+_WRONG_CLAIMS: tuple[dict[str, object], ...] = (
+    {"nonce": "another"},
+    {"nonce": None},
+    {"nonce": 5},
+    {"aud": "another"},
+    {"aud": ["admit", "another"]},
+    {"iss": "https://elsewhere.example"},
+    {"exp": epoch_seconds() - 120},
+    {"nbf": epoch_seconds() + 3600},
+    {"email_verified": False},
+    {"email_verified": "true"},
+    {"email": "nobody@example.com"},
+    {"email": "@"},
+    {"email": ["ann@example.com"]},
+    {"email": None},
+    {"sub": ""},
+    {"sub": "x" * 300},
+    {"sub": 5},
+)
+
+
+def test_token_that_does_not_hold_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    mine = browser()
+    for changed in _WRONG_CLAIMS:
+        hostile.claims = changed
+        hostile.without = ("nonce",) if "nonce" in changed and changed["nonce"] is None else ()
+        assert by_hostile(mine, sign_on, hostile).status_code == 403, changed
+    hostile.claims = {}
+    for claim in ("nonce", "aud", "iss", "exp", "iat", "sub", "email_verified"):
+        hostile.without = (claim,)
+        assert by_hostile(mine, sign_on, hostile).status_code == 403, claim
+    assert mine.refused("GET", "/me")[0] == 401
+
+
+def test_token_that_nobody_or_another_has_signed_signs_nobody_in(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
+) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    other = rsa.generate_private_key(65537, 2048)
+    for sign in (
+        {"key": None, "algorithm": "none", "headers": {"kid": "one"}},
+        {"key": "s" * 40, "algorithm": "HS256", "headers": {"kid": "one"}},
+        {"key": other, "algorithm": "RS256", "headers": {"kid": "one"}},
+        {"key": KEY, "algorithm": "RS256", "headers": {"kid": "two"}},
+    ):
+        hostile.sign = sign
+        assert by_hostile(browser(), sign_on, hostile).status_code == 403
+    for token in ("", "a.b.c", "é", 5, {}):
+        hostile.token = token or "."
+        assert by_hostile(browser(), sign_on, hostile).status_code == 403
+
+
+def test_address_of_userinfo_counts_for_the_same_subject(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
+) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    hostile.without = ("email", "email_verified")
+    for subject, verified, expected in (("1", True, 303), ("2", True, 403), ("1", False, 403)):
+        hostile.userinfo = {"sub": subject, "email": EMAIL, "email_verified": verified}
+        assert by_hostile(browser(), sign_on, hostile).status_code == expected
+
+
+def test_answer_belongs_to_the_browser_and_the_provider_that_it_began_with(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
+) -> None:
+    acme, bolt = set_up(MSP, hostile.issuer), set_up("/msps/bolt", hostile.issuer)
+    mine = browser()
+    asked = begin(mine, acme)
+    hostile.nonce = asked["nonce"]
+    # Mix-up: begun with acme's, and brought back as bolt's.
+    assert come_back(mine, bolt, asked["state"]).status_code == 401
+    assert come_back(mine, acme, "another").status_code == 401
+    assert come_back(mine, acme, "").status_code == 401
+    assert come_back(mine, acme, asked["state"], iss="https://elsewhere.example").status_code == 403
+    assert come_back(mine, acme, asked["state"], code="").status_code == 403
+    assert come_back(browser(), acme, asked["state"]).status_code == 401
+    assert mine.refused("GET", "/me")[0] == 401
+    assert come_back(mine, acme, asked["state"], iss=hostile.issuer).status_code == 303
+    form = hostile.forms[-1]
+    challenge = urlsafe_b64encode(sha256(form["code_verifier"].encode()).digest()).decode().rstrip("=")
+    assert challenge == asked["code_challenge"]
+
+
+def test_provider_that_names_itself_has_to(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+    hostile.discovery = {"authorization_response_iss_parameter_supported": True}
+    assert by_hostile(browser(), set_up(MSP, hostile.issuer), hostile).status_code == 403
+
+
+_WRONG_DISCOVERIES: tuple[dict[str, object], ...] = (
+    {"issuer": "https://elsewhere.example"},
+    {"token_endpoint": "http://127.0.0.1/token"},
+    {"authorization_endpoint": "javascript:alert(1)"},
+    {"jwks_uri": 5},
+    {"token_endpoint": "https://169.254.169.254/"},
+)
+
+
+def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    mine = browser()
+    for discovery in _WRONG_DISCOVERIES:
+        flow._known.__init__()
+        hostile.discovery = discovery
+        answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin")
+        if answer.status_code == 303:
+            asked = parse_qs(urlsplit(answer.headers["location"]).query)
+            answer = come_back(mine, sign_on, asked["state"][0])
+        assert (answer.status_code, answer.json()["code"]) == (503, "provider-unavailable"), discovery
+
+
+def test_nobody_is_sent_to_another_site(browser: MakeBrowser, set_up: SetUp, hostile: Hostile) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    for to in [
+        "https://elsewhere.example",
+        "//elsewhere.example",
+        "/\\elsewhere.example",
+        "",
+        "x",
+        "/%0d%0aX:y",
+        "/\t/e.example",
+    ]:
+        query = httpx.QueryParams({"next": to}) if "%" not in to else f"next={to}"
+        assert browser().ask("GET", f"/sign-on/{sign_on['id']}/begin?{query}").status_code == 422, to
+
+
+def test_whom_a_rule_lets_in_becomes_a_member_there_alone(
+    browser: MakeBrowser, set_up: SetUp, within: Within, field: Field, hostile: Hostile
+) -> None:
+    joins = [
+        {"role": "msp-technician", "group": "it", "tenants": ["alpha"]},
+        {"role": "auditor", "domain": "corp.example"},
+    ]
+    sign_on = set_up(MSP, hostile.issuer, joins=joins)
+    for number, (email, groups, role) in enumerate(
+        (
+            ("eve@other.example", [], None),
+            ("eve@notcorp.example", ["IT"], None),
+            ("eve@corp.example.evil.example", [], None),
+            ("bob@corp.example", "x", "auditor"),
+            ("bob@corp.example", ["it"], "auditor"),
+            ("tom@other.example", ["x", "it"], "msp-technician"),
+        )
+    ):
+        subject = "bob" if email.startswith("bob") else str(number)
+        hostile.claims = {"email": email, "groups": groups, "sub": subject}
+        assert by_hostile(browser(), sign_on, hostile).status_code == (303 if role else 403), email
+        with within(field.acme) as session:
+            roles = {each.person.email: each.role for each in members.list_members(session, owner=field.acme)}
+        assert roles.get(email) == role
+    with within(field.bolt) as session:
+        assert not members.list_members(session, owner=field.bolt)
+
+
+def test_subject_stays_the_person_and_no_other_takes_the_address(
+    browser: MakeBrowser, set_up: SetUp, ann, within: Within, field: Field, hostile: Hostile
+) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    assert by_hostile(browser(), sign_on, hostile).status_code == 303
+    hostile.claims = {"email": "ann.married@example.com"}
+    mine = browser()
+    assert by_hostile(mine, sign_on, hostile).status_code == 303
+    assert mine.good("GET", "/me")["email"] == EMAIL
+    hostile.claims = {"sub": "2"}
+    assert by_hostile(browser(), sign_on, hostile).status_code == 403
+    with within(field.acme) as session:
+        [member] = members.list_members(session, owner=field.acme)
+        members.add_member(session, **whole(field.acme), email="boss@example.com", role="msp-admin")
+        members.remove_member(session, **whole(field.acme), membership_id=member.membership.id)
+    # Out at once, though still a member elsewhere.
+    assert mine.refused("GET", "/msps/acme/tenants") == (404, "msp-not-found")
+    assert mine.good("GET", "/me/places")["items"] == []
+    hostile.claims = {}
+    assert by_hostile(browser(), sign_on, hostile).status_code == 403
+
+
+def test_two_factors_are_the_providers_to_tell(
+    browser: MakeBrowser,
+    set_up: SetUp,
+    ann,
+    hostile: Hostile,
+    client: httpx.Client,
+    make_token: MakeToken,
+    field: Field,
+) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
+    assert client.put("/v1/msps/acme/sign-in-rules", json={"two_factors": True}, headers=headers).status_code == 200
+    mine = browser()
+    by_hostile(mine, sign_on, hostile)
+    assert mine.refused("GET", "/tenants/alpha") == (403, "second-factor-needed")
+    hostile.claims = {"amr": ["pwd", "mfa"]}
+    by_hostile(mine, sign_on, hostile)
+    assert mine.ask("GET", "/tenants/alpha").status_code == 200
+    hostile.claims = {}
+    by_hostile(mine, set_up(MSP, hostile.issuer, counts_as_two=True), hostile)
+    assert mine.ask("GET", "/tenants/alpha").status_code == 200
+
+
+def test_owner_sees_and_ends_what_came_by_its_provider(
+    browser: MakeBrowser,
+    set_up: SetUp,
+    ann,
+    hostile: Hostile,
+    client: httpx.Client,
+    make_token: MakeToken,
+    field: Field,
+) -> None:
+    own, mine = browser(), browser()
+    own.sign_in()
+    by_hostile(mine, set_up(MSP, hostile.issuer), hostile)
+    headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
+    [only] = client.get("/v1/msps/acme/sign-on/sessions", headers=headers).json()["items"]
+    assert (only["email"], only["factors"]) == (EMAIL, ["sign-on"])
+    foreign = {"Authorization": f"Bearer {make_token(field.bolt)}"}
+    path = f"/sign-on/sessions/{only['id']}"
+    assert client.delete(f"/v1/msps/bolt{path}", headers=foreign).status_code == 404
+    assert mine.ask("GET", "/me").status_code == 200
+    assert client.delete(f"/v1/msps/acme{path}", headers=headers).status_code == 204
+    assert mine.refused("GET", "/me") == (401, "sign-in-over")
+    by_hostile(mine, set_up(MSP, hostile.issuer), hostile)
+    assert client.delete("/v1/msps/acme/sign-on", headers=headers).status_code == 204
+    assert mine.refused("GET", "/me") == (401, "sign-in-over")
+    assert own.ask("GET", "/me").status_code == 200
+
+
+def test_whoever_sets_it_up_has_everything_and_shows_the_secret_to_nobody_new(
+    client: httpx.Client, set_up: SetUp, hostile: Hostile, make_token: MakeToken, field: Field
+) -> None:
+    body = {"issuer": hostile.issuer, "client_id": "admit", "client_secret": "x"}
+    few = {"Authorization": f"Bearer {make_token(field.acme, 'sign-on.manage', 'member.manage')}"}
+    assert client.put("/v1/msps/acme/sign-on", json=body, headers=few).json()["code"] == "permission-missing"
+    set_up(MSP, hostile.issuer)
+    headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
+    shown = client.get("/v1/msps/acme/sign-on", headers=headers).json()
+    kept = {name: shown[name] for name in ("client_id", "ca_certificate")}
+    for changed, expected in (
+        ({"issuer": "https://elsewhere.example"}, (422, "client_secret")),
+        ({"issuer": hostile.issuer, "ca_certificate": ""}, (422, "client_secret")),
+        ({"issuer": "http://127.0.0.1"}, (422, "issuer")),
+        ({"issuer": hostile.issuer, "joins": [{"role": "msp-admin"}]}, (422, "joins.0")),
+        ({"issuer": hostile.issuer, "joins": [{"role": "tenant-admin", "domain": "a.example"}]}, (422, "role")),
+        ({"issuer": hostile.issuer, "scope": "email"}, (422, "scope")),
+    ):
+        answer = client.put("/v1/msps/acme/sign-on", json=kept | changed, headers=headers)
+        assert (answer.status_code, answer.json()["place"]) == expected, answer.text
+    assert (
+        client.put("/v1/msps/acme/sign-on", json=kept | {"issuer": hostile.issuer}, headers=headers).status_code == 200
+    )
+
+
+def test_secret_goes_to_the_provider_as_the_standard_says(
+    browser: MakeBrowser, set_up: SetUp, ann, hostile: Hostile
+) -> None:
+    by_hostile(browser(), set_up(MSP, hostile.issuer), hostile)
+    kind, _, shown = hostile.forms[-1]["authorization"].partition(" ")
+    client_id, secret = b64decode(shown).decode().split(":")
+    assert (kind, client_id, unquote_plus(secret)) == ("Basic", "admit", SECRET)
+    assert "client_secret" not in hostile.forms[-1]
+    hostile.discovery = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    flow._known.__init__()
+    by_hostile(browser(), set_up(MSP, hostile.issuer), hostile)
+    assert (hostile.forms[-1]["client_secret"], hostile.forms[-1]["authorization"]) == (SECRET, "")
