@@ -85,7 +85,7 @@ def test_body_is_bounded_by_octets_too(
     acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(webhook_sender, "MOST_OCTETS", 6_000)
-    names = [*map(str, range(60)), "x" * 2_000, *map(str, range(60, 100))]
+    names = [*map(str, range(60)), "x" * 200, *map(str, range(60, 100))]
     acme.log(*names)
     acme.deliver()
     assert all(len(body) <= 6_000 for _, body in receiver.requests)
