@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_or_skip
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from nac.audit import service as audit
+from nac.db.sets import among
 from nac.engine.references import ReferenceKind
 from nac.errors import AlreadyExists, Conflict, NotFound
 from nac.ids import TenantId
@@ -103,7 +104,7 @@ class Groups(Generic[GroupT]):
         query = (
             select(self.member_column, self.group.name)
             .join(self.group, self.group.id == self.membership.group_id)
-            .where(self.membership.tenant_id == tenant_id, self.member_column.in_(member_ids))
+            .where(self.membership.tenant_id == tenant_id, among(self.member_column, member_ids))
             .order_by(self.group.name)
         )
         if not by_rule and issubclass(self.group, EndpointGroup):

@@ -144,6 +144,11 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": REDECIDE_INTERVAL_SECONDS,
                 "options": {"expires": 2 * REDECIDE_INTERVAL_SECONDS},
             },
+            "redecisions.clear_waiting": {
+                "task": "redecisions.clear_waiting",
+                "schedule": crontab(minute="*/5"),
+                "options": {"expires": 300},
+            },
             "redecisions.prune": {"task": "redecisions.prune", "schedule": crontab(hour="4", minute="7")},
             "replica.prune_changes": {"task": "replica.prune_changes", "schedule": crontab(minute="37")},
             # Rows go in the nights of their tenants, a few minutes' worth at a time.

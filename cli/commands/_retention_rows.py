@@ -4,6 +4,7 @@ from cli.output import Row
 from nac.models import RetentionHold, RetentionNotice
 from nac.retention.logs import Limits
 from nac.retention.plan import LogPlan
+from nac.sizes import size_text
 
 
 def retention_row(log: LogPlan) -> Row:
@@ -40,9 +41,18 @@ def retention_row(log: LogPlan) -> Row:
 
 
 def short_retention_row(log: LogPlan) -> Row:
-    row = retention_row(log)
-    wanted = ("log", "days", "bytes", "used_bytes", "used_rows", "oldest_day", "kept_from", "export", "held")
+    row = for_people(retention_row(log))
+    wanted = ("log", "days", "budget", "used", "used_rows", "oldest_day", "kept_from", "export", "held")
     return {name: row[name] for name in wanted}
+
+
+def for_people(row: Row) -> Row:
+    """Sizes with their units, where JSON has bytes."""
+    names = {"bytes": "budget", "used_bytes": "used", "ceiling_bytes": "ceiling"}
+    return {
+        names.get(name, name): size_text(value) if name in names and isinstance(value, int) else value
+        for name, value in row.items()
+    }
 
 
 def notice_row(slug: str, notice: RetentionNotice) -> Row:

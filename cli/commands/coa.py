@@ -21,6 +21,7 @@ class _Wanted(TypedDict):
     row: int | None
     mac: str
     user: str
+    nas: str
     reason: str
     redecision: int | None
 
@@ -36,6 +37,7 @@ def command() -> None:
 @click.option("--session", "row", metavar="ID", type=ROW_ID, help="About this session, by its id of session list.")
 @click.option("--mac", default="", help="About this device, in any notation.")
 @click.option("--user", metavar="NAME", default="", help="About this user.")
+@click.option("--nas", metavar="NAS", default="", help="Asked of this NAS: identifier, address or name.")
 @click.option("--reason", default="", help="Such as requested, redecided or endpoint-blocked.")
 @click.option("--redecision", metavar="ID", type=ROW_ID, help="That follow from this one of redecide list.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="How many at most.")

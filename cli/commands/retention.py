@@ -5,7 +5,14 @@ from datetime import datetime
 
 import click
 
-from cli.commands._retention_rows import hold_row, limits_row, notice_row, retention_row, short_retention_row
+from cli.commands._retention_rows import (
+    for_people,
+    hold_row,
+    limits_row,
+    notice_row,
+    retention_row,
+    short_retention_row,
+)
 from cli.domain import Domain
 from cli.fail import confirm
 from cli.output import json_option, show_json, show_list, show_one, tenant_option
@@ -15,8 +22,9 @@ from nac.retention.logs import DEFAULT_LIMITS, LOG_NAMES, Limits
 from nac.retention.plan import LogPlan
 from nac.retention.service import DEFAULT, Default
 from nac.retention.terms import WAITING
+from nac.sizes import UNITS
 
-_UNITS = {"": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_UNITS = {"": 1, **UNITS}
 log_option = click.option("--log", type=click.Choice(LOG_NAMES), required=True, help="Which log.")
 
 
@@ -103,7 +111,8 @@ def set_command(
     with domain.tenant(tenant) as (session, tenant_id):
         after = service.change(session, actor=domain.actor, tenant_id=tenant_id, change=change)
     row = retention_row(after)
-    show_one(row if as_json else {name: row[name] for name in row if name != "notices"}, as_json=as_json)
+    shown = for_people({name: row[name] for name in row if name != "notices"})
+    show_one(row if as_json else shown, as_json=as_json)
     if not as_json:
         _tell_notices(after)
 
@@ -203,7 +212,7 @@ def limits_show(as_json: bool) -> None:
     """Show floor, default and ceiling of each log."""
     with Domain().platform() as session:
         rows = [limits_row(log, each) for log, each in service.show_limits(session).items()]
-    show_list(rows, as_json=as_json)
+    show_list(rows if as_json else list(map(for_people, rows)), as_json=as_json)
 
 
 @limits.command("set")
@@ -247,4 +256,5 @@ def limits_set(
         )
     with domain.platform() as session:
         made = service.change_limits(session, actor=domain.actor, log=log, limits=None if reset else wanted)
-    show_one(limits_row(log, made), as_json=as_json)
+    row = limits_row(log, made)
+    show_one(row if as_json else for_people(row), as_json=as_json)

@@ -1,11 +1,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, any_, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
 from nac.models import CoaRequest
+from nac.sessions import repository as sessions
 
 
 def list_page(
@@ -15,23 +17,27 @@ def list_page(
     states: Sequence[str],
     equal: Mapping[str, Any],
     user: str,
+    nas_said: str,
     before_id: int | None,
     limit: int,
 ) -> Sequence[CoaRequest]:
-    """`equal`: values by column."""
+    """`equal`: values by column; `nas_said` what a NAS that is not registered says of itself."""
     query = select(CoaRequest).where(CoaRequest.tenant_id == tenant_id).order_by(CoaRequest.id.desc()).limit(limit)
     query = query.filter_by(**equal)
     if states:
         query = query.where(CoaRequest.state.in_(states))
     if user:
         query = query.where(func.lower(CoaRequest.identity) == user.lower())
+    if nas_said:
+        query = query.where(sessions.nas_said(CoaRequest.nas_key) == nas_said)
     if before_id is not None:
         query = query.where(CoaRequest.id < before_id)
     return session.scalars(query).all()
 
 
 def list_by_ids(session: Session, tenant_id: TenantId, ids: Sequence[int]) -> Sequence[CoaRequest]:
-    query = select(CoaRequest).where(CoaRequest.tenant_id == tenant_id, CoaRequest.id.in_(ids)).order_by(CoaRequest.id)
+    listed = CoaRequest.id == any_(cast(list(ids), ARRAY(BigInteger)))
+    query = select(CoaRequest).where(CoaRequest.tenant_id == tenant_id, listed).order_by(CoaRequest.id)
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 

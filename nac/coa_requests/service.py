@@ -18,6 +18,7 @@ from nac.errors import Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import CoaRequest
 from nac.models.coa_request import COA_STATES, CoaKind
+from nac.nases import service as nases
 from nac.sessions import service as sessions
 from nac.validation import require_mac
 
@@ -114,20 +115,36 @@ def list_requests(
     row: int | None = None,
     mac: str = "",
     user: str = "",
+    nas: str = "",
     reason: str = "",
     redecision: int | None = None,
     before_id: int | None = None,
     limit: int = 100,
 ) -> Sequence[CoaRequest]:
     """Newest first; page on with the last one's id. What is given must all fit: `row` is the id of a session, `mac` in
-    any notation, `redecision` what it follows from. Raises InvalidInput."""
+    any notation, `nas` as it is registered or, where it is not, says of itself, `redecision` what it follows from.
+    Raises InvalidInput, and NasNotFound where there is no such NAS."""
     if unknown := [state for state in states if state not in COA_STATES]:
         raise InvalidInput(f"{unknown[0]!r} is no state.", place="state", remedy=f"Use {', '.join(COA_STATES)}.")
-    given = {"session_row": row, "mac": mac and require_mac(mac), "reason": reason, "redecision_id": redecision}
+    given: dict[str, Any] = {"session_row": row, "mac": mac and require_mac(mac), "reason": reason}
+    given["redecision_id"] = redecision
     equal = {name: value for name, value in given.items() if value not in (None, "")}
-    return repository.list_page(
-        session, tenant_id, states=states, equal=equal, user=user, before_id=before_id, limit=limit
-    )
+
+    def page(said: str = "") -> Sequence[CoaRequest]:
+        return repository.list_page(
+            session, tenant_id, states=states, equal=equal, user=user, nas_said=said, before_id=before_id, limit=limit
+        )
+
+    if not nas:
+        return page()
+    try:
+        equal["nas_id"] = nases.require_nas(session, tenant_id=tenant_id, reference=nas).id
+    except nases.NasNotFound:
+        found = page(nas)
+        if not found and before_id is None:
+            raise
+        return found
+    return page()
 
 
 def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:

@@ -5,6 +5,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select
 from sqlalchemy.orm import Session
 
+from nac.db.sets import among
 from nac.endpoints.enrichment import IS_RANDOM
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site
@@ -33,7 +34,7 @@ class Filter:
     def conditions(self, tenant_id: TenantId) -> list[ColumnElement[bool]]:
         wanted: list[ColumnElement[bool]] = [Endpoint.tenant_id == tenant_id]
         if self.macs:
-            wanted.append(Endpoint.mac.in_(self.macs))
+            wanted.append(among(Endpoint.mac, self.macs))
         if self.statuses:
             wanted.append(Endpoint.status.in_(self.statuses))
         if self.group:

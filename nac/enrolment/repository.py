@@ -5,6 +5,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, LargeBinary, Select, Uuid, column, func, or_, select
 from sqlalchemy.orm import Session
 
+from nac.db.sets import among
 from nac.ids import TenantId
 from nac.models import Certificate, Endpoint, EnrolmentSecret, User
 
@@ -72,7 +73,7 @@ def get_user(session: Session, tenant_id: TenantId, user_id: object) -> User | N
 def authorities_beyond(session: Session, known: Collection[UUID]) -> Sequence[tuple[UUID, bytes]]:
     """(id, certificate) of the authorities of all tenants but the known ones; any scope may ask (migration 0010)."""
     found = func.enrolment_authorities().table_valued(column("id", Uuid), column("certificate_der", LargeBinary))
-    query = select(found.c.id, found.c.certificate_der).where(found.c.id.not_in(known))
+    query = select(found.c.id, found.c.certificate_der).where(~among(found.c.id, known))
     return [(row.id, row.certificate_der) for row in session.execute(query)]
 
 

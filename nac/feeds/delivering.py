@@ -130,6 +130,8 @@ class _Turn:
         self._most = self._usual
         self._searches = feed.attempts >= SEARCH_AFTER
         self._has_taken = False
+        # These events were longer than others: the next batch may have more of them again.
+        self._is_cut = False
         self._last_refusal: SendFailed | None = None
         self._goes_on = True
 
@@ -179,6 +181,10 @@ class _Turn:
     async def _send(self, events: Sequence[Event]) -> _Fate:
         if not events:
             return _Fate.NOTHING_WANTED
+        fitting = self._sender.fitting(events)
+        if fitting < len(events):
+            self._most, self._is_cut = fitting, True
+            return _Fate.FEWER
         try:
             await self._sender.send(events)
         except SendFailed as exc:
@@ -189,8 +195,8 @@ class _Turn:
         else:
             self._has_taken = True
             is_paced = self._quicken()
-            if is_paced or self._last_refusal is not None:
-                self._most = self._usual
+            if is_paced or self._is_cut or self._last_refusal is not None:
+                self._most, self._is_cut = self._usual, False
             return _Fate.TAKEN
         is_searched = self._searches and failure.is_refused
         if len(events) > 1 and (failure.is_too_much or is_searched):

@@ -40,6 +40,9 @@ class Sender(Protocol):
     # Whether `send` is told by the receiver itself that it has the batch; else `close` is as near as it comes.
     is_confirmed: bool
 
+    def fitting(self, events: Sequence[Event]) -> int:
+        """How many of them, from the first on, go in one batch; at least one."""
+
     async def send(self, events: Sequence[Event]) -> None:
         """Raises SendFailed; the batch is then sent again, so that some of it may come twice."""
 

@@ -110,6 +110,10 @@ def change(
 
     Raises InvalidFeed or SeveralMistakes. Headers do not follow an address to another server: they are given anew.
     """
+    if not (changes or reset):
+        raise InvalidFeed(
+            "Nothing says what to change.", place="settings", remedy="Name a setting; `feed show` has them."
+        )
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     before = sealed.opened(feed, sealer)
     settings, mistakes = _changed(before, changes, reset), Mistakes()

@@ -1,13 +1,10 @@
 """Events as syslog messages: RFC 5424, framed by RFC 5425 4.3."""
 
 import re
-from typing import Any
 
-import msgspec
-from msgspec import Struct
-
-from nac.events.document import Event, to_json
+from nac.events.document import Event
 from nac.feeds.settings import FACILITIES, SEVERITIES, SyslogSettings, hostname_of
+from nac.feeds.shortening import shortened
 
 # RFC 5424 6.1 asks receivers for 2,048 octets; this is what those that take events usually take.
 MOST_OCTETS = 8_192
@@ -31,20 +28,6 @@ _USUAL = {
     "audit": "notice",
     "feed": "notice",
 }
-# What a message can do without, the first one first, where it is too long.
-_DISPENSABLE = (
-    "admit.before",
-    "admit.after",
-    "admit.detail",
-    "tls",
-    "x509",
-    "rule",
-    "observer",
-    "user",
-    "admit.session",
-)
-# Of each text of an event that keeps nothing but what the schema requires: less than that is of no fixed form.
-_LEAST_CHARACTERS = 64
 
 
 class SyslogForm:
@@ -88,59 +71,12 @@ class SyslogForm:
         return f"[{' '.join((self._sd_id, *parameters))}]"
 
     def _body(self, event: Event, most: int) -> bytes:
-        encoded = self._encoded(to_json(event))
-        return encoded if len(encoded) <= most else self._shortened(event, most)
+        return shortened(event, most=most, encoded=self._encoded)
 
     def _encoded(self, text: bytes) -> bytes:
         if self._bom:
             return _BOM + text
         return text if text.isascii() else _NOT_ASCII.sub(_json_escaped, text.decode()).encode()
-
-    def _shortened(self, event: Event, most: int) -> bytes:
-        """Still JSON: members that it can do without are left out and named."""
-        members: dict[str, Any] = msgspec.json.decode(to_json(event))
-        left_out: list[str] = []
-        for place in _DISPENSABLE:
-            *above, name = place.split(".")
-            holder = members[above[0]] if above else members
-            part = event.admit if above else event
-            if name in _names_required(part) or holder.pop(name, None) is None:
-                continue
-            left_out.append(place)
-            encoded = self._encoded(msgspec.json.encode(members | {"left_out": left_out}))
-            if len(encoded) <= most:
-                return encoded
-        return self._encoded(msgspec.json.encode(_least(event) | {"left_out": ["*"]}))
-
-
-def _least(event: Event) -> dict[str, Any]:
-    """What the schema requires, whose it is and how it ended; whole is the id alone."""
-    kept = _required(event)
-    kept["event"] |= {"id": event.event.id, "outcome": event.event.outcome}
-    return kept | ({"organization": _required(event.organization)} if event.organization else {})
-
-
-def _required(part: Struct) -> dict[str, Any]:
-    """Members that the schema requires; texts are cut."""
-    config = part.__struct_config__
-    tag = {config.tag_field: config.tag} if config.tag_field else {}
-    required = _names_required(part)
-    members = [(field.encode_name, getattr(part, field.name)) for field in msgspec.structs.fields(part)]
-    return tag | {name: _cut(value) for name, value in members if name in required}
-
-
-def _names_required(part: Struct) -> set[str]:
-    return {field.encode_name for field in msgspec.structs.fields(part) if field.required}
-
-
-def _cut(value: object) -> object:
-    match value:
-        case Struct():
-            return _required(value)
-        case str() if len(value) > _LEAST_CHARACTERS:
-            return value[: _LEAST_CHARACTERS - 3] + "..."
-        case _:
-            return value
 
 
 def kind_of(event: Event) -> str:

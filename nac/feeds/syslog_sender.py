@@ -38,6 +38,9 @@ class SyslogSender:
         self._form = SyslogForm(settings)
         self._connection: _Connection | None = None
 
+    def fitting(self, events: Sequence[Event]) -> int:
+        return len(events)
+
     async def send(self, events: Sequence[Event]) -> None:
         data = b"".join(map(self._form.frame, events))
         try:

@@ -5,11 +5,13 @@ import ssl
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from itertools import accumulate, takewhile
 
 from nac.clock import epoch_seconds
-from nac.events.document import Event, to_json
+from nac.events.document import Event
 from nac.feeds.sending import SendFailed
 from nac.feeds.settings import WebhookSettings
+from nac.feeds.shortening import shortened
 from nac.feeds.signature import signed_headers
 from nac.outbound.reach import Reach
 from nac.outbound.tls import tls_context
@@ -17,9 +19,13 @@ from nac.outbound.transport import Transport
 from nac.outbound.web import Answer, FetchFailed, Web
 
 _ANSWER_BYTES_MOST = 16 * 1024
+# Of the body, head and signature aside: what collectors take by default. Fewer events go where these are longer.
+MOST_OCTETS = 1 << 20
 # What a receiver may ask to be left alone.
 _RETRY_AFTER_MOST_SECONDS = 3600
 _TYPE = "admit.events"
+# What is around the events takes less.
+_HEAD_OCTETS = 256
 _MARGIN_SECONDS = 0.5
 # What says nothing of the events: who asks, where, how often, what stands before the receiver (RFC 9110 15.5, 15.6).
 _OF_NO_EVENT = {401, 403, 404, 405, 407, 408, 421, 423, 424, 425, 426, 429, 502, 503, 504, 511}
@@ -54,10 +60,15 @@ class WebhookSender:
             raise SendFailed(exc.why, is_slow=exc.is_slow) from exc
         _judge(answer)
 
+    def fitting(self, events: Sequence[Event]) -> int:
+        most = MOST_OCTETS - _HEAD_OCTETS
+        ends = accumulate(len(_shortened(event)) + 1 for event in events)
+        return max(1, sum(1 for _ in takewhile(lambda end: end <= most, ends)))
+
     def body(self, events: Sequence[Event]) -> bytes:
         """As Standard Webhooks has it: type, timestamp, data."""
         head = b'{"type":"%b","timestamp":"%b","data":{"events":[' % (_TYPE.encode(), events[-1].timestamp.encode())
-        return head + b",".join(map(to_json, events)) + b"]}}"
+        return head + b",".join(map(_shortened, events)) + b"]}}"
 
     def message_id(self, events: Sequence[Event]) -> str:
         """The same where the same batch is sent again."""
@@ -71,6 +82,10 @@ class WebhookSender:
 
     async def drop(self) -> None:
         await self._transport.aclose()
+
+
+def _shortened(event: Event) -> bytes:
+    return shortened(event, most=MOST_OCTETS - _HEAD_OCTETS - 1)
 
 
 def _judge(answer: Answer) -> None:

@@ -5,6 +5,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.db.sets import among
 from nac.ids import TenantId
 from nac.models import CustomRole, Membership, MembershipTenant, Person, Tenant
 
@@ -55,7 +56,7 @@ def lock_all(session: Session, owner: Owner) -> Sequence[tuple[Membership, Custo
 
 
 def chosen(session: Session, membership_ids: Collection[UUID]) -> Mapping[UUID, frozenset[TenantId]]:
-    query = select(MembershipTenant).where(MembershipTenant.membership_id.in_(membership_ids))
+    query = select(MembershipTenant).where(among(MembershipTenant.membership_id, membership_ids))
     found: dict[UUID, set[TenantId]] = {each: set() for each in membership_ids}
     for row in session.scalars(query.execution_options(populate_existing=True)):
         found[row.membership_id].add(row.tenant_id)

@@ -44,6 +44,7 @@ class CoaRequest(TenantOwned, CreatedAt, Base):
             "redecision_id",
             postgresql_where=text("redecision_id IS NOT NULL"),
         ),
+        Index("ix_coa_requests_tenant_id_nas_id", "tenant_id", "nas_id", "id"),
         Index("ix_coa_requests_tenant_id_session_row", "tenant_id", "session_row"),
     )
 

@@ -53,6 +53,8 @@ class Redecision(TenantOwned, CreatedAt, Base):
     __table_args__ = (
         Index("ix_redecisions_tenant_id_id", "tenant_id", "id"),
         Index("ix_redecisions_at_work", "tenant_id", "id", postgresql_where=text("state IN ('deciding', 'sending')")),
+        Index("ix_redecisions_waiting", "tenant_id", "id", postgresql_where=text("state = 'waiting'")),
+        Index("ix_redecisions_holding", "tenant_id", "id", postgresql_where=text("holds")),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -66,6 +68,8 @@ class Redecision(TenantOwned, CreatedAt, Base):
     waits_for: Mapped[str] = mapped_column(default="", server_default="")
     # A person asked for it or approved it: it sends whatever the mode is.
     sends: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # A person stopped it: what it found is not sent by later runs that find the same.
+    holds: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # A later change came while it decided: all is to be looked at once more.
     again: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # The session that was looked at last; they are read from the newest on.
@@ -77,6 +81,8 @@ class Redecision(TenantOwned, CreatedAt, Base):
     reauthentications: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     # Of both, where a step of what the NAS is asked is a Disconnect.
     may_disconnect: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    # Sessions that differ as a run found that a person has stopped since.
+    held_back: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     # What it found (nac.redecisions.service), once its items are deleted.
     found: Mapped[dict[str, Any] | None]
     # How many sessions cannot be decided anew, by nac.redecisions.judging.Undecidable.
@@ -110,6 +116,8 @@ class RedecisionItem(Base):
     may_disconnect: Mapped[bool] = mapped_column(server_default=text("true"))
     # found, then asked (of the NAS), settled (no longer needed) or withdrawn
     state: Mapped[str] = mapped_column(default="found", server_default="found")
+    # Of a stopped run: decided otherwise meanwhile, so nothing of it is held back any more.
+    released: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # For people: name of the NAS, slug of the site.
     nas: Mapped[str]
     nas_key: Mapped[str]

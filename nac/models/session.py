@@ -54,6 +54,10 @@ class RadiusSession(Base):
         _index("ended_mac", "tenant_id", "mac", where=_ENDED),
         _index("ended_identity", "tenant_id", "identity_key", where=_ENDED),
         _index("ended_framed_ip", "tenant_id", "framed_ip", where=_ENDED),
+        *(
+            _index(f"ended_{name}", "tenant_id", f"{name}_id", text("stopped_at DESC"), text("id DESC"), where=_ENDED)
+            for name in ("site", "nas")
+        ),
         _index("session_id", "tenant_id", "session_id", where="session_id <> ''"),
         _index("cui", "tenant_id", "cui", where="cui <> ''"),
     )
@@ -98,6 +102,7 @@ class EndedSession(Base):
 
     __tablename__ = "session_history"
     __table_args__ = (
+        Index("ix_session_history_tenant_id_id", "tenant_id", "id"),
         Index("ix_session_history_tenant_id_identity", "tenant_id", "identity_key", text("stopped_at DESC")),
         *(
             Index(f"ix_session_history_tenant_id_{name}", "tenant_id", name, text("stopped_at DESC"))

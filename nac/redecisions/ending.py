@@ -1,6 +1,7 @@
 """What becomes of a run once every session was looked at: it is sent, waits for a person, or there is nothing to do."""
 
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 
 from sqlalchemy.orm import Session
@@ -10,6 +11,8 @@ from nac.coa_requests.queueing import withdraw_redecision
 from nac.ids import TenantId
 from nac.models import Redecision, Tenant
 from nac.redecisions import reading, repository
+from nac.redecisions.judging import Judgement
+from nac.redecisions.marks import MEANWHILE, add_marks
 from nac.redecisions.settings import FLOOR, Settings
 
 _log = logging.getLogger(__name__)
@@ -24,6 +27,10 @@ def end_deciding(session: Session, run: Redecision, settings: Settings) -> None:
     counted = repository.count_items(session, run)
     run.disconnects, run.reauthentications = counted.get("disconnect", 0), counted.get("reauthenticate", 0)
     run.may_disconnect = repository.count_disconnecting(session, run)
+    if run.held_back:
+        run.detail = (
+            f"{run.held_back} more differ as in a re-decision that was stopped, and are left. {run.detail}".strip()
+        )
     if not counted:
         run.state, run.ended_at = "done", utc_now()
     elif over := _over_ceiling(session, run, settings):
@@ -68,9 +75,43 @@ def _supersede_older(session: Session, run: Redecision) -> None:
             _end(session, older, "superseded", f"Re-decision {run.id} looked at all sessions later.")
 
 
+def take_over(session: Session, tenant_id: TenantId, judged: Sequence[Judgement]) -> None:
+    """What runs that wait for a person found of sessions that were decided anew since is not theirs any more."""
+    rows = [each.live.id for each in judged if not each.undecidable and not each.is_asked]
+    if rows:
+        for run in repository.lock_waiting(session, tenant_id):
+            if repository.settle(session, run, rows):
+                _end_if_empty(session, run)
+
+
+def clear_waiting(session: Session, *, tenant_id: TenantId) -> bool:
+    """Runs that wait for a person about sessions that are all over wait no more; whether there is more to look at."""
+    if not repository.take_turn(session, tenant_id):
+        return False
+    more = False
+    for run in repository.lock_waiting(session, tenant_id):
+        items = repository.found_items(session, run, busy=(), limit=reading.PAGE)
+        rows = {item.session_row for item in items}
+        live = {each.id for each in reading.read_rows(session, tenant_id, sorted(rows))}
+        repository.settle(session, run, rows - live)
+        # One that goes on is enough: what else is over is seen when its turn comes.
+        more |= not live and len(rows) == reading.PAGE
+        _end_if_empty(session, run)
+    return more
+
+
+def _end_if_empty(session: Session, run: Redecision) -> None:
+    if not repository.has_found(session, run):
+        _end(session, run, "superseded", f"Its sessions are over, or were looked at later. {run.detail}".strip())
+
+
 def stop(session: Session, run: Redecision, detail: str) -> int:
     """Returns how many requests that had been queued are not sent any more."""
+    if run.state == "deciding" and run.again:
+        # What changed meanwhile is not what was stopped.
+        add_marks(session, run.tenant_id, [(MEANWHILE, "")], seconds=0)
     _end(session, run, "stopped", detail)
+    run.holds = True
     return withdraw_redecision(session, tenant_id=run.tenant_id, redecision=run.id, detail=detail)
 
 

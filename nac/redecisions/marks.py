@@ -20,6 +20,8 @@ AGAIN = {f"{noun}-again": noun for noun in CONCERNING}
 # Of our own: sessions of a later row than the key, and one whose NAS was being asked about it, which may come to
 # nothing.
 LATE, SESSION = "late", "session"
+# What changed while a run looked at all sessions that was stopped then.
+MEANWHILE = "meanwhile"
 # Devices that were let in before a change may tell of their session so much later.
 LATE_SECONDS = 60
 

@@ -1,5 +1,6 @@
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -7,6 +8,8 @@ from sqlalchemy import (
     ColumnElement,
     CursorResult,
     Text,
+    Update,
+    all_,
     and_,
     any_,
     bindparam,
@@ -21,7 +24,6 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.dialects.postgresql import insert as insert_or_update
 from sqlalchemy.orm import Session
 
-from nac.clock import utc_now
 from nac.coa_requests.queueing import WAITING
 from nac.ids import TenantId
 from nac.models import CoaRequest, Redecision, RedecisionItem
@@ -31,8 +33,6 @@ from nac.redecisions.tallies import Change, Example, Found
 
 OPEN = ("deciding", "waiting", "sending")
 _AFTER = ("after_verdict", "after_rule", "after_vlan", "after_monitored", "after_reason")
-# The second look after a change comes a minute later, or when what the cell journalled by then is stored.
-_STOPPED_LATELY = timedelta(minutes=10)
 # Both runs may have found a million, of which PostgreSQL expects one each: no join, each is looked up by its key.
 _ALIKE = """
 coalesce((
@@ -199,22 +199,79 @@ def leave_alike(session: Session, run: Redecision, older: Redecision) -> int:
     return result.rowcount
 
 
-def alike_in_runs(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
-    """Those of these sessions of which a run that is to be sent, or one that was stopped a short while ago, has found
-    just what is judged now."""
-    wanted = {each.live.id: _item_result(each) for each in judgements if each.action}
-    if not wanted:
-        return set()
+def to_come_alike(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
+    """Those of these sessions of which a run that is to be sent has found just what is judged now."""
+    to_come = Redecision.state.in_(("waiting", "sending"))
+    found = _items_about(session, tenant_id, to_come, RedecisionItem.state == "found", judgements)
+    return {session_row for _, session_row, is_alike in found if is_alike}
+
+
+def held_back(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> set[int]:
+    """Those of these sessions of which a run that a person has stopped had found just what is judged now.
+
+    What is judged otherwise is held back no more, also when it comes to be as it was.
+    """
     item = RedecisionItem
-    is_to_come = Redecision.state.in_(("waiting", "sending")) & (item.state == "found")
-    was_stopped = (Redecision.state == "stopped") & (Redecision.ended_at > utc_now() - _STOPPED_LATELY)
-    query = (
-        select(item.session_row, item.action, *(getattr(item, name) for name in _AFTER))
-        .join(Redecision, (Redecision.tenant_id == item.tenant_id) & (Redecision.id == item.redecision_id))
-        .where(item.tenant_id == tenant_id, is_to_come | was_stopped)
-        .where(item.session_row == any_(cast(list(wanted), ARRAY(BigInteger))))
+    kept = (item.state != "settled") & item.released.is_(False)
+    found = _items_about(session, tenant_id, Redecision.holds.is_(True), kept, judgements)
+    by_run: defaultdict[int, list[int]] = defaultdict(list)
+    for run_id, session_row, is_alike in found:
+        if not is_alike:
+            by_run[run_id].append(session_row)
+    for run_id, rows in by_run.items():
+        session.execute(_update_items(tenant_id, run_id, rows).values(released=True))
+    return {session_row for _, session_row, is_alike in found if is_alike}
+
+
+def _items_about(
+    session: Session,
+    tenant_id: TenantId,
+    which: ColumnElement[bool],
+    kept: ColumnElement[bool],
+    judgements: Sequence[Judgement],
+) -> list[tuple[int, int, bool]]:
+    """(run, session, whether it is just what is judged) of items of such runs about sessions that could be judged."""
+    judged = {each.live.id: _item_result(each) for each in judgements if not each.undecidable and not each.is_asked}
+    # Mostly there are none.
+    runs = (
+        session.scalars(select(Redecision.id).where(Redecision.tenant_id == tenant_id, which)).all() if judged else []
     )
-    return {row[0] for row in session.execute(query) if wanted[row[0]] == tuple(row[1:])}
+    if not runs:
+        return []
+    item = RedecisionItem
+    query = select(item.redecision_id, item.session_row, item.action, *(getattr(item, name) for name in _AFTER)).where(
+        item.tenant_id == tenant_id,
+        item.redecision_id == any_(cast(list(runs), ARRAY(BigInteger))),
+        item.session_row == any_(cast(list(judged), ARRAY(BigInteger))),
+        kept,
+    )
+    return [(row[0], row[1], judged[row[1]] == tuple(row[2:])) for row in session.execute(query)]
+
+
+def lock_waiting(session: Session, tenant_id: TenantId) -> Sequence[Redecision]:
+    query = select(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.state == "waiting")
+    query = query.order_by(Redecision.id).with_for_update().execution_options(populate_existing=True)
+    return session.scalars(query).all()
+
+
+def settle(session: Session, run: Redecision, rows: Collection[int]) -> int:
+    """What it found of these sessions is needed no more; returns of how many it had found something."""
+    unsent = RedecisionItem.state == "found"
+    result = session.execute(_update_items(run.tenant_id, run.id, rows).where(unsent).values(state="settled"))
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def _update_items(tenant_id: TenantId, run_id: int, rows: Collection[int]) -> Update:
+    item = RedecisionItem
+    about = item.session_row == any_(cast(list(rows), ARRAY(BigInteger)))
+    update_ = update(item).where(item.tenant_id == tenant_id, item.redecision_id == run_id, about)
+    return update_.execution_options(synchronize_session=False)
+
+
+def release_stopped(session: Session, tenant_id: TenantId) -> None:
+    """What people have stopped may be sent again."""
+    session.execute(update(Redecision).where(Redecision.tenant_id == tenant_id, Redecision.holds).values(holds=False))
 
 
 def _item_result(judgement: Judgement) -> tuple[str, ...]:
@@ -254,7 +311,7 @@ def found_items(session: Session, run: Redecision, *, busy: Collection[str], lim
         .where(
             _of(run),
             RedecisionItem.state == "found",
-            RedecisionItem.nas_key.not_in(list(busy)),
+            RedecisionItem.nas_key != all_(cast(list(busy), ARRAY(Text))),
         )
         .order_by(RedecisionItem.session_row)
         .limit(limit)
@@ -279,7 +336,8 @@ def found_of(session: Session, run: Redecision) -> Iterator[Found]:
     alike = (item.action, item.nas, item.site, item.after_reason, *before, *after)
     query = select(*alike, func.count(), func.min(item.session_row)).where(_of(run))
     counted = session.execute(query.group_by(*alike)).all()
-    named = select(item).where(_of(run), item.session_row.in_([row[-1] for row in counted]))
+    firsts = cast([row[-1] for row in counted], ARRAY(BigInteger))
+    named = select(item).where(_of(run), item.session_row == any_(firsts))
     examples = {row.session_row: row for row in session.scalars(named)}
     for action, nas, site, reason, *told, sessions, first in counted:
         example = examples[first]
@@ -290,7 +348,10 @@ def found_of(session: Session, run: Redecision) -> Iterator[Found]:
 def ended_with_items(session: Session, tenant_id: TenantId, before: datetime, limit: int) -> Sequence[Redecision]:
     """Runs that were over then and whose items are still there, the oldest first."""
     query = select(Redecision).where(
-        Redecision.tenant_id == tenant_id, Redecision.ended_at < before, Redecision.found.is_(None)
+        Redecision.tenant_id == tenant_id,
+        Redecision.ended_at < before,
+        Redecision.found.is_(None),
+        Redecision.holds.is_(False),
     )
     return session.scalars(query.order_by(Redecision.id).limit(limit).with_for_update(skip_locked=True)).all()
 

@@ -17,7 +17,17 @@ from nac.models import Redecision
 from nac.redecisions import ending, reading, repository, sending
 from nac.redecisions.found import fold
 from nac.redecisions.judging import Judge, Judgement
-from nac.redecisions.marks import AGAIN, CONCERNING, LATE, LATE_SECONDS, SESSION, add_marks, look_again, take_marks
+from nac.redecisions.marks import (
+    AGAIN,
+    CONCERNING,
+    LATE,
+    LATE_SECONDS,
+    MEANWHILE,
+    SESSION,
+    add_marks,
+    look_again,
+    take_marks,
+)
 from nac.redecisions.reading import PAGE
 from nac.redecisions.settings import Settings, settings_of
 
@@ -32,6 +42,7 @@ _WORDS = {
     "silence": "the worker was away for long",
     LATE: "sessions that became known late",
     SESSION: "sessions that were being asked about",
+    MEANWHILE: "what changed while one was stopped",
     "external-status": "certificate",
 }
 
@@ -80,7 +91,11 @@ def _work_off(
     session: Session, tenant_id: TenantId, marks: Sequence[tuple[str, str]], run: Redecision | None
 ) -> Redecision | None:
     """Returns the run over some sessions, where there is one."""
-    if {noun for noun, _ in marks} - _NARROW:
+    nouns = {noun for noun, _ in marks}
+    if "policy" in nouns:
+        # Whoever puts a policy in force wants it, whatever was stopped before.
+        repository.release_stopped(session, tenant_id)
+    if nouns - _NARROW:
         _look_at_all(session, tenant_id, _cause(marks))
     again = [(f"{noun}-again", key) for noun, key in marks if noun in CONCERNING]
     add_marks(session, tenant_id, again, seconds=LATE_SECONDS)
@@ -131,20 +146,28 @@ def _look_at_some(
     session: Session, tenant_id: TenantId, rows: set[int], seen: set[int], cause: str, run: Redecision | None
 ) -> Redecision | None:
     """`seen` are looked at for the second time after the same change: what was found of them then is not found anew
-    where a run is still to send it, or a person has stopped that."""
+    where a run is still to send it."""
     if not rows and not seen:
         return run
     live = reading.read_rows(session, tenant_id, sorted(rows | seen))
     judgements = Judge(session, tenant_id).judge(live, at=epoch_seconds())
     _reconcile(session, tenant_id, judgements)
-    told = repository.alike_in_runs(session, tenant_id, [each for each in judgements if each.live.id in seen])
+    told = repository.to_come_alike(session, tenant_id, [each for each in judgements if each.live.id in seen])
     judgements = [each for each in judgements if each.live.id not in told]
+    ending.take_over(session, tenant_id, judgements)
+    judgements, held = _sort_out(session, tenant_id, judgements)
     # Most changes concern nobody who is on the network: not worth a run.
     if run is None and any(each.action for each in judgements):
         run = begin(session, tenant_id=tenant_id, cause=cause, scope="some")
     if run is not None:
-        _write(session, run, judgements)
+        _write(session, run, judgements, held)
     return run
+
+
+def _sort_out(session: Session, tenant_id: TenantId, judgements: Sequence[Judgement]) -> tuple[list[Judgement], int]:
+    """Without those of which a person has stopped what is found now, and how many these are."""
+    held = repository.held_back(session, tenant_id, judgements)
+    return [each for each in judgements if each.live.id not in held], len(held)
 
 
 def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
@@ -155,7 +178,7 @@ def _decide_page(session: Session, run: Redecision, settings: Settings) -> bool:
     if page:
         judgements = Judge(session, run.tenant_id).judge(page, at=epoch_seconds())
         _reconcile(session, run.tenant_id, judgements)
-        _write(session, run, judgements)
+        _write(session, run, *_sort_out(session, run.tenant_id, judgements))
         run.cursor_at, run.cursor_id = page[-1].started_at, page[-1].id
     if len(page) == PAGE:
         return True
@@ -175,9 +198,10 @@ def _reconcile(session: Session, tenant_id: TenantId, judgements: Sequence[Judge
     look_again(session, tenant_id, [each.live.id for each in judgements if each.is_asked])
 
 
-def _write(session: Session, run: Redecision, judgements: Sequence[Judgement]) -> None:
+def _write(session: Session, run: Redecision, judgements: Sequence[Judgement], held: int) -> None:
     repository.put_items(session, run, judgements)
-    run.sessions += len(judgements)
+    run.sessions += len(judgements) + held
+    run.held_back += held
     run.unchanged += sum(not each.action and not each.undecidable for each in judgements)
     actions = Counter(each.action for each in judgements)
     run.disconnects += actions["disconnect"]

@@ -81,6 +81,7 @@ def start(session: Session, *, actor: str, tenant_id: TenantId) -> Redecision:
             place="redecision",
             remedy=f"See it: ./admit redecide show {at_work.id}",
         )
+    repository.release_stopped(session, tenant_id)
     run = running.begin(session, tenant_id=tenant_id, cause="asked for", asked_by=actor, sends=True)
     _audit(session, actor, run, "start", {})
     return run
@@ -141,6 +142,7 @@ def short_row(run: Redecision) -> dict[str, Any]:
         "disconnects": run.disconnects,
         "reauthentications": run.reauthentications,
         "may_disconnect": run.may_disconnect,
+        "held_back": run.held_back,
         "cannot_be_redecided": sum(run.undecidable.values()),
     }
 

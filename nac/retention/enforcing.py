@@ -25,6 +25,7 @@ from nac.retention.clock import Time
 from nac.retention.deleting import Window
 from nac.retention.logs import EXPORTED, LEAST_DAYS, LOG_NAMES
 from nac.retention.plan import TenantPlan
+from nac.sizes import size_text
 
 _log = logging.getLogger(__name__)
 # Of the bytes that the database may have: from then on budgets are enforced at once.
@@ -89,7 +90,7 @@ def _is_in_danger(now: datetime, most: int, engine: Engine | None) -> bool:
             alarms.clear(session, code=NEARLY_FULL)
             return False
         detail = (
-            f"The database has {size} of {most} bytes: budgets of logs are enforced without warning."
+            f"The database has {size_text(size)} of {size_text(most)}: budgets of logs are enforced without warning."
             " Give it room (ADMIT_DATABASE_MAX_BYTES), or keep less: ./admit retention limits set"
         )
         alarms.tell(session, code=NEARLY_FULL, detail=detail, now=now)

@@ -15,6 +15,7 @@ from nac.models import RetentionHold, RetentionNotice
 from nac.retention import budget, repository
 from nac.retention.plan import LogPlan, TenantPlan
 from nac.retention.terms import UNBOUNDED, WAITING
+from nac.sizes import size_text
 
 ACTOR = "system:retention"
 # Of the budget. A notice that stands goes where less is used, so that it does not come and go.
@@ -107,7 +108,7 @@ def _due(session: Session, tenant_id: TenantId, log: LogPlan, now: datetime) -> 
 
 def _of_budget(log: LogPlan, used: int, most: int, since: datetime) -> Notice:
     expected = budget.exceeded_on(log.sizes, today=log.today, days=log.days, budget=most)
-    told = f"{used / most:.0%} of {most} bytes are used (estimate)."
+    told = f"{used / most:.0%} of {size_text(most)} are used (estimate)."
     if expected is None:
         return Notice("budget", since, None, f"{told} At the present rate nothing is deleted early.")
     lowered_at = log.terms.parts["bytes"].announced_at
@@ -130,19 +131,23 @@ def _of_change(log: LogPlan, cleared: Sequence[RetentionHold]) -> Notice:
         assert part.announced is not None
         assert part.announced_at is not None
         dates.append(part.announced_at)
-        before = "any number" if part.value == UNBOUNDED else part.value
+        before = part.value
         told.append(
             f"from {_in_force_on(part.announced_at)} on "
             + {
                 "days": f"{part.announced} days are kept instead of {before}",
                 "floor": f"a budget spares the last {part.announced} days instead of {before}",
-                "bytes": f"{part.announced} bytes are kept instead of {before}",
+                "bytes": f"{size_text(part.announced)} are kept instead of {_size(part.value)}",
                 "export": "days are deleted without having been exported",
             }[name]
         )
     lost = sum(log.is_lost(day) for day in log.sizes)
     detail = f"Less will be kept: {', '.join(told)}. {lost} days that are there now go then."
     return Notice("change", max(dates), _in_force_on(min(dates)), detail)
+
+
+def _size(budget: int) -> str:
+    return "any number" if budget == UNBOUNDED else size_text(budget)
 
 
 def _in_force_on(announced_at: datetime) -> date:

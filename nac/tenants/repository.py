@@ -3,6 +3,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from nac.db.sets import among
 from nac.ids import TenantId
 from nac.models import (
     EndpointEvidence,
@@ -32,7 +33,7 @@ def get(session: Session, tenant_id: TenantId) -> Tenant | None:
 def list_page(session: Session, *, after_slug: str, limit: int, only: Collection[TenantId] | None) -> Sequence[Tenant]:
     query = select(Tenant).where(Tenant.slug > after_slug).order_by(Tenant.slug).limit(limit)
     if only is not None:
-        query = query.where(Tenant.id.in_(only))
+        query = query.where(among(Tenant.id, only))
     return session.scalars(query).all()
 
 

@@ -50,8 +50,10 @@ ASK_SECONDS = 1.0
 # After this time without an answer nobody is taken to listen.
 LAPSE_SECONDS = 10.0
 RETRY_SECONDS = TIMEOUT_SECONDS = 1.0
-# Of one cell: Redis keeps KEPT_ENTRIES of ENTRY_BYTES for each.
-MOST_LISTENED = 50
+# Of all tenants of a cell that are listened to, of ENTRY_BYTES each (100 MB): where these are more than fifty, each has
+# fewer, so that none is left out. A cell has no more slots than leave LEAST_KEPT to each.
+KEPT_IN_ALL = 50 * KEPT_ENTRIES
+LEAST_KEPT = 8
 _NUMBERS = "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)"
 
 # Makes the event of a journal record: its bytes, whether it was stored cleaned, and the id of its row.
@@ -132,6 +134,8 @@ class LiveFeed:
         # The number of each tenant's next event.
         self._next: Counter[str] = Counter()
         self._unsent: list[_Entry] = []
+        # Entries of a tenant's stream.
+        self._kept = KEPT_ENTRIES
         # Of tenants that Redis refuses us, which was logged.
         self._refused: set[str] = set()
         self._ask_at = self._answered_at = self._credited_at = time.monotonic()
@@ -210,7 +214,8 @@ class LiveFeed:
         ids = sorted(self._tenants())
         asked = self._client.mget([interest_key(tenant_id) for tenant_id in ids]) if ids else []
         listened = [tenant_id for tenant_id, found in zip(ids, asked, strict=True) if found is not None]
-        wanted = frozenset(listened[:MOST_LISTENED])
+        wanted = frozenset(listened)
+        self._kept = max(LEAST_KEPT, min(KEPT_ENTRIES, KEPT_IN_ALL // max(1, len(wanted))))
         for tenant_id in wanted - self.wanted:
             self._writers[tenant_id] = f"{self._name}-{os.urandom(4).hex()}"
         self.wanted = wanted
@@ -268,7 +273,7 @@ class LiveFeed:
         """What was perhaps sent before comes again: listeners know it by its number."""
         with self._client.pipeline(transaction=False) as pipeline:
             for each in self._unsent:
-                pipeline.xadd(each.key, each.fields, maxlen=KEPT_ENTRIES, approximate=False)
+                pipeline.xadd(each.key, each.fields, maxlen=self._kept, approximate=False)
                 pipeline.expire(each.key, KEPT_SECONDS)
             answers = pipeline.execute(raise_on_error=False)[::2]
         refused = []

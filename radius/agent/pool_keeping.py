@@ -30,6 +30,9 @@ SETTLE_SECONDS = 2
 # Below this share of what a cell keeps ready more is leased, and below this one it is an alarm.
 REFILL_SHARE = 0.5
 LOW_SHARE = 0.2
+# A look at half a million ready addresses takes a second or two: no more than a third of the time is spent on them.
+REST_SHARE = 2.0
+MOST_REST_SECONDS = 10.0
 _MAX_BACKOFF_SECONDS = 5.0
 _SECOND = 1_000_000
 
@@ -57,6 +60,11 @@ WHERE a.pool_id = %(pool)s AND a.cell_id = %(cell)s AND a.state = 'stock' AND NO
 ORDER BY a.mac IS NOT NULL, a.until NULLS FIRST, a.number LIMIT %(most)s
 """
 _TELL = "SELECT tell_pool_changes(%s::uuid[])"
+
+
+def pause_after(took: float) -> float:
+    """Seconds until the next step, where one has taken so many."""
+    return min(max(STEP_SECONDS, REST_SHARE * took), MOST_REST_SECONDS)
 
 
 class PoolRow(NamedTuple):
@@ -113,6 +121,7 @@ class PoolKeeper:
     def run(self, stop: threading.Event) -> None:
         backoff = 0.0
         while not stop.is_set():
+            began = time.monotonic()
             try:
                 self.step()
                 backoff = 0.0
@@ -122,7 +131,8 @@ class PoolKeeper:
                 self.counters["failures"] += 1
                 self._alarms.tell("pools", f"Addresses are given of what is ready alone: {sentence(exc)}")
             self.look_at_stock()
-            stop.wait(backoff or (STEP_SECONDS if self._pools else IDLE_SECONDS))
+            took = time.monotonic() - began
+            stop.wait(backoff or (pause_after(took) if self._pools else IDLE_SECONDS))
 
     def step(self) -> None:
         """Once all there is to do. Raises what database and disk raise."""

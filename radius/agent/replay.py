@@ -78,6 +78,7 @@ def _replay(stream: Stream, cell_id: CellId, engine: Engine, ids: Sequence[int])
                 for record_id, payload in cursor.execute(_LOCK, (list(ids),)).fetchall()
                 if _takes(work, memoryview(payload))
             ]
+            work.recall(cursor)
             # Not finished: that a conversation has no end in the quarantine does not mean that it was abandoned.
             work.write(cursor, cell_id)
             cursor.execute(_REMOVE, (taken,))

@@ -223,6 +223,9 @@ class SessionBatch:
         fitting = (at for site, at in restarts.items() if site in ("", usage.site_id) or not usage.site_id)
         return max(fitting, default=0)
 
+    def keyed_stays(self) -> Iterator[tuple[Key, Stay]]:
+        return ((key, stay) for key, stays in self._stays.items() for stay in stays)
+
     def stay_lines(self) -> Iterable[str]:
         every = (stay for stays in self._stays.values() for stay in stays)
         return [_stay_line(number, stay) for number, stay in enumerate(every)]

@@ -20,6 +20,7 @@ from radius.agent import (
     rows,
     session_counts,
     session_merge,
+    session_recall,
     session_refusals,
     sightings,
     usage,
@@ -52,6 +53,9 @@ class Work(Protocol):
 
     def finish(self, now: int) -> None:
         """Nothing more comes; `now` is the time up to which the journal was read."""
+
+    def recall(self, cursor: psycopg.Cursor) -> None:
+        """Before records of long ago are written: what they are about may have been moved away."""
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None: ...
 
@@ -174,6 +178,9 @@ class AuthWork:
                     self.live.note(len(self._lines), record.tenant_id, _encode(record), cleaned=False)
                 self._lines.append(rows.auth_line(record))
 
+    def recall(self, cursor: psycopg.Cursor) -> None:
+        """A decision is added to nothing."""
+
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, rows.AUTH_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):
             cursor.execute(rows.AUTH_INSERT, (cell_id,))
@@ -278,6 +285,9 @@ class AccountingWork:
         self._now = now
         if self._lines or self._hears:
             self.keeping = self.keeping.heard(now)
+
+    def recall(self, cursor: psycopg.Cursor) -> None:
+        session_recall.recall(cursor, self._sessions)
 
     def write(self, cursor: psycopg.Cursor, cell_id: CellId) -> None:
         if copy_rows(cursor, usage.ACCOUNTING_COPY, rows.numbered(self._lines, self.live.take_numbers(cursor))):

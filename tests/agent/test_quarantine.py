@@ -6,14 +6,22 @@ from zlib import crc32
 import psycopg
 import pytest
 
+from nac.db import CellScope, TenantScope, driver_connection, session_scope
 from nac.errors import AdmitError
 from nac.journal.segment import FRAME, list_segments, segment_path
+from nac.models import Feed
 from nac.settings import load_settings
 from radius.agent.identity import write_identity
 from radius.agent.paths import CellPaths
 from radius.agent.replay import Replayed, replay_cell
-from radius.agent.streams import AuthStream
-from tests.agent.journal import AT, accounting, auth, certificate_sent, drain
+from radius.agent.session_keeping import SETTLED_SECONDS
+from radius.agent.session_recall import recall
+from radius.agent.stays import SessionBatch
+from radius.agent.streams import AccountingStream, AuthStream
+from radius.agent.usage import read_usage
+from tests.agent.journal import AT, SECOND, accounting, auth, certificate_sent, drain, later
+from tests.agent.test_sessions import life
+from tests.factories.rows import make_row
 from tests.journal.reading import decode
 from tests.waiting import until
 
@@ -167,6 +175,74 @@ def test_replay_and_shipper_write_sessions_in_turns(owner, database, alpha, jour
         assert count(owner, "sessions") == 0
         shipping.rollback()
         assert replayed.result()["acct"] == Replayed(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "seconds", "lasts"),
+    [("Start", None, 1_800), ("Interim-Update", 1_200, 1_800), ("Stop", 1_800, 1_800), ("Stop", 2_000, 2_000)],
+)
+@pytest.mark.parametrize("tells_time", [True, False])
+def test_record_that_is_replayed_after_days_is_of_the_session_in_the_history(
+    owner, alpha, journal, replay, status, seconds, lasts, tells_time
+):
+    missing = status == "Start"
+    journal.ship(*life(alpha)[missing:])
+    leave_cell(owner, alpha)
+    counter = {"Acct_Input_Octets": str(10 * seconds)} if seconds else {}
+    told = seconds if tells_time else None
+    late = accounting(alpha, status, at=AT + (seconds or 0) * SECOND, seconds=told, **counter)
+    journal.ship(late)
+    come_back(owner, alpha)
+    later(journal, SETTLED_SECONDS + 3_600)
+    (row,) = owner.execute("SELECT id FROM session_history").fetchone()
+    assert replay()["acct"] == Replayed(1, 0)
+    assert (count(owner, "sessions"), count(owner, "session_history")) == (1, 0)
+    later(journal, SETTLED_SECONDS + 7_200)
+    found = owner.execute("SELECT id, session_seconds, input_octets, flags FROM session_history").fetchall()
+    assert found == [(row, lasts, 10 * lasts, ["stopped-twice"] if lasts > 1_800 else [])]
+    assert count(owner, "sessions") == 0
+    assert owner.execute("SELECT sum(seconds), sum(input_octets) FROM usage_hours").fetchone() == (lasts, 10 * lasts)
+
+
+def test_replay_of_another_tenant_or_nas_leaves_the_history_alone(owner, make, alpha, journal, replay):
+    bravo = make("bravo")
+    journal.ship(*life(alpha))
+    leave_cell(owner, bravo)
+    leave_cell(owner, alpha)
+    journal.ship(*life(bravo), *life(alpha, nas="other"), *life(alpha, start=AT + 600 * SECOND))
+    come_back(owner, bravo)
+    come_back(owner, alpha)
+    later(journal, SETTLED_SECONDS + 3_600)
+    assert count(owner, "session_history") == 1
+    replay()
+    assert (count(owner, "sessions"), count(owner, "session_history")) == (3, 1)
+
+
+def test_cell_takes_nothing_out_of_the_history_of_others(owner, alpha, journal, database):
+    journal.ship(*life(alpha))
+    later(journal, SETTLED_SECONDS + 3_600)
+    leave_cell(owner, alpha)
+    session = journal.shipper(AccountingStream())
+    batch = SessionBatch()
+    for record in life(alpha):
+        batch.add(read_usage(record))
+    with session_scope(CellScope(session._cell_id), engine=session._engine) as scope:
+        recall(driver_connection(scope).cursor(), batch)
+    session.close()
+    assert (count(owner, "sessions"), count(owner, "session_history")) == (0, 1)
+
+
+def test_feed_is_told_of_no_beginning_twice(owner, app_engine, alpha, journal, replay):
+    journal.ship(*life(alpha))
+    later(journal, SETTLED_SECONDS + 3_600)
+    with session_scope(TenantScope(alpha.id), engine=app_engine) as session:
+        make_row(session, Feed.__table__, alpha.id, sources=["session"])
+    leave_cell(owner, alpha)
+    journal.ship(life(alpha)[1])
+    come_back(owner, alpha)
+    replay()
+    assert count(owner, "sessions") == 1
+    assert owner.execute("SELECT what FROM event_notes WHERE kind = 'session'").fetchall() == []
 
 
 def test_replay_where_no_cell_lives_says_so(database, tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from nac.clock import epoch_microseconds
 from nac.session_class import class_of
 from tests.agent.journal import AT, SECOND, accounting, auth
 from tests.agent.rows import add_authority, add_certificate, add_endpoint
@@ -67,6 +68,16 @@ def test_start_of_a_certificate_that_was_revoked_meanwhile(owner, alpha, journal
     owner.execute("UPDATE certificates SET status = %s, revoked_at = now()", (status,))
     journal.ship(accounting(alpha, "Start", Class=class_of(AT - SECOND)))
     assert asked(owner) == [(f"certificate-{status}", "disconnect", "000a0b", "queued")]
+
+
+def test_certificate_that_was_revoked_long_before_its_session_is_heard_of(owner, alpha, journal):
+    """A cell that was cut off for days."""
+    then = epoch_microseconds() - 3 * 24 * 3_600 * SECOND
+    add_certificate(owner, alpha, add_authority(owner, alpha), bytes.fromhex(SERIAL), status="valid")
+    journal.ship(auth(alpha, at=then, certificate_serial="0a0b"))
+    owner.execute("UPDATE certificates SET status = 'revoked', revoked_at = now() - interval '2 days'")
+    journal.ship(accounting(alpha, "Start", at=then + SECOND, Class=class_of(then)))
+    assert asked(owner) == [("certificate-revoked", "disconnect", "0a0b", "queued")]
 
 
 def test_words_of_a_device_are_no_serial_number_and_no_class(owner, alpha, journal):

@@ -15,8 +15,8 @@ from nac.endpoints import service as endpoints
 from nac.endpoints.files import MAX_ROWS, import_endpoints
 from nac.endpoints.inbox import Decision, classify
 from nac.endpoints.repository import Filter
-from nac.errors import Conflict, InvalidInput, ScopeViolation, SeveralMistakes
-from nac.models import AuditEntry, CoaRequest, Endpoint, RadiusSession
+from nac.errors import Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
+from nac.models import AuditEntry, CoaRequest, Endpoint, Nas, RadiusSession
 from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_tenant
@@ -119,6 +119,27 @@ def test_pages_and_states(asked, live, scoped, tenants):
         assert service.list_requests(session, tenant_id=tenants[0], states=["refused"]) == []
         with pytest.raises(InvalidInput, match="'lost' is no state"):
             service.list_requests(session, tenant_id=tenants[0], states=["lost"])
+
+
+def test_requests_of_a_nas(asked, live, scoped, tenants, owner_engine):
+    with Session(owner_engine) as session, session.begin():
+        known = make_row(session, Nas.__table__, tenants[0], name="Switch 3", address="192.0.2.3")
+    live(nas_id=known["id"], user="anna", nas_key="s3|192.0.2.3")
+    live(OTHER, user="bert", nas_key="unheard|192.0.2.4")
+    for user in ("anna", "bert"):
+        asked(user=user)
+
+    def users(nas):
+        return [request.identity for request in service.list_requests(session, tenant_id=tenants[0], nas=nas)]
+
+    with scoped() as session:
+        for name in ("Switch 3", "192.0.2.3", known["identifier"]):
+            assert users(name) == ["anna"]
+        assert users("unheard") == ["bert"]
+        with pytest.raises(NotFound, match="no NAS 'none'"):
+            users("none")
+    with scoped(1) as session, pytest.raises(NotFound):
+        service.list_requests(session, tenant_id=tenants[1], nas="Switch 3")
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,7 @@ def test_feed_that_fails_is_tried_at_once_when_it_is_set(acme: Tenancy):
 @pytest.mark.parametrize(
     ("changes", "reset", "places"),
     [
+        ({}, [], {"settings"}),
         ({"batch": 0}, [], {"batch"}),
         ({"url": "http://siem.example/", "batch": 0, "headers": {"Host": "x"}}, [], {"url", "batch", "headers"}),
         ({"host": "siem.example", "port": 1}, [], {"host", "port"}),
@@ -266,6 +267,8 @@ def test_change_that_cannot_be_changes_nothing(acme: Tenancy, changes, reset, pl
     assert {mistake.place for mistake in getattr(told.value, "mistakes", [told.value])} == places
     assert "of-the-receiver" not in str(told.value)
     assert sealed.opened(acme.feed(), SEALER) == SECRETS
+    with psycopg.connect(acme.owner_url) as connection:
+        assert connection.execute("SELECT count(*) FROM audit_log WHERE action = 'feed.set'").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("headers", [{"reset": ["headers"]}, {}])

@@ -81,6 +81,33 @@ def test_batch_that_is_too_large_is_halved_until_it_is_taken(acme: Tenancy, rece
     assert (acme.feed().delivered, acme.state()) == (100, "ok")
 
 
+def test_body_is_bounded_by_octets_too(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webhook_sender, "MOST_OCTETS", 6_000)
+    names = [*map(str, range(60)), "x" * 200, *map(str, range(60, 100))]
+    acme.log(*names)
+    acme.deliver()
+    assert all(len(body) <= 6_000 for _, body in receiver.requests)
+    # Nothing was sent in vain, and no batch is smaller than it must be.
+    assert len(receiver.requests) <= 20
+    assert receiver.names == names
+    assert (acme.feed().delivered, acme.feed().lost, acme.state()) == (101, 0, "ok")
+
+
+def test_event_that_is_too_long_by_itself_is_shortened(
+    acme: Tenancy, receiver: WebhookReceiver, secret: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(webhook_sender, "MOST_OCTETS", 1_500)
+    acme.log("a", "x" * 2_000, "b")
+    acme.deliver()
+    assert all(len(body) <= 1_500 for _, body in receiver.requests)
+    first, long, last = receiver.taken
+    assert (first["user"]["name"], last["user"]["name"]) == ("a", "b")
+    assert long["left_out"]
+    assert (acme.feed().delivered, acme.feed().lost) == (3, 0)
+
+
 def unwilling(receiver: WebhookReceiver, *names: str, code: int = 400) -> None:
     """It refuses each batch that has one of these in it."""
 

@@ -14,6 +14,7 @@ from nac.models import AuditEntry, LogSize, RetentionLimits, RetentionNotice
 from nac.retention import budget, deleting
 from nac.retention import service as retention
 from nac.retention.logs import Limits
+from nac.sizes import size_text
 from tests.factories.tenancy import ACTOR
 from tests.retention.conftest import DAY, Logs, Ticking
 
@@ -152,7 +153,7 @@ def test_lower_budget_has_a_week_of_its_own_and_the_one_before_holds_meanwhile(g
     assert logs.enforce().deleted == 0
     (change,) = [each for each in notices(logs, "change") if each.tenant_id == logs.tenants["alpha"]]
     assert (change.since, change.expected_on) == (logs.now, logs.ago(-7))
-    assert f"{lower} bytes are kept instead of " in change.detail
+    assert f"{size_text(lower)} are kept instead of " in change.detail
     assert notice(logs).expected_on == logs.ago(-7)
     # Nobody puts it off by asking for still less, day by day.
     for age in range(1, 7):

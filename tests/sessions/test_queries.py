@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from loadtest.carrier.preload import INTERIM_SECONDS, LONGEST_SECONDS, NASES_PER_SITE, preload
 from loadtest.carrier.queries import KINDS, ask
@@ -121,6 +121,64 @@ def test_what_ended_long_ago_is_found_by_an_index_too(crowds, app_engine, databa
             )
             lines = [line for (line,) in plan]
             assert any(f"_{column}_" in line for line in lines), lines
+
+
+@pytest.fixture
+def plans(crowds, app_engine):
+    """What is asked of PostgreSQL by a call for the largest tenant, and how it goes about it."""
+    tenant_id = crowds[0].tenant_id
+
+    def plans(call, **wanted):
+        sent = []
+
+        def note(connection, cursor, statement, parameters, context, executemany):
+            sent.append((statement, parameters))
+
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            event.listen(app_engine, "before_cursor_execute", note)
+            try:
+                call(session, tenant_id=tenant_id, **wanted)
+            finally:
+                event.remove(app_engine, "before_cursor_execute", note)
+            driver = driver_connection(session)
+            return [
+                [line for (line,) in driver.execute(f"EXPLAIN {statement}", parameters)]
+                for statement, parameters in sent
+                if "set_config" not in statement
+            ]
+
+    return plans
+
+
+@pytest.mark.parametrize("kind", ["nas", "site"])
+def test_what_ended_lately_at_a_nas_or_site_is_found_by_an_index(crowds, plans, database, kind):
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute("UPDATE sessions SET stopped_at = updated_at WHERE id % 50 <> 0")
+        connection.execute("ANALYZE sessions")
+    _, recent, *_ = plans(sessions.list_sessions, ended=True, limit=100, **wanted_of(crowds[0], kind, 5))
+    assert any(f"ix_sessions_ended_{kind}" in line for line in recent), recent
+    assert not any("Sort" in line for line in recent), recent
+
+
+def test_session_of_long_ago_is_read_alone(crowds, app_engine, database):
+    columns = ", ".join(column.name for column in EndedSession.__table__.columns if column.name != "stopped_at")
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        connection.execute(
+            f"INSERT INTO session_history ({columns}, stopped_at) SELECT {columns}, updated_at FROM sessions"
+        )
+        (row,) = connection.execute(
+            "DELETE FROM sessions WHERE tenant_id = %s AND session_id = '00000005' RETURNING id", (crowds[0].tenant_id,)
+        ).fetchone()
+        connection.execute("ANALYZE session_history")
+    with session_scope(TenantScope(crowds[0].tenant_id), engine=app_engine) as session:
+        assert sessions.get_session(session, tenant_id=crowds[0].tenant_id, row=row).row.session_id == "00000005"
+        read = session.scalar(
+            text(
+                "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
+                "WHERE starts_with(relname, 'session_history')"
+            )
+        )
+    assert read <= 10
 
 
 def test_nas_is_known_by_its_name_too_and_one_without_sessions_is_none(crowds, app_engine):

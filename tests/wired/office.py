@@ -201,7 +201,18 @@ class Office:
 
     def coa_requests(self, mac: str, *, state: str) -> Sequence[dict[str, Any]]:
         """What was asked of the switch about the device, oldest first, once the last of it is in this state."""
-        columns = ("kind", "reason", "state", "attempts", "step", "answer_code", "error_cause", "detail", "asked_by")
+        columns = (
+            "kind",
+            "reason",
+            "state",
+            "attempts",
+            "retries",
+            "step",
+            "answer_code",
+            "error_cause",
+            "detail",
+            "asked_by",
+        )
 
         def found() -> list[dict[str, Any]]:
             rows = self._instance.query(

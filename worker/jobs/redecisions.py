@@ -10,11 +10,12 @@ from sqlalchemy.orm import Session
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.errors import Conflict, Unavailable
 from nac.ids import TenantId
-from nac.redecisions import failures, running
+from nac.redecisions import ending, failures, running
 from worker.turns import all_tenants, take_turns
 
 _COLLECT = text("SELECT collect_redecision_marks()")
 _WAITING = text("SELECT tenants_to_redecide()")
+_HELD = text("SELECT tenants_with_waiting_redecisions()")
 # What is left then is gone on with a second later, so that no job holds a worker for long.
 _SECONDS = 20
 _KEPT_DAYS = 30
@@ -51,6 +52,19 @@ def advance() -> None:
     for tenant_id, exc in failed.items():
         with session_scope(TenantScope(tenant_id)) as session:
             failures.note(session, tenant_id=tenant_id, detail=f"{type(exc).__name__}.")
+
+
+@shared_task(name="redecisions.clear_waiting", ignore_result=True)
+def clear_waiting() -> None:
+    """What waits for a person about sessions that are over waits no more, of all tenants."""
+    with session_scope(PlatformScope()) as session:
+        waiting = [TenantId(tenant_id) for tenant_id in session.scalars(_HELD)]
+    take_turns(
+        SystemRandom().sample(waiting, len(waiting)),
+        lambda session, tenant_id: ending.clear_waiting(session, tenant_id=tenant_id),
+        until=time.monotonic() + _SECONDS,
+        complaint="what waits for a person cannot be looked at",
+    )
 
 
 @shared_task(

@@ -1,0 +1,37 @@
+"""More than PostgreSQL takes parameters of is asked for all the same."""
+
+from uuid import uuid4
+
+import pytest
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints import repository as endpoints
+from nac.endpoints.repository import Filter
+from nac.enrolment import repository as enrolment
+from nac.groups import ENDPOINT_GROUPS
+from nac.members import repository as members
+from nac.tenants import repository as tenants
+from tests.factories.tenancy import make_platform, make_tenant
+
+MANY = 70_000
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda session, tenant_id: len(endpoints.list_page(session, tenant_id, LISTED, after_mac="", limit=9)),
+        lambda session, tenant_id: len(enrolment.authorities_beyond(session, IDS)),
+        lambda session, tenant_id: len(tenants.list_page(session, after_slug="", limit=9, only=IDS)),
+        lambda session, tenant_id: sum(map(len, members.chosen(session, IDS).values())),
+        lambda session, tenant_id: len(ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=IDS)),
+    ],
+    ids=["endpoints", "authorities", "tenants", "members", "groups"],
+)
+def test_set_of_any_size_is_one_parameter(ask, app_engine, cell_engine):
+    tenant_id = make_tenant(app_engine, make_platform(app_engine, cell_engine, slots=1), "alpha").id
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert ask(session, tenant_id) == 0
+
+
+IDS = [uuid4() for _ in range(MANY)]
+LISTED = Filter(macs=tuple(f"{number:012x}" for number in range(MANY)))

@@ -1,0 +1,115 @@
+"""What a person has stopped stays stopped, until a policy is put in force or somebody asks."""
+
+import pytest
+
+from nac.redecisions import running, service
+from tests.redecisions.conftest import CAMERA, PRINTER, by_group, document
+
+BLOCK = "UPDATE endpoints SET status = 'blocked' WHERE mac = %s"
+TOUCH = "UPDATE endpoints SET name = 'lobby' WHERE mac = %s"
+CAMERAS = by_group("cameras", "30", identifier="c")
+OTHER_VLAN = document(by_group("printers", "21"), CAMERAS)
+
+
+def look_at_all(net):
+    with net.scope("worker") as session:
+        running.begin(session, tenant_id=net.id, cause="time goes by")
+    net.settle()
+
+
+def states(net):
+    return [(run["state"], run["held_back"]) for run in net.runs]
+
+
+@pytest.fixture
+def stopped(net, office):
+    """A person stopped what another VLAN for printers had found."""
+    net.decide_by(OTHER_VLAN)
+    net.settle()
+    net.call(service.stop, number=net.runs[0]["id"])
+    assert net.asked == {}
+
+
+@pytest.mark.parametrize(
+    "unrelated",
+    ["UPDATE sites SET name = name || 'x'", "UPDATE nases SET name = name || 'x'", TOUCH.replace("%s", f"'{PRINTER}'")],
+    ids=["site", "nas", "device"],
+)
+def test_what_was_stopped_is_not_sent_for_something_else(net, office, stopped, unrelated):
+    net.owner.execute(unrelated)
+    net.settle()
+    assert net.asked == {}
+    look_at_all(net)
+    assert net.asked == {}
+    last = net.runs[-1]
+    assert (last["state"], last["sessions"], last["unchanged"], last["held_back"]) == ("done", 2, 1, 1)
+    assert "1 more differ as in a re-decision that was stopped" in last["detail"]
+
+
+def test_what_was_stopped_is_sent_once_a_policy_is_put_in_force(net, office, stopped):
+    net.decide_by(OTHER_VLAN)
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_what_was_stopped_is_sent_once_a_person_asks(net, office, stopped):
+    net.call(service.start)
+    net.settle()
+    assert net.asked == {office["printer"]: "reauthenticate"}
+
+
+def test_what_was_not_stopped_is_sent(net, office, stopped):
+    net.owner.execute(BLOCK, (PRINTER,))
+    net.owner.execute("DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id")
+    net.settle()
+    assert net.asked == dict.fromkeys(office.values(), "disconnect")
+
+
+def test_what_was_decided_otherwise_meanwhile_is_held_back_no_more(net, office):
+    net.owner.execute(BLOCK, (PRINTER,))
+    net.settle()
+    net.call(service.stop, number=net.runs[0]["id"])
+    net.owner.execute(BLOCK.replace("blocked", "active"), (PRINTER,))
+    net.settle()
+    assert net.asked == {}
+    net.owner.execute(BLOCK, (PRINTER,))
+    net.settle()
+    assert net.asked == {office["printer"]: "disconnect"}
+
+
+def test_what_changed_while_a_stopped_run_looked_is_looked_at(net, office, monkeypatch):
+    monkeypatch.setattr(running, "PAGE", 1)
+    monkeypatch.setattr(running.reading.read_page, "__kwdefaults__", {"limit": 1})
+    net.decide_by(OTHER_VLAN)
+    net.follow()
+    net.collect()
+    assert net.turn()
+    # The camera, whose session is the newest, has been looked at.
+    net.decide_by(document(by_group("printers", "21"), by_group("cameras", "31", identifier="c")))
+    net.follow()
+    net.collect()
+    net.turn()
+    [run] = net.runs
+    assert run["state"] == "deciding"
+    net.call(service.stop, number=run["id"])
+    net.settle()
+    assert net.asked == {office["camera"]: "reauthenticate"}
+
+
+def test_items_of_a_stopped_run_are_kept_while_they_are_needed(net, office, stopped, monkeypatch):
+    net.owner.execute("UPDATE redecisions SET ended_at = now() - interval '3 days'")
+    with net.scope("worker") as session:
+        running.prune(session, tenant_id=net.id, days=30)
+    look_at_all(net)
+    assert net.asked == {}
+    net.call(service.start)
+    with net.scope("worker") as session:
+        running.prune(session, tenant_id=net.id, days=30)
+    assert net.owner.execute("SELECT count(*) FROM redecision_items").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("mac", [PRINTER, CAMERA])
+def test_other_sessions_of_a_device_are_not_held_back(net, office, stopped, mac):
+    later = net.begin(mac, net.owner.execute("SELECT class FROM sessions WHERE mac = %s", (mac,)).fetchone()[0], mac)
+    look_at_all(net)
+    assert net.asked == ({later: "reauthenticate"} if mac == PRINTER else {})

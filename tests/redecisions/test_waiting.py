@@ -1,0 +1,81 @@
+"""Runs that wait for a person lose what is sent or over meanwhile, and end by themselves when nothing is left."""
+
+import pytest
+
+from nac.redecisions import ending, reading, service
+from tests.redecisions.conftest import by_group, document
+
+LEAVE = "DELETE FROM endpoint_group_members m USING endpoints e WHERE e.id = m.endpoint_id AND e.mac = %s"
+
+
+def mac(number):
+    return f"00a0c00001{number:02x}"
+
+
+def clear(net):
+    more = True
+    while more:
+        with net.scope("worker") as session:
+            more = ending.clear_waiting(session, tenant_id=net.id)
+
+
+@pytest.fixture
+def held(net, crowd):
+    """Everybody is to leave, and a person is to say so first."""
+    net.decide_by(document(by_group("staff", "20")))
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd)})
+
+
+def test_what_a_small_run_sends_waits_no_more(net, crowd, held):
+    net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(0),))
+    net.settle()
+    assert net.asked == {crowd[0]: "disconnect"}
+    large, small = net.runs
+    assert (large["state"], large["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
+    assert small["state"] == "done"
+    net.call(service.approve, number=large["id"])
+    net.turn()
+    assert net.runs[0]["requests"] == {"queued": 9}
+    assert net.owner.execute("SELECT count(*) FROM coa_requests").fetchone() == (10,)
+
+
+def test_run_whose_sessions_are_all_sent_by_others_ends(net, crowd, held):
+    for number in range(len(crowd)):
+        net.owner.execute("UPDATE endpoints SET name = 'lobby' WHERE mac = %s", (mac(number),))
+        net.settle()
+        net.owner.execute("UPDATE redecisions SET created_at = created_at - interval '2 hours'")
+    large, *small = net.runs
+    assert (large["state"], large["items"]) == ("superseded", {"settled": len(crowd)})
+    assert "were looked at later" in large["detail"]
+    assert large["ended"]
+    assert {run["state"] for run in small} <= {"done", "sending"}
+
+
+def test_session_that_is_to_go_on_waits_no_more(net, crowd, held):
+    net.owner.execute(
+        "INSERT INTO endpoint_groups (tenant_id, name) VALUES (%s, 'staff') ON CONFLICT DO NOTHING", (net.id,)
+    )
+    net.owner.execute(
+        "INSERT INTO endpoint_group_members (tenant_id, endpoint_id, group_id) SELECT e.tenant_id, e.id, g.id "
+        "FROM endpoints e JOIN endpoint_groups g USING (tenant_id) WHERE e.mac = %s AND g.name = 'staff'",
+        (mac(0),),
+    )
+    net.settle()
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": len(crowd) - 1, "settled": 1})
+
+
+def test_run_about_sessions_that_are_over_ends(net, crowd, held, monkeypatch):
+    monkeypatch.setattr(reading, "PAGE", 5)
+    clear(net)
+    assert net.runs[0]["items"] == {"found": len(crowd)}
+    for row in crowd[:-1]:
+        net.end(row)
+    clear(net)
+    [run] = net.runs
+    assert (run["state"], run["items"]) == ("waiting", {"found": 1, "settled": len(crowd) - 1})
+    net.end(crowd[-1])
+    clear(net)
+    assert net.runs[0]["state"] == "superseded"
