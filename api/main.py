@@ -6,11 +6,27 @@ from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import endpoints, members, roles, sites, tenants, tokens
+from api.v1 import (
+    endpoint_care,
+    endpoints,
+    groups,
+    identity_sources,
+    inbox,
+    members,
+    nases,
+    pools,
+    roles,
+    sites,
+    tenants,
+    tokens,
+    users,
+)
 from nac.settings import Settings, load_settings
 
-# A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens))
+# A router for each noun. The inbox is before the endpoints, none of which has that address.
+_NETWORK = (inbox.router, endpoints.router, endpoint_care.router, groups.of_endpoints, nases.router, pools.router)
+_USERS = (users.router, groups.of_users, identity_sources.router)
+V1 = (tenants.router, sites.router, *_NETWORK, *_USERS, members.router, roles.router, tokens.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

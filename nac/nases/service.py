@@ -15,9 +15,12 @@ from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
 from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository
+from nac.nases.repository import Filter
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, require_name, require_radius_text
 from nac.vendors import vendor_name
+
+__all__ = ["Filter", "NasNotFound", "add_nas", "list_nas_page", "list_nases", "remove_nas", "require_nas", "set_nas"]
 
 _COLUMNS = tuple(column.key for column in Nas.__table__.columns)
 
@@ -73,7 +76,7 @@ def set_nas(
     *,
     actor: str,
     tenant_id: TenantId,
-    reference: str,
+    reference: str | UUID,
     seal: Seal,
     site_id: UUID | None = None,
     name: str | None = None,
@@ -130,7 +133,7 @@ def set_nas(
     return found
 
 
-def remove_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str) -> None:
+def remove_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str | UUID) -> None:
     """`reference` as `require_nas` takes it."""
     nas = require_nas(session, tenant_id=tenant_id, reference=reference)
     session.delete(nas)
@@ -142,8 +145,30 @@ def list_nases(session: Session, *, tenant_id: TenantId) -> Sequence[Nas]:
     return repository.list_all(session, tenant_id)
 
 
-def require_nas(session: Session, *, tenant_id: TenantId, reference: str) -> Nas:
-    """By identifier, address or name; raises NasNotFound, or Conflict where several have the name."""
+def read_filter(*, site: str, vendor: str, text: str, address: str) -> Filter:
+    """As people write them. Raises InvalidInput."""
+    return Filter(
+        site=site,
+        vendor=_require_vendor(vendor),
+        text=text,
+        address=_require_host(address) if address else "",
+    )
+
+
+def list_nas_page(
+    session: Session, *, tenant_id: TenantId, wanted: Filter, after: tuple[str, UUID] | None = None, limit: int = 1000
+) -> Sequence[Nas]:
+    """By name and id; page on with the last one's."""
+    return repository.list_page(session, tenant_id, wanted, after=after, limit=limit)
+
+
+def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:
+    """By id, or as people name it: by identifier, address or name. Raises NasNotFound, or Conflict where several have
+    the name."""
+    if isinstance(reference, UUID):
+        if (found := repository.get_by_id(session, tenant_id, reference)) is None:
+            raise NasNotFound(f"There is no NAS {reference}.", place="nas")
+        return found
     nas = repository.get_by_identifier(session, tenant_id, reference)
     if nas is None and (address := _parse_host(reference)) is not None:
         nas = repository.get_by_address(session, tenant_id, address)
