@@ -12,6 +12,7 @@ from api.v1 import (
     groups,
     identity_sources,
     inbox,
+    jobs,
     members,
     nases,
     pools,
@@ -26,7 +27,7 @@ from nac.settings import Settings, load_settings
 # A router for each noun. The inbox is before the endpoints, none of which has that address.
 _NETWORK = (inbox.router, endpoints.router, endpoint_care.router, groups.of_endpoints, nases.router, pools.router)
 _USERS = (users.router, groups.of_users, identity_sources.router)
-V1 = (tenants.router, sites.router, *_NETWORK, *_USERS, members.router, roles.router, tokens.router)
+V1 = (tenants.router, sites.router, *_NETWORK, *_USERS, members.router, roles.router, tokens.router, jobs.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
