@@ -3,14 +3,17 @@
 from fastapi import FastAPI
 
 from api.application import make_application
+from api.body_limits import BodyLimits
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
 from api.v1 import (
+    bulk,
     endpoint_care,
     endpoints,
     groups,
     identity_sources,
+    imports,
     inbox,
     jobs,
     members,
@@ -26,8 +29,12 @@ from nac.settings import Settings, load_settings
 
 # A router for each noun. The inbox is before the endpoints, none of which has that address.
 _NETWORK = (inbox.router, endpoints.router, endpoint_care.router, groups.of_endpoints, nases.router, pools.router)
-_USERS = (users.router, groups.of_users, identity_sources.router)
+_USERS = (users.router, groups.of_users, identity_sources.router, bulk.router, imports.router)
 V1 = (tenants.router, sites.router, *_NETWORK, *_USERS, members.router, roles.router, tokens.router, jobs.router)
+
+_MOST_BYTES = 1024 * 1024
+# 10,000 endpoints with all that can be said of them are some 5 MB.
+_LARGER = {r"/v1/tenants/[^/]+/(endpoints/bulk|users/bulk|nases/bulk|imports)": 16 * 1024 * 1024}
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -38,5 +45,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
+    app.add_middleware(BodyLimits, most=_MOST_BYTES, larger=_LARGER)
     app.add_middleware(RequestIds)
     return app

@@ -166,6 +166,20 @@ class Groups(Generic[GroupT]):
                 )
             )
 
+    def leave(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
+    ) -> None:
+        """Take them out of these groups. Raises as `assign` does."""
+        known, _ = self._named(session, tenant_id, set(names))
+        if member_ids and known:
+            session.execute(
+                delete(self.membership).where(
+                    self.membership.tenant_id == tenant_id,
+                    self.member_column == func.any(_array(member_ids)),
+                    self.membership.group_id.in_(known),
+                )
+            )
+
     def _named(self, session: Session, tenant_id: TenantId, wanted: set[str]) -> tuple[set[UUID], set[UUID]]:
         """Ids of the groups of these names, and of all groups by rule. Raises UnknownGroup and GroupByRule."""
         groups = self.list_all(session, tenant_id=tenant_id)

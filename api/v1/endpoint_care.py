@@ -16,7 +16,7 @@ from nac.endpoints import service as endpoints
 from nac.mac import display_mac
 from nac.sites import service as sites
 
-router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoints"])
+router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
 
 _Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
 _Value = StrictBool | StrictInt | Annotated[StrictStr, Field(max_length=255)] | None

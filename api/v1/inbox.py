@@ -21,7 +21,7 @@ from nac.mac import display_mac, is_random_mac
 from nac.sites import service as sites
 
 # Before those of one endpoint, whose address "inbox" and "classify" are not.
-router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
+router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
 
 _Text = Annotated[str, Field(max_length=200)]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]

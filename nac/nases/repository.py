@@ -41,6 +41,12 @@ def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None
     return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.id == nas_id))
 
 
+def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
+    """In the order in which whoever locks several does."""
+    query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
 def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, after: tuple[str, UUID] | None, limit: int
 ) -> Sequence[Nas]:

@@ -1,8 +1,8 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import exists, select
+from sqlalchemy import ARRAY, Text, exists, func, literal, select
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
@@ -28,6 +28,14 @@ def get_by_name(session: Session, tenant_id: TenantId, name: str) -> User | None
 def get_by_id(session: Session, tenant_id: TenantId, user_id: UUID, *, lock: bool = False) -> User | None:
     query = select(User).where(User.tenant_id == tenant_id, User.id == user_id)
     return session.scalar(query.with_for_update() if lock else query)
+
+
+def lock_names(session: Session, tenant_id: TenantId, names: Collection[str]) -> dict[str, User]:
+    """Those that there are, locked in the order of their names, as whoever locks several does."""
+    wanted = func.any(literal(list(names), ARRAY(Text())))
+    query = select(User).where(User.tenant_id == tenant_id, User.name == wanted).order_by(User.name)
+    query = query.with_for_update().execution_options(populate_existing=True)
+    return {user.name: user for user in session.scalars(query)}
 
 
 def list_page(session: Session, tenant_id: TenantId, wanted: Filter, *, after_name: str, limit: int) -> Sequence[User]:
