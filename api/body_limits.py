@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.errors import problem
 
 _PATIENCE_SECONDS = 5.0
-_DRAINED_BYTES = 64 * 1024 * 1024
+_DRAINED_BYTES = 24 * 1024 * 1024
 
 
 class _TooLarge(Exception):

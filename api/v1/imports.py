@@ -1,6 +1,7 @@
 """Files of other programs and our own, into a tenant and out of it."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -138,5 +139,8 @@ def _csv(access: Access, write: Any, name: str) -> StreamingResponse:  # noqa: A
         with access.read() as session:
             yield from write(session, tenant_id=access.tenant_id)
 
+    stream = parts()
+    # What is wrong from the beginning is answered as such.
+    first = next(stream)
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "Cache-Control": "no-store"}
-    return StreamingResponse(parts(), media_type="text/csv", headers=headers)
+    return StreamingResponse(chain([first], stream), media_type="text/csv", headers=headers)

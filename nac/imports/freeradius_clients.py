@@ -184,7 +184,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             return
         match = _TOKEN.match(text, at)
         if match is None:
-            raise refuse(line, f"This cannot be read: {shown(text[at : text.find(chr(10), at) % (len(text) + 1)])}.")
+            # Not shown: it may be a secret.
+            raise refuse(line, "This cannot be read.", "Is a quotation mark missing?")
         kind = match.lastgroup or ""
         if kind in ("double", "single"):
             yield _Token(line, "text", _ESCAPE.sub(lambda found: _CONTROL.get(found[1], found[1]), match[kind]))

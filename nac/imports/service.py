@@ -81,7 +81,9 @@ class Plan:
 def read(form: str, content: bytes) -> Document:
     """Reads no other file and no database. Raises Unreadable."""
     document = Document()
-    FORMATS[form].read(decode(content, document), document)
+    text = decode(content, document)
+    if text.strip():
+        FORMATS[form].read(text, document)
     if not len(document) and not document.mistakes and not document.noted:
         raise refuse(0, "There is nothing in it.")
     return document

@@ -36,10 +36,10 @@ def read_table(text: str, columns: Columns, document: Document) -> Iterator[tupl
     try:
         for cells in reader:
             number = reader.line_num
-            if not any(cell.strip() for cell in cells):
-                continue
             if len(cells) > _MOST_COLUMNS or any(len(cell) > _LONGEST_CELL for cell in cells):
                 raise refuse(number, f"More than {_MOST_COLUMNS} columns, or {_LONGEST_CELL} characters in one.")
+            if not any(cell.strip() for cell in cells):
+                continue
             if not header:
                 header = [cell.strip().lower() for cell in cells]
                 if _check(header, number, columns, document):

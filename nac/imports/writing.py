@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import distinct, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.endpoints import bulk as endpoint_rows
@@ -38,9 +38,8 @@ def endpoints_csv(session: Session, *, tenant_id: TenantId) -> Iterator[str]:
 
 
 def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
-    key = func.jsonb_object_keys(Endpoint.attributes).column_valued("key")
-    query = select(distinct(key)).select_from(Endpoint).join(key, onclause=Endpoint.id == Endpoint.id)
-    return sorted(session.scalars(query.where(Endpoint.tenant_id == tenant_id)))
+    query = select(func.jsonb_object_keys(Endpoint.attributes)).where(Endpoint.tenant_id == tenant_id).distinct()
+    return sorted(session.scalars(query))
 
 
 def _endpoint_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
