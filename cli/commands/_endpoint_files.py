@@ -15,6 +15,7 @@ from nac.endpoints import files
 from nac.endpoints import service as endpoints
 from nac.endpoints.bulk import COLUMNS
 from nac.groups import ENDPOINT_GROUPS
+from nac.imports.table import guarded
 from nac.mac import display_mac
 from nac.models import Endpoint
 
@@ -78,7 +79,8 @@ def export(tenant: str, form: str, output: TextIO) -> None:
     writer.writerow([*COLUMNS, *(f"attribute.{key}" for key in keys)])
     for row in rows:
         cells = {**row, "groups": ";".join(row["groups"])}
-        writer.writerow([*(cells[name] for name in COLUMNS), *(row["attributes"].get(key, "") for key in keys)])
+        texts = [*(cells[name] for name in COLUMNS), *(row["attributes"].get(key, "") for key in keys)]
+        writer.writerow(map(guarded, texts))
 
 
 def _row(endpoint: Endpoint, groups: tuple[str, ...]) -> dict[str, Any]:
