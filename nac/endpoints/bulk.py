@@ -198,19 +198,27 @@ def _differing(endpoint: Endpoint, row: _Row) -> list[str]:
     return [name for name in _PLAIN if getattr(endpoint, name) != getattr(row, name)]
 
 
-def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan) -> None:
-    """All of it, with an audit entry for each row."""
+def store(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    plan: Plan,
+    tell: Callable[[int], None] = lambda done: None,
+) -> None:
+    """All of it, with an audit entry for each row. `tell`: how many rows are stored, now and then."""
     for name in plan.missing_groups:
         ENDPOINT_GROUPS.create(session, actor=actor, tenant_id=tenant_id, name=name)
     rows = plan.fresh + plan.changed
     unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
     entries = [_entry(tenant_id, actor, "add", row, {}, _shown(row)) for row in plan.fresh]
-    ids = _insert(session, tenant_id, plan.fresh)
+    ids = _insert(session, tenant_id, plan.fresh, tell)
     for row in plan.changed:
         endpoint = plan.known[row.mac]
         ids[row.mac] = endpoint.id
         entries.append(_change(endpoint, row, plan.groups.get(endpoint.id, ()), actor))
     session.flush()
+    tell(len(plan.fresh))
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
     _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
@@ -219,10 +227,13 @@ def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan) -> N
         queueing.queue_blocks(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
     if unblocked:
         queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=unblocked)
+    tell(len(rows))
     audit.append_in_parts(session, entries)
 
 
-def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row]) -> dict[str, UUID]:
+def _insert(
+    session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: Callable[[int], None]
+) -> dict[str, UUID]:
     """Ids by address."""
     values: list[dict[str, Any]] = [
         {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN}}
@@ -233,6 +244,7 @@ def _insert(session: Session, tenant_id: TenantId, rows: Sequence[_Row]) -> dict
     session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
     for start in range(0, len(values), _CHUNK):
         session.execute(insert(Endpoint), values[start : start + _CHUNK])
+        tell(start)
     return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
 
 

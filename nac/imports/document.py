@@ -24,6 +24,9 @@ class Note(NamedTuple):
 class Unreadable(InvalidInput):
     """The file cannot be read as what it is said to be."""
 
+    # 0 where no line can be named.
+    line = 0
+
 
 @dataclass(slots=True)
 class Document:
@@ -49,7 +52,9 @@ class Document:
 
 def refuse(line: int, detail: str, remedy: str = "") -> Unreadable:
     """To be raised: nothing behind this line can be trusted to mean what it seems to."""
-    return Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
+    refused = Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
+    refused.line = line
+    return refused
 
 
 def decode(content: bytes, document: Document) -> str:

@@ -73,7 +73,7 @@ def run_bulk(
             options = _options(endpoints.Options, given)
             plan = endpoints.plan(session, tenant_id=tenant_id, lines=_lines(given), options=options)
             _refuse(plan.mistakes)
-            endpoints.store(session, **who, plan=plan)
+            endpoints.store(session, **who, plan=plan, tell=tell)
             return _count(each.action for each in plan.planned)
         case "endpoints", "delete":
             return {"removed": many.remove(session, **who, macs=given["macs"])}

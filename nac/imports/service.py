@@ -121,7 +121,7 @@ def store(
     if plan.mistakes:
         raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
     who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
-    endpoints.store(session, **who, plan=plan.endpoints)
+    endpoints.store(session, **who, plan=plan.endpoints, tell=tell)
     nases.store(session, **who, plan=plan.nases, seal=seal)
     before = len(plan.endpoints.planned) + len(plan.nases.planned)
     tell(before)

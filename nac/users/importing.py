@@ -51,7 +51,7 @@ def import_users(
     try:
         own.read_users(content.removeprefix("\ufeff"), document)
     except Unreadable as exc:
-        raise InvalidUserFile([Mistake(0, "", exc.detail)]) from exc
+        raise InvalidUserFile([Mistake(exc.line, "", exc.detail)]) from exc
     plan = bulk.plan(session, tenant_id=tenant_id, lines=document.users, options=bulk.Options(chap=chap, mschap=mschap))
     found = document.mistakes + plan.mistakes
     if not found and not document.users:

@@ -60,6 +60,5 @@ def msp_token(make_token: MakeToken, platform: Platform) -> str:
 def api(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
     with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
-        client.timeout = httpx.Timeout(60)
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client
