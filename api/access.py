@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256
 from api.request_ids import request_id_of
+from api.state import signing_of
 from nac.accounts.grants import Principal, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
@@ -27,6 +28,7 @@ from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope,
 from nac.errors import AdmitError
 from nac.ids import MspId, TenantId
 from nac.msps.service import MspNotFound
+from nac.secrets import Sealer
 from nac.sign_in import rules, sessions
 from nac.sign_in.errors import SecondFactorNeeded
 from nac.sign_in.sessions import SignedIn
@@ -141,6 +143,10 @@ class Access:
     def msp_id(self) -> MspId:
         assert self.owner.msp_id is not None
         return self.owner.msp_id
+
+    @property
+    def sealer(self) -> Sealer:
+        return signing_of(self.asked.request).sealer
 
     def as_platform(self) -> "Access":
         """For what reaches beyond the asker's own rows, such as a slot of a cell; its permission has been checked."""

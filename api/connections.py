@@ -13,7 +13,7 @@ from api.places import Place, Places
 from nac.sources import Networks
 
 HEAD_SECONDS = 10.0
-# Head, body and trailers; no route takes a body of more than half as much.
+# Head, body and trailers; no route that strangers reach takes a body of more than half as much.
 REQUEST_BYTES_MOST = 128 * 1024
 
 
@@ -23,6 +23,7 @@ class BoundedHttp(HttpToolsProtocol):
     # None where whoever accepts connections counts them.
     _places: ClassVar[Places | None] = None
     _proxies: ClassVar[Networks] = Networks("")
+    _request_bytes_most: ClassVar[int] = REQUEST_BYTES_MOST
 
     _place: Place | None = None
     _waiting: TimerHandle | None = None
@@ -50,7 +51,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._received > REQUEST_BYTES_MOST:
+        if self._received > self._request_bytes_most:
             self._close()
         else:
             super().data_received(data)
@@ -79,3 +80,9 @@ class BoundedHttp(HttpToolsProtocol):
     def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
+
+
+class HttpWithFiles(BoundedHttp):
+    """Of the API, which takes files: how large they may be there says api.body_limits, and in a sentence."""
+
+    _request_bytes_most = 32 * 1024 * 1024

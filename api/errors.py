@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from nac.db.failures import translate
 from nac.errors import AdmitError, problem_of
+from nac.rows import MOST_TOLD
 
 _log = logging.getLogger("admit.api")
 
@@ -68,12 +69,13 @@ def _driver(request: Request, exc: Exception) -> JSONResponse:
 
 def _invalid(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)
-    mistakes = [{"place": ".".join(map(str, error["loc"])), "detail": error["msg"]} for error in exc.errors()]
+    found = exc.errors()
+    mistakes = [{"place": ".".join(map(str, error["loc"])), "detail": error["msg"]} for error in found[:MOST_TOLD]]
     return problem(
         status=422,
         code="invalid-input",
         title="The input is not valid.",
-        detail=f"{len(mistakes)} mistakes." if len(mistakes) > 1 else "One mistake.",
+        detail=f"{len(found)} mistakes." if len(found) > 1 else "One mistake.",
         mistakes=mistakes,
     )
 

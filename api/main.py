@@ -3,45 +3,16 @@
 from fastapi import FastAPI
 
 from api.application import make_application
+from api.body_limits import BodyLimits
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import (
-    endpoints,
-    jobs,
-    me,
-    members,
-    my_factors,
-    roles,
-    sign_in,
-    sign_in_rules,
-    sign_on,
-    sites,
-    templates,
-    tenants,
-    tokens,
-)
+from api.v1.routers import V1
 from nac.settings import Settings, load_settings
 
-# A router for each noun.
-V1 = tuple(
-    noun.router
-    for noun in (
-        tenants,
-        sites,
-        endpoints,
-        members,
-        roles,
-        tokens,
-        jobs,
-        templates,
-        sign_in,
-        me,
-        my_factors,
-        sign_on,
-        sign_in_rules,
-    )
-)
+_MOST_BYTES = 1024 * 1024
+# 10,000 endpoints with all that can be said of them are some 5 MB.
+_LARGER = {r"/v1/tenants/[^/]+/(endpoints/bulk|users/bulk|nases/bulk|imports)": 16 * 1024 * 1024}
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -52,5 +23,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
+    app.add_middleware(BodyLimits, most=_MOST_BYTES, larger=_LARGER)
     app.add_middleware(RequestIds)
     return app

@@ -50,6 +50,8 @@ class SeveralMistakes(InvalidInput):
     def __init__(self, mistakes: Sequence[AdmitError]) -> None:
         super().__init__("\n  ".join((f"{len(mistakes)} mistakes:", *map(str, mistakes))))
         self.mistakes = tuple(mistakes)
+        # More than `mistakes` where those were too many to list.
+        self.count = len(self.mistakes)
 
 
 def problem_of(exc: AdmitError) -> dict[str, Any]:
@@ -62,7 +64,10 @@ def problem_of(exc: AdmitError) -> dict[str, Any]:
         "remedy": exc.remedy,
     }
     if isinstance(exc, SeveralMistakes):
-        told |= {"detail": f"{len(exc.mistakes)} mistakes.", "mistakes": [problem_of(each) for each in exc.mistakes]}
+        told |= {
+            "detail": f"{exc.count} mistake{'s' if exc.count > 1 else ''}.",
+            "mistakes": [problem_of(each) for each in exc.mistakes],
+        }
     return {name: value for name, value in told.items() if value}
 
 

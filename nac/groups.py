@@ -97,6 +97,20 @@ class Groups(Generic[GroupT]):
         query = select(self.group).where(self.group.tenant_id == tenant_id).order_by(self.group.name)
         return session.scalars(query).all()
 
+    def list_page(
+        self, session: Session, *, tenant_id: TenantId, after_name: str = "", limit: int = 1000
+    ) -> Sequence[GroupT]:
+        """By name; page on with the last one's."""
+        query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.name > after_name)
+        return session.scalars(query.order_by(self.group.name).limit(limit)).all()
+
+    def require_by_id(self, session: Session, *, tenant_id: TenantId, group_id: UUID, lock: bool = False) -> GroupT:
+        query = select(self.group).where(self.group.tenant_id == tenant_id, self.group.id == group_id)
+        group = session.scalar(query.with_for_update() if lock else query)
+        if group is None:
+            raise UnknownGroup(f"There is no group {group_id}.", place="group")
+        return group
+
     def names_of(
         self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], by_rule: bool = True
     ) -> Mapping[UUID, tuple[str, ...]]:
@@ -150,6 +164,20 @@ class Groups(Generic[GroupT]):
                     self.membership.tenant_id == tenant_id,
                     self.member_column == func.any(_array(member_ids)),
                     self.membership.group_id.not_in(by_rule),
+                )
+            )
+
+    def leave(
+        self, session: Session, *, tenant_id: TenantId, member_ids: Collection[UUID], names: Iterable[str]
+    ) -> None:
+        """Take them out of these groups. Raises as `assign` does."""
+        known, _ = self._named(session, tenant_id, set(names))
+        if member_ids and known:
+            session.execute(
+                delete(self.membership).where(
+                    self.membership.tenant_id == tenant_id,
+                    self.member_column == func.any(_array(member_ids)),
+                    self.membership.group_id.in_(known),
                 )
             )
 

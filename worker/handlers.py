@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
+from nac.imports import jobs as imports
 from nac.jobs.running import Handler
+from nac.sealing import Seal
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
 from nac.templates import rollouts
 
-HANDLERS: Final[Mapping[str, Handler]] = {rollouts.KIND: rollouts.HANDLER}
+
+def _seal() -> Seal:
+    return Sealer(MasterKeyFile(load_settings().master_key_file)).seal
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {**imports.handlers(_seal), rollouts.KIND: rollouts.HANDLER}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
 from api.change import Change
-from api.v1.inputs import Input
+from api.v1.inputs import GroupNames, Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.endpoints import service as endpoints
 from nac.endpoints.repository import Filter
 from nac.groups import ENDPOINT_GROUPS
-from nac.mac import display_mac
+from nac.mac import display_mac, is_random_mac
 from nac.models import Endpoint as EndpointRow
 from nac.models import EndpointSighting
 from nac.validation import require_mac
@@ -25,7 +25,6 @@ router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["endpoints"])
 
 Status = Literal["active", "blocked", "discovered", "ignored"]
 _Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
-_Groups = list[Annotated[str, Field(max_length=200)]]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
 Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
 Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK))]
@@ -40,8 +39,17 @@ class Endpoint(BaseModel):
     groups: list[str]
     valid_until: datetime | None
     attributes: dict[str, str]
+    # Whether the device made its address up (IEEE 802c).
+    random: bool
     vendor: str
     profile: str
+    # 0 to 100; 100 where a person said it.
+    profile_confidence: int
+    profile_set: bool
+    os: str
+    model: str
+    # Whether it has a passphrase of its own; which one is never shown.
+    psk: bool
     first_seen_at: datetime | None
     last_seen_at: datetime | None
     created_at: datetime
@@ -53,7 +61,7 @@ class NewEndpoint(Input):
     name: str = Field("", max_length=200, examples=["Printer, 2nd floor"])
     owner: str = Field("", max_length=200)
     notes: str = Field("", max_length=10_000)
-    groups: _Groups = Field(default=[], max_length=100, examples=[["printers"]])
+    groups: GroupNames = Field(default=[], examples=[["printers"]])
     valid_until: AwareDatetime | None = None
     attributes: dict[str, str] = Field(default={}, max_length=100)
     # An address that the device made up changes with the network; taken only where it is said so.
@@ -64,23 +72,48 @@ class EndpointChange(Input):
     name: str | None = Field(None, max_length=200)
     owner: str | None = Field(None, max_length=200)
     notes: str | None = Field(None, max_length=10_000)
-    groups: _Groups | None = Field(None, max_length=100)
+    groups: GroupNames | None = None
     valid_until: AwareDatetime | None = None
     # null takes one away.
     attributes: dict[str, str | None] | None = Field(None, max_length=100)
     profile: str | None = Field(None, max_length=200)
 
 
+class EndpointFilter:
+    """As a dependency: what a list of endpoints is narrowed to."""
+
+    def __init__(
+        self,
+        text: Annotated[str, Query(max_length=200, description="A part of name or owner.")] = "",
+        vendor: Annotated[str, Query(max_length=200, description="A part of the vendor's name.")] = "",
+        profile: Annotated[str, Query(max_length=200, description="What it is, such as printer.")] = "",
+        site: Annotated[str, Query(max_length=63, description="Slug of where it was seen last.")] = "",
+        seen_since: Annotated[AwareDatetime | None, Query()] = None,
+        random: Annotated[bool | None, Query(description="Whether the device made its address up.")] = None,
+    ) -> None:
+        self._asked: dict[str, Any] = {
+            "text": text,
+            "vendor": vendor,
+            "profile": profile,
+            "site": site,
+            "seen_since": seen_since,
+            "random": random,
+        }
+
+    def filter(self, *, statuses: tuple[str, ...], group: str = "") -> Filter:
+        return Filter(statuses=statuses, group=group, **self._asked)
+
+
 @router.get("", operation_id="listEndpoints")
 def list_endpoints(
     access: Reads,
     paging: Annotated[Paging, Depends()],
+    asked: Annotated[EndpointFilter, Depends()],
     status: Annotated[list[Status] | None, Query()] = None,
     group: Annotated[str, Query(max_length=200)] = "",
-    text: Annotated[str, Query(max_length=200, description="A part of name or owner.")] = "",
 ) -> Page[Endpoint]:
     """By MAC address."""
-    wanted = Filter(statuses=tuple(status or ()), group=group, text=text)
+    wanted = asked.filter(statuses=tuple(status or ()), group=group)
     after = paging.after()
     with access.read() as session:
         rows = endpoints.list_endpoints(
@@ -155,10 +188,7 @@ def _require_match(change: Change, access: Access, mac: str) -> None:
 
 
 def _read(session: Session, access: Access, mac: str) -> Endpoint:
-    rows = endpoints.list_endpoints(session, tenant_id=access.tenant_id, wanted=Filter(macs=(mac,)), limit=1)
-    if not rows:
-        raise endpoints.EndpointNotFound(f"There is no endpoint {display_mac(mac)}.", place="mac")
-    row, sighting = rows[0]
+    row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
     groups = ENDPOINT_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id])
     return _endpoint(row, sighting, groups.get(row.id, ()))
 
@@ -173,8 +203,14 @@ def _endpoint(row: EndpointRow, sighting: EndpointSighting | None, groups: Seque
         groups=sorted(groups),
         valid_until=row.valid_until,
         attributes=row.attributes,
+        random=is_random_mac(row.mac),
         vendor=row.vendor,
         profile=row.profile,
+        profile_confidence=row.profile_confidence,
+        profile_set=bool(row.set_profile),
+        os=row.os,
+        model=row.model,
+        psk=row.psk_sealed is not None,
         first_seen_at=row.first_seen_at,
         last_seen_at=sighting.last_seen_at if sighting else None,
         created_at=row.created_at,

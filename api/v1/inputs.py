@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 # Of a thing that is named by a DNS label.
 Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+GroupNames = Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
 Name = Annotated[str, Field(max_length=200)]
 PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=200)]
 

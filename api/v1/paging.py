@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Generic, TypeVar
 from uuid import UUID
@@ -13,7 +14,9 @@ from pydantic import BaseModel
 from nac.errors import InvalidInput
 
 MOST = 1_000
-_LONGEST = 500
+# Of names of 253 octets.
+_LONGEST = 1_500
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -65,3 +68,29 @@ def uuid_key(text: str) -> UUID | None:
         return UUID(text) if text else None
     except ValueError as exc:
         raise InvalidInput("This is no place in this list.", place="after") from exc
+
+
+def named_id_key(name: str, row_id: UUID) -> str:
+    return f"{row_id} {name}"
+
+
+def named_id(text: str) -> tuple[str, UUID] | None:
+    """Of a list in the order of names that may come twice: a key that `named_id_key` made."""
+    row_id, _, name = text.partition(" ")
+    key = uuid_key(row_id)
+    return None if key is None else (name, key)
+
+
+def numbered_id_key(row_id: UUID, number: int) -> str:
+    return f"{row_id} {number}"
+
+
+def numbered_id(text: str) -> tuple[UUID, int] | None:
+    """Of a list in the order of ids and numbers within: a key that `numbered_id_key` made."""
+    row_id, _, number = text.partition(" ")
+    key = uuid_key(row_id)
+    if key is None:
+        return None
+    if not _NUMBER.fullmatch(number):
+        raise InvalidInput("This is no place in this list.", place="after")
+    return key, int(number)

@@ -13,7 +13,9 @@ from cli.mistakes import lines_listed
 from cli.output import json_option, pages, show_one, tenant_option
 from nac.endpoints import files
 from nac.endpoints import service as endpoints
+from nac.endpoints.bulk import COLUMNS
 from nac.groups import ENDPOINT_GROUPS
+from nac.imports.table import guarded
 from nac.mac import display_mac
 from nac.models import Endpoint
 
@@ -74,10 +76,11 @@ def export(tenant: str, form: str, output: TextIO) -> None:
         return
     keys = sorted(set(chain.from_iterable(row["attributes"] for row in rows)))
     writer = csv.writer(output, lineterminator="\n")
-    writer.writerow([*files.COLUMNS, *(f"attribute.{key}" for key in keys)])
+    writer.writerow([*COLUMNS, *(f"attribute.{key}" for key in keys)])
     for row in rows:
         cells = {**row, "groups": ";".join(row["groups"])}
-        writer.writerow([*(cells[name] for name in files.COLUMNS), *(row["attributes"].get(key, "") for key in keys)])
+        texts = [*(cells[name] for name in COLUMNS), *(row["attributes"].get(key, "") for key in keys)]
+        writer.writerow(map(guarded, texts))
 
 
 def _row(endpoint: Endpoint, groups: tuple[str, ...]) -> dict[str, Any]:

@@ -15,12 +15,10 @@ from cli.output import Row, json_option, printable, show_list, show_one, tenant_
 from cli.verbs import add_verb
 from nac.identities import service as sources
 from nac.identities.answer import Answer
-from nac.identities.asking import ask, make_source
-from nac.identities.names import addressed_to
 from nac.identities.settings import KINDS
+from nac.identities.trying import begin_trial, run_trial
 from nac.ids import TenantId
 from nac.models import IdentitySource
-from nac.outbound.reach import Reach
 from nac.reasons import reason_of
 
 settings_file_option = click.option(
@@ -197,29 +195,14 @@ def test(name: str, tenant: str, user: str, password_file: TextIO | None, as_jso
         password = str(click.prompt("Password", hide_input=True))
     domain = Domain()
     with domain.tenant(tenant) as (session, tenant_id):
-        stored = sources.require_by_name(session, tenant_id=tenant_id, name=name)
-    secret = b""
-    if stored.secret_sealed is not None:
-        secret = domain.sealer.open(stored.secret_sealed, sources.secret_context(stored.id))
-    steps: list[str] = []
-    answer = asyncio.run(_ask(stored, secret, domain.settings.outbound_reach, user, password.encode(), steps))
+        trial = begin_trial(
+            session, actor=domain.actor, tenant_id=tenant_id, name=name, user=user, unseal=domain.sealer.open
+        )
+    asked = run_trial(trial, reach=domain.settings.outbound_reach, user=user, password=password.encode())
+    answer, steps = asyncio.run(asked)
     _show_answer(answer, steps, as_json=as_json)
     if not answer.verified:
         raise click.exceptions.Exit(1)
-
-
-async def _ask(
-    stored: IdentitySource, secret: bytes, reach: Reach, user: str, password: bytes, steps: list[str]
-) -> Answer:
-    source = make_source(stored.name, stored.kind, stored.settings, secret, reach)
-    try:
-        addressed = addressed_to(user, source.settings.realms)
-        if addressed is None:
-            steps.append(f"{user} is none of its realms: it is not asked")
-            return Answer("unknown-user", source=stored.name)
-        return await ask(source, addressed, password, source_name=stored.name, tell=steps.append)
-    finally:
-        await source.close()
 
 
 def _show_answer(answer: Answer, steps: list[str], *, as_json: bool) -> None:

@@ -9,8 +9,7 @@ from cli.verbs import add_verb
 from nac.ids import TenantId
 from nac.models import Nas, Site
 from nac.nases import service as nases
-from nac.policies import service as policies
-from nac.policies.fitting import note_of_vendor
+from nac.nases.notes import notes_of
 from nac.sites import service as sites
 from nac.vendors import Vendor, all_vendors
 
@@ -83,16 +82,8 @@ def add(
             signs_coa_answers=signs_coa_answers,
         )
         row = _row(nas, place.slug)
-        told = _notes(session, tenant_id, nas, place)
+        told = notes_of(session, nas=nas, site=place)
     _show(row, told, as_json=as_json)
-
-
-def _notes(session: Session, tenant_id: TenantId, nas: Nas, site: Site) -> list[str]:
-    """What the person should know of the NAS: it decides nothing, policy does."""
-    told = [note] if (note := note_of_vendor(nas.vendor)) else []
-    for mistake in policies.misfits_at_site(session, site=site, nas=nas):
-        told.append(f"devices here will be refused where the policy says so: {mistake}")
-    return told
 
 
 @command.command("vendors")
@@ -195,7 +186,7 @@ def set_(
         )
         place = session.get_one(Site, nas.site_id)
         row = _row(nas, place.slug)
-        told = _notes(session, tenant_id, nas, place)
+        told = notes_of(session, nas=nas, site=place)
     _show(row, told, as_json=as_json)
 
 

@@ -16,7 +16,6 @@ from cli.verbs import add_verb
 from nac.groups import USER_GROUPS
 from nac.ids import TenantId
 from nac.models import User
-from nac.sealing import Seal
 from nac.users import importing
 from nac.users import service as users
 
@@ -103,14 +102,12 @@ def add(
     if (name is None) == (import_file is None):
         raise click.UsageError("Give either NAME or --import FILE.")
     domain = Domain()
-    seal_for_chap = domain.sealer.seal if chap else None
-    seal_for_mschap = domain.sealer.seal if mschap else None
     if import_file is not None:
         if password or password_file or groups or valid_until:
             raise click.UsageError("With --import, passwords, groups and ends come from the file.")
         with text_read(import_file.name):
             content = import_file.read()
-        _import(domain, tenant, content, seal_for_chap, seal_for_mschap, as_json=as_json)
+        _import(domain, tenant, content, chap=chap, mschap=mschap, as_json=as_json)
         return
     chosen = _password(password, password_file)
     with domain.change(tenant) as (session, tenant_id):
@@ -122,22 +119,14 @@ def add(
             password=chosen,
             groups=groups,
             valid_until=valid_until,
-            seal_for_chap=seal_for_chap,
-            seal_for_mschap=seal_for_mschap,
+            seal_for_chap=domain.sealer.seal if chap else None,
+            seal_for_mschap=domain.sealer.seal if mschap else None,
         )
         row = _row(session, tenant_id, user)
     show_one(row, as_json=as_json)
 
 
-def _import(
-    domain: Domain,
-    tenant: str,
-    content: str,
-    seal_for_chap: Seal | None,
-    seal_for_mschap: Seal | None,
-    *,
-    as_json: bool,
-) -> None:
+def _import(domain: Domain, tenant: str, content: str, *, chap: bool, mschap: bool, as_json: bool) -> None:
     refused = rows_listed(importing.InvalidUserFile, as_json=as_json)
     with refused, domain.change(tenant) as (session, tenant_id):
         count = importing.import_users(
@@ -145,8 +134,9 @@ def _import(
             actor=domain.actor,
             tenant_id=tenant_id,
             content=content,
-            seal_for_chap=seal_for_chap,
-            seal_for_mschap=seal_for_mschap,
+            seal=domain.sealer.seal,
+            chap=chap,
+            mschap=mschap,
         )
     show_one({"added": count}, as_json=as_json)
 

@@ -13,6 +13,7 @@ from nac.ids import MspId, TenantId
 from nac.models import AuditEntry
 
 _ORIGIN = "admit.origin"
+_PART = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,12 @@ def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
     """Of things by the thousand: each entry with the arguments of `append` by name, all with the same ones."""
     session.flush()
     session.execute(_APPEND, [{**entry, **_origin_columns(session)} for entry in entries])
+
+
+def append_in_parts(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
+    """`append_many`, of any number."""
+    for start in range(0, len(entries), _PART):
+        append_many(session, entries[start : start + _PART])
 
 
 def _origin_columns(session: Session) -> dict[str, Any]:

@@ -1,10 +1,14 @@
 """Certificates that would outlive whom they were issued to: good still, and in no list of what is to be revoked."""
 
-from sqlalchemy import func, select
+from collections.abc import Collection
+from uuid import UUID
+
+from sqlalchemy import ARRAY, ColumnElement, Uuid, func, literal, select
 from sqlalchemy.orm import Session
 
 from nac.clock import utc_now
 from nac.errors import InUse
+from nac.ids import TenantId
 from nac.models import Certificate, Endpoint, User
 
 
@@ -14,8 +18,23 @@ def require_none_left(session: Session, holder: Endpoint | User, *, remedy: str)
     query = select(func.count()).where(
         Certificate.tenant_id == holder.tenant_id,
         issued_to == holder.id,
-        Certificate.status.in_(("intended", "valid", "suspended")),
-        Certificate.not_after > utc_now(),
+        *_good(),
     )
     if count := session.scalar(query):
         raise InUse(f"Certificates issued to it are not revoked: {count}.", place="certificates", remedy=remedy)
+
+
+def holders_with_some_left(session: Session, *, tenant_id: TenantId, endpoint_ids: Collection[UUID]) -> set[UUID]:
+    """Of these endpoints, which the caller has locked."""
+    asked = func.any(literal(list(endpoint_ids), ARRAY(Uuid())))
+    query = select(Certificate.endpoint_id).where(
+        Certificate.tenant_id == tenant_id, Certificate.endpoint_id == asked, *_good()
+    )
+    return {endpoint_id for endpoint_id in session.scalars(query) if endpoint_id is not None}
+
+
+def _good() -> tuple[ColumnElement[bool], ...]:
+    return (
+        Certificate.status.in_(("intended", "valid", "suspended")),
+        Certificate.not_after > utc_now(),
+    )

@@ -10,6 +10,7 @@ from nac.endpoints.enrichment import IS_RANDOM
 from nac.ids import TenantId
 from nac.models import Endpoint, EndpointEvidence, EndpointGroup, EndpointGroupMember, EndpointSighting, Site
 
+_CHUNK = 5_000
 Listed = tuple[Endpoint, EndpointSighting | None]
 _SEEN = and_(EndpointSighting.tenant_id == Endpoint.tenant_id, EndpointSighting.mac == Endpoint.mac)
 
@@ -79,6 +80,16 @@ def forget(session: Session, tenant_id: TenantId, mac: str) -> None:
     """What was seen and said of an address that is no endpoint any more."""
     for table in (EndpointSighting, EndpointEvidence):
         session.execute(delete(table).where(table.tenant_id == tenant_id, table.mac == mac))
+
+
+def delete_many(session: Session, tenant_id: TenantId, macs: Sequence[str]) -> None:
+    """With what was seen and said of them."""
+    for start in range(0, len(macs), _CHUNK):
+        part = macs[start : start + _CHUNK]
+        for table in (Endpoint, EndpointSighting, EndpointEvidence):
+            gone = delete(table).where(table.tenant_id == tenant_id, table.mac.in_(part))
+            session.execute(gone, execution_options={"synchronize_session": False})
+    session.expire_all()
 
 
 def list_page(

@@ -202,6 +202,17 @@ def list_endpoints(
     return repository.list_page(session, tenant_id, wanted or Filter(), after_mac=after_mac, limit=limit)
 
 
+def require_listed(session: Session, *, tenant_id: TenantId, mac: str) -> Listed:
+    """One, as `list_endpoints` gives it."""
+    mac = require_mac(mac)
+    found = repository.list_page(session, tenant_id, Filter(macs=(mac,)), after_mac="", limit=1)
+    if not found:
+        raise EndpointNotFound(
+            f"There is no endpoint {display_mac(mac)}.", place="mac", remedy="They are listed by: ./admit endpoint list"
+        )
+    return found[0]
+
+
 def after_key(mac: str) -> str:
     """Where `list_endpoints` goes on behind this address; "" begins."""
     return require_mac(mac, place="after") if mac else ""

@@ -1,10 +1,24 @@
 from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
-from nac.models import Nas
+from nac.models import Nas, Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What is asked of a list of NASes; what is empty asks nothing."""
+
+    # Slug.
+    site: str = ""
+    vendor: str = ""
+    # A part of name or identifier, in any case.
+    text: str = ""
+    address: str = ""
 
 
 def list_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
@@ -21,3 +35,35 @@ def get_by_address(session: Session, tenant_id: TenantId, address: str) -> Nas |
 
 def find_by_name(session: Session, tenant_id: TenantId, name: str) -> Sequence[Nas]:
     return session.scalars(select(Nas).where(Nas.tenant_id == tenant_id, Nas.name == name)).all()
+
+
+def get_by_id(session: Session, tenant_id: TenantId, nas_id: UUID) -> Nas | None:
+    return session.scalar(select(Nas).where(Nas.tenant_id == tenant_id, Nas.id == nas_id))
+
+
+def lock_all(session: Session, tenant_id: TenantId) -> Sequence[Nas]:
+    """In the order in which whoever locks several does."""
+    query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.id).with_for_update()
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def list_page(
+    session: Session, tenant_id: TenantId, wanted: Filter, *, after: tuple[str, UUID] | None, limit: int
+) -> Sequence[Nas]:
+    query = select(Nas).where(Nas.tenant_id == tenant_id).order_by(Nas.name, Nas.id).limit(limit)
+    if wanted.site:
+        at = select(Site.id).where(Site.tenant_id == tenant_id, Site.slug == wanted.site).scalar_subquery()
+        query = query.where(Nas.site_id == at)
+    if wanted.vendor:
+        query = query.where(Nas.vendor == wanted.vendor)
+    if wanted.text:
+        query = query.where(
+            or_(
+                Nas.name.icontains(wanted.text, autoescape=True), Nas.identifier.icontains(wanted.text, autoescape=True)
+            )
+        )
+    if wanted.address:
+        query = query.where(Nas.address == wanted.address)
+    if after is not None:
+        query = query.where(tuple_(Nas.name, Nas.id) > after)
+    return session.scalars(query).all()

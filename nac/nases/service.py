@@ -11,10 +11,11 @@ from uuid import UUID, uuid4
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound
+from nac.errors import AlreadyExists, Conflict, InvalidInput, Mistakes, NotFound
 from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import repository
+from nac.nases.repository import Filter as Filter
 from nac.sealing import Seal
 from nac.validation import RADIUS_SECRET, require_name, require_radius_text
 from nac.vendors import vendor_name
@@ -47,24 +48,63 @@ def add_nas(
     `behind_nat`: requests about sessions (RFC 5176) do not reach it. `signs_coa_answers`: its answers to them count
     with a Message-Authenticator alone.
     """
-    nas = Nas(
-        id=uuid4(),
+    nas = make_nas(
         tenant_id=tenant_id,
         site_id=site_id,
-        name=require_name(name),
-        identifier=None if identifier is None else require_radius_text(identifier, place="identifier"),
-        address=None if address is None else _require_host(address),
-        vendor=_require_vendor(vendor),
+        name=name,
+        seal=seal,
+        identifier=identifier,
+        address=address,
+        vendor=vendor,
+        secret=secret,
         require_message_authenticator=require_message_authenticator,
         behind_nat=behind_nat,
         signs_coa_answers=signs_coa_answers,
     )
-    nas.secret_sealed = None if secret is None else _sealed(nas, secret, seal)
-    _require_consistent(nas)
     _require_unused(session, nas)
     session.add(nas)
     session.flush()
     audit.append(session, actor=actor, action="nas.add", target=nas.name, tenant_id=tenant_id, after=describe(nas))
+    return nas
+
+
+def make_nas(
+    *,
+    tenant_id: TenantId,
+    site_id: UUID,
+    name: str,
+    seal: Seal,
+    identifier: str | None = None,
+    address: str | None = None,
+    vendor: str = "",
+    secret: str | None = None,
+    require_message_authenticator: bool = True,
+    behind_nat: bool = False,
+    signs_coa_answers: bool = False,
+    kept_secret: bytes | None = None,
+) -> Nas:
+    """One that is not stored, nor compared with others. Raises InvalidInput or SeveralMistakes."""
+    nas = Nas(
+        id=uuid4(),
+        tenant_id=tenant_id,
+        site_id=site_id,
+        require_message_authenticator=require_message_authenticator,
+        behind_nat=behind_nat,
+        signs_coa_answers=signs_coa_answers,
+    )
+    mistakes = Mistakes()
+    with mistakes.noted():
+        nas.name = require_name(name)
+    with mistakes.noted():
+        nas.identifier = None if identifier is None else require_radius_text(identifier, place="identifier")
+    with mistakes.noted():
+        nas.address = None if address is None else _require_host(address)
+    with mistakes.noted():
+        nas.vendor = _require_vendor(vendor)
+    with mistakes.noted():
+        nas.secret_sealed = kept_secret if secret is None else sealed_secret(nas, secret, seal)
+    mistakes.refuse()
+    _require_consistent(nas)
     return nas
 
 
@@ -73,7 +113,7 @@ def set_nas(
     *,
     actor: str,
     tenant_id: TenantId,
-    reference: str,
+    reference: str | UUID,
     seal: Seal,
     site_id: UUID | None = None,
     name: str | None = None,
@@ -102,7 +142,7 @@ def set_nas(
     if vendor is not None:
         wanted["vendor"] = _require_vendor(vendor)
     if secret is not None:
-        wanted["secret_sealed"] = _sealed(found, secret, seal) if secret else None
+        wanted["secret_sealed"] = sealed_secret(found, secret, seal) if secret else None
     if require_message_authenticator is not None:
         wanted["require_message_authenticator"] = require_message_authenticator
     if behind_nat is not None:
@@ -130,7 +170,7 @@ def set_nas(
     return found
 
 
-def remove_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str) -> None:
+def remove_nas(session: Session, *, actor: str, tenant_id: TenantId, reference: str | UUID) -> None:
     """`reference` as `require_nas` takes it."""
     nas = require_nas(session, tenant_id=tenant_id, reference=reference)
     session.delete(nas)
@@ -142,10 +182,32 @@ def list_nases(session: Session, *, tenant_id: TenantId) -> Sequence[Nas]:
     return repository.list_all(session, tenant_id)
 
 
-def require_nas(session: Session, *, tenant_id: TenantId, reference: str) -> Nas:
-    """By identifier, address or name; raises NasNotFound, or Conflict where several have the name."""
+def read_filter(*, site: str, vendor: str, text: str, address: str) -> Filter:
+    """As people write them. Raises InvalidInput."""
+    return Filter(
+        site=site,
+        vendor=_require_vendor(vendor),
+        text=text,
+        address=_require_host(address) if address else "",
+    )
+
+
+def list_nas_page(
+    session: Session, *, tenant_id: TenantId, wanted: Filter, after: tuple[str, UUID] | None = None, limit: int = 1000
+) -> Sequence[Nas]:
+    """By name and id; page on with the last one's."""
+    return repository.list_page(session, tenant_id, wanted, after=after, limit=limit)
+
+
+def require_nas(session: Session, *, tenant_id: TenantId, reference: str | UUID) -> Nas:
+    """By id, or as people name it: by identifier, address or name. Raises NasNotFound, or Conflict where several have
+    the name."""
+    if isinstance(reference, UUID):
+        if (found := repository.get_by_id(session, tenant_id, reference)) is None:
+            raise NasNotFound(f"There is no NAS {reference}.", place="nas")
+        return found
     nas = repository.get_by_identifier(session, tenant_id, reference)
-    if nas is None and (address := _parse_host(reference)) is not None:
+    if nas is None and (address := parse_host(reference)) is not None:
         nas = repository.get_by_address(session, tenant_id, address)
     if nas is not None:
         return nas
@@ -172,7 +234,8 @@ def describe(nas: Nas) -> dict[str, str | bool | None]:
     }
 
 
-def _parse_host(text: str) -> str | None:
+def parse_host(text: str) -> str | None:
+    """An address as it is stored; None where it is none."""
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
@@ -180,7 +243,7 @@ def _parse_host(text: str) -> str | None:
 
 
 def _require_host(text: str) -> str:
-    address = _parse_host(text.strip())
+    address = parse_host(text.strip())
     if address is None or "%" in address:
         raise InvalidInput(
             f"{text!r} is no IP address of one host.", place="address", remedy="Use one such as 192.0.2.7."
@@ -195,7 +258,7 @@ def _require_vendor(vendor: str) -> str:
     return vendor_name(require_name(vendor, place="vendor")) if vendor else ""
 
 
-def _sealed(nas: Nas, secret: str, seal: Seal) -> bytes:
+def sealed_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
     return seal(_require_secret(secret).encode(), f"nas:{nas.id}")
 
 

@@ -19,6 +19,7 @@ from nac.replica.records import nt_hash_context
 from nac.sealing import Seal
 from nac.users import repository
 from nac.users.passwords import hash_password, nt_hash
+from nac.users.repository import Filter
 from nac.validation import require_future, require_radius_text
 
 # User-Password carries 128 octets at most (RFC 2865 5.2).
@@ -204,9 +205,18 @@ def change_password(
     return user
 
 
-def list_users(session: Session, *, tenant_id: TenantId, after_name: str = "", limit: int = 1000) -> Sequence[User]:
+def list_users(
+    session: Session, *, tenant_id: TenantId, wanted: Filter | None = None, after_name: str = "", limit: int = 1000
+) -> Sequence[User]:
     """By name; page on with the last one's."""
-    return repository.list_page(session, tenant_id, after_name=after_name, limit=limit)
+    return repository.list_page(session, tenant_id, wanted or Filter(), after_name=after_name, limit=limit)
+
+
+def require_by_id(session: Session, *, tenant_id: TenantId, user_id: UUID, lock: bool = False) -> User:
+    user = repository.get_by_id(session, tenant_id, user_id, lock=lock)
+    if user is None:
+        raise UserNotFound(f"There is no user {user_id}.", place="user")
+    return user
 
 
 def require_by_name(session: Session, *, tenant_id: TenantId, name: str) -> User:

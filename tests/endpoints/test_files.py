@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 
 from nac.endpoints import files
 from nac.endpoints import service as endpoints
+from nac.endpoints.bulk import COLUMNS
 from nac.endpoints.files import InvalidFile
 from nac.groups import ENDPOINT_GROUPS
 from nac.models import Endpoint
@@ -58,9 +59,9 @@ def test_file_of_either_form_is_stored_whole(session, who, tenant_id, text):
     ("text", "places"),
     [
         ("", [""]),
-        ("name,owner\nx,y\n", ["line 1"]),
-        ("mac,colour\n00:1b:a9:01:02:03,red\n", ["line 1"]),
-        ("mac,mac\n00:1b:a9:01:02:03,\n", ["line 1"]),
+        ("name,owner\nx,y\n", ["line 1: mac"]),
+        ("mac,colour\n00:1b:a9:01:02:03,red\n", ["line 1: colour"]),
+        ("mac,mac\n00:1b:a9:01:02:03,\n", ["line 1: mac"]),
         ("mac,name\n00:1b:a9:01:02:03\n,Printer\n", ["line 2", "line 3: mac"]),
         ('mac\n"00:1b', ["line 2"]),
         (
@@ -144,7 +145,7 @@ _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max
 _VALUES = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
 )
-_LINES = st.dictionaries(st.sampled_from((*files.COLUMNS, "attributes", "x")), _VALUES)
+_LINES = st.dictionaries(st.sampled_from((*COLUMNS, "attributes", "x")), _VALUES)
 
 
 def test_whatever_the_file_holds_it_is_stored_or_refused(session, who):

@@ -11,7 +11,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from api.access import Anyone, Mine, Requires
-from api.main import V1
+from api.v1.routers import V1
 from nac.accounts.permissions import Level
 from tests.isolation.conftest import World, may
 

@@ -1,0 +1,143 @@
+"""What is known of one device and why, what others say of it, and its passphrase."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import Input
+from api.v1.passphrases import NewPassphrase, Passphrase
+from nac.accounts.permissions import Permission
+from nac.endpoints import passphrases, posture
+from nac.endpoints import service as endpoints
+from nac.mac import display_mac
+from nac.sites import service as sites
+
+router = APIRouter(prefix="/tenants/{tenant}/endpoints/{mac}", tags=["endpoint findings"])
+
+_Mac = Annotated[str, Path(description="12 hex digits in any notation.", max_length=40, examples=["00:00:5e:00:53:01"])]
+_Value = StrictBool | StrictInt | Annotated[StrictStr, Field(max_length=255)] | None
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+
+
+class Evidence(BaseModel):
+    # dhcp, lldp, cdp, http or radius.
+    source: str
+    key: str
+    value: str
+    at: datetime
+
+
+class Comparison(BaseModel):
+    attribute: str
+    operator: str
+    seen: list[Any]
+
+
+class Findings(BaseModel):
+    mac: str
+    # What spoke for its profile.
+    why: list[dict[str, Any]]
+    evidence: list[Evidence]
+    # Groups by rule that it is in, with the comparisons on account of which it is.
+    groups_by_rule: dict[str, list[Comparison]]
+    # Name to value, who told it, and until when it holds (epoch seconds).
+    posture: dict[str, dict[str, Any]]
+    # Where it was seen last.
+    site: str | None
+    port: str
+    method: str
+    identity: str
+    permitted: bool | None
+    times: int
+
+
+class Posture(Input):
+    # null takes one away.
+    values: dict[str, _Value] = Field(max_length=posture.MAX_FIELDS, examples=[{"mdm.compliant": True}])
+    # Who says so.
+    source: str = Field("api", max_length=63)
+    lifetime_seconds: int = Field(
+        int(posture.DEFAULT_LIFETIME.total_seconds()), ge=1, le=int(posture.LONGEST_LIFETIME.total_seconds())
+    )
+
+
+class PostureTold(BaseModel):
+    mac: str
+    posture: dict[str, dict[str, Any]]
+
+
+@router.get("/findings", operation_id="getEndpointFindings")
+def get_findings(access: Reads, mac: _Mac) -> Findings:
+    with access.read() as session:
+        row, sighting = endpoints.require_listed(session, tenant_id=access.tenant_id, mac=mac)
+        ruled = endpoints.memberships_by_rule(session, tenant_id=access.tenant_id, endpoint=row)
+        slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=access.tenant_id)}
+        evidence = endpoints.evidence_of(session, tenant_id=access.tenant_id, mac=row.mac)
+        return access.shown(
+            Findings(
+                mac=display_mac(row.mac),
+                why=row.found_why,
+                evidence=[Evidence(source=e.source, key=e.key, value=e.value, at=e.at) for e in evidence],
+                groups_by_rule={
+                    name: [
+                        Comparison(attribute=each.attribute, operator=each.operator, seen=list(each.seen))
+                        for each in because
+                    ]
+                    for name, because in ruled.items()
+                },
+                posture=row.posture,
+                site=slugs.get(sighting.site_id) if sighting and sighting.site_id else None,
+                port=(sighting.ssid or sighting.nas_port) if sighting else "",
+                method=sighting.method if sighting else "",
+                identity=sighting.identity if sighting else "",
+                permitted=sighting.permitted if sighting else None,
+                times=sighting.times if sighting else 0,
+            )
+        )
+
+
+@router.patch("/posture", operation_id="setEndpointPosture")
+def set_posture(access: Changes, mac: _Mac, body: Posture) -> PostureTold:
+    """Add to what is told of it, such as by a device management. A value holds for its lifetime, and is gone then."""
+    with access.change() as change:
+        row = posture.set_posture(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            mac=mac,
+            values=body.values,
+            source=body.source,
+            lifetime=timedelta(seconds=body.lifetime_seconds),
+        )
+        return change.answer(PostureTold(mac=display_mac(row.mac), posture=row.posture))
+
+
+@router.put("/passphrase", operation_id="setEndpointPassphrase")
+def set_passphrase(access: Changes, mac: _Mac, body: NewPassphrase) -> Passphrase:
+    """Of a wireless network with a passphrase for each device (iPSK, PPSK, DPSK)."""
+    with access.change() as change:
+        _set(change, access, mac, body.chosen)
+        return change.answer(body.shown())
+
+
+@router.delete("/passphrase", status_code=204, operation_id="removeEndpointPassphrase")
+def remove_passphrase(access: Changes, mac: _Mac) -> None:
+    with access.change() as change:
+        _set(change, access, mac, None)
+        change.answer_nothing()
+
+
+def _set(change: Change, access: Access, mac: str, passphrase: str | None) -> None:
+    passphrases.set_endpoint_psk(
+        change.session,
+        actor=access.actor,
+        tenant_id=access.tenant_id,
+        mac=mac,
+        passphrase=passphrase,
+        seal=access.sealer.seal,
+    )

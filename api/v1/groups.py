@@ -1,0 +1,174 @@
+"""Groups of endpoints and of users, which policies name. A group is never renamed."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import Input, Name
+from api.v1.paging import Page, Paging
+from api.v1.passphrases import NewPassphrase, Passphrase
+from nac.accounts.permissions import Permission
+from nac.endpoints import passphrases
+from nac.endpoints.group_rules import set_rule
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.models import EndpointGroup as EndpointGroupRow
+from nac.models import UserGroup as UserGroupRow
+
+of_endpoints = APIRouter(prefix="/tenants/{tenant}/endpoint-groups", tags=["endpoint groups"])
+of_users = APIRouter(prefix="/tenants/{tenant}/user-groups", tags=["user groups"])
+
+_Id = Annotated[UUID, Path()]
+_Rule = dict[str, Any]
+ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
+ChangesEndpoints = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
+ChangesUsers = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE))]
+
+
+class UserGroup(BaseModel):
+    id: UUID
+    name: str
+
+
+class EndpointGroup(UserGroup):
+    # A condition, of which the members are made; null where people choose them.
+    rule: _Rule | None
+    # Whether its members share a passphrase; which one is never shown.
+    psk: bool
+
+
+class NewUserGroup(Input):
+    name: Name = Field(examples=["staff"])
+
+
+class NewEndpointGroup(Input):
+    name: Name = Field(examples=["printers"])
+    rule: _Rule | None = None
+
+
+class EndpointGroupChange(Input):
+    # null: people choose the members again, and those of the rule go.
+    rule: _Rule | None
+
+
+@of_endpoints.get("", operation_id="listEndpointGroups")
+def list_endpoint_groups(access: ReadsEndpoints, paging: Annotated[Paging, Depends()]) -> Page[EndpointGroup]:
+    """By name."""
+    with access.read() as session:
+        rows = ENDPOINT_GROUPS.list_page(
+            session, tenant_id=access.tenant_id, after_name=paging.after(), limit=paging.limit + 1
+        )
+        return paging.page(rows, lambda row: row.name, _endpoint_group)
+
+
+@of_endpoints.post("", status_code=201, operation_id="addEndpointGroup")
+def add_endpoint_group(access: ChangesEndpoints, body: NewEndpointGroup) -> EndpointGroup:
+    who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "name": body.name}
+    with access.change() as change:
+        row = ENDPOINT_GROUPS.create(change.session, **who)
+        if body.rule is not None:
+            row = set_rule(change.session, **(who | {"name": row.name}), rule=body.rule)
+        return change.answer(_endpoint_group(row))
+
+
+@of_endpoints.get("/{group}", operation_id="getEndpointGroup")
+def get_endpoint_group(access: ReadsEndpoints, group: _Id) -> EndpointGroup:
+    with access.read() as session:
+        row = ENDPOINT_GROUPS.require_by_id(session, tenant_id=access.tenant_id, group_id=group)
+        return access.shown(_endpoint_group(row))
+
+
+@of_endpoints.patch("/{group}", operation_id="changeEndpointGroup")
+def change_endpoint_group(access: ChangesEndpoints, group: _Id, body: EndpointGroupChange) -> EndpointGroup:
+    """The worker then asks all endpoints, and later each that changes."""
+    with access.change() as change:
+        name = _require(change, access, group).name
+        row = set_rule(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name, rule=body.rule)
+        return change.answer(_endpoint_group(row))
+
+
+@of_endpoints.delete("/{group}", status_code=204, operation_id="removeEndpointGroup")
+def remove_endpoint_group(access: ChangesEndpoints, group: _Id) -> None:
+    """Its members stay, without it. Not while a policy names it."""
+    with access.change() as change:
+        name = _require(change, access, group).name
+        ENDPOINT_GROUPS.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
+        change.answer_nothing()
+
+
+@of_endpoints.put("/{group}/passphrase", operation_id="setEndpointGroupPassphrase")
+def set_passphrase(access: ChangesEndpoints, group: _Id, body: NewPassphrase) -> Passphrase:
+    """That its members share; a device's own comes before it."""
+    with access.change() as change:
+        _set_passphrase(change, access, group, body.chosen)
+        return change.answer(body.shown())
+
+
+@of_endpoints.delete("/{group}/passphrase", status_code=204, operation_id="removeEndpointGroupPassphrase")
+def remove_passphrase(access: ChangesEndpoints, group: _Id) -> None:
+    with access.change() as change:
+        _set_passphrase(change, access, group, None)
+        change.answer_nothing()
+
+
+@of_users.get("", operation_id="listUserGroups")
+def list_user_groups(access: ReadsUsers, paging: Annotated[Paging, Depends()]) -> Page[UserGroup]:
+    """By name."""
+    with access.read() as session:
+        rows = USER_GROUPS.list_page(
+            session, tenant_id=access.tenant_id, after_name=paging.after(), limit=paging.limit + 1
+        )
+        return paging.page(rows, lambda row: row.name, _user_group)
+
+
+@of_users.post("", status_code=201, operation_id="addUserGroup")
+def add_user_group(access: ChangesUsers, body: NewUserGroup) -> UserGroup:
+    with access.change() as change:
+        row = USER_GROUPS.create(change.session, actor=access.actor, tenant_id=access.tenant_id, name=body.name)
+        return change.answer(_user_group(row))
+
+
+@of_users.get("/{group}", operation_id="getUserGroup")
+def get_user_group(access: ReadsUsers, group: _Id) -> UserGroup:
+    with access.read() as session:
+        row = USER_GROUPS.require_by_id(session, tenant_id=access.tenant_id, group_id=group)
+        return access.shown(_user_group(row))
+
+
+@of_users.delete("/{group}", status_code=204, operation_id="removeUserGroup")
+def remove_user_group(access: ChangesUsers, group: _Id) -> None:
+    """Its members stay, without it. Not while a policy names it."""
+    with access.change() as change:
+        row = USER_GROUPS.require_by_id(change.session, tenant_id=access.tenant_id, group_id=group, lock=True)
+        change.require_match(_user_group(row))
+        USER_GROUPS.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, name=row.name)
+        change.answer_nothing()
+
+
+def _require(change: Change, access: Access, group_id: UUID) -> EndpointGroupRow:
+    row = ENDPOINT_GROUPS.require_by_id(change.session, tenant_id=access.tenant_id, group_id=group_id, lock=True)
+    change.require_match(_endpoint_group(row))
+    return row
+
+
+def _set_passphrase(change: Change, access: Access, group_id: UUID, passphrase: str | None) -> None:
+    passphrases.set_group_psk(
+        change.session,
+        actor=access.actor,
+        tenant_id=access.tenant_id,
+        name=_require(change, access, group_id).name,
+        passphrase=passphrase,
+        seal=access.sealer.seal,
+    )
+
+
+def _endpoint_group(row: EndpointGroupRow) -> EndpointGroup:
+    return EndpointGroup(id=row.id, name=row.name, rule=row.rule, psk=row.psk_sealed is not None)
+
+
+def _user_group(row: UserGroupRow) -> UserGroup:
+    return UserGroup(id=row.id, name=row.name)

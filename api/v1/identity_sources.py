@@ -1,0 +1,180 @@
+"""Identity sources of a tenant: directories and providers that know users."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import Input, Slug
+from nac.accounts.permissions import Permission
+from nac.audit import service as audit
+from nac.identities import service as sources
+from nac.identities.trying import begin_trial, run_trial
+from nac.models import IdentitySource as SourceRow
+from nac.outbound.reach import Reach
+from nac.reasons import reason_of
+
+router = APIRouter(prefix="/tenants/{tenant}/identity-sources", tags=["identity sources"])
+
+_Source = Annotated[str, Path(max_length=63)]
+_Kind = Literal["ldap", "oidc"]
+_Position = Annotated[int, Field(ge=1, le=1000)]
+_Secret = Annotated[str, Field(max_length=1024)]
+_LDAP = {"urls": ["ldaps://ldap.example.net"], "base_dn": "ou=people,dc=example,dc=net"}
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.SOURCE_MANAGE))]
+Tries = Annotated[Access, Depends(ReadsTenant(Permission.SOURCE_MANAGE))]
+
+
+class IdentitySource(BaseModel):
+    name: str
+    kind: _Kind
+    # Asked by position, then by name.
+    position: int
+    enabled: bool
+    # Whether the password of bind_dn or the client secret is there; it is never shown.
+    secret: Literal["set", "none"]
+    # What was set; docs/identities.md lists all, with what they are where they are not set.
+    settings: dict[str, Any]
+
+
+class IdentitySources(BaseModel):
+    items: list[IdentitySource]
+
+
+class NewIdentitySource(Input):
+    name: Slug = Field(examples=["directory"])
+    kind: _Kind
+    settings: dict[str, Any] = Field(max_length=50, examples=[_LDAP])
+    secret: _Secret | None = None
+    position: _Position = sources.USUAL_POSITION
+    enabled: bool = True
+
+
+class IdentitySourceChange(Input):
+    # Laid over those that it has; null brings a default back.
+    settings: dict[str, Any] | None = Field(None, max_length=50)
+    # To be given again where another server would get it.
+    secret: _Secret | None = None
+    position: _Position | None = None
+    enabled: bool | None = None
+
+
+class Question(Input):
+    user: str = Field(max_length=253, examples=["ann"])
+    password: str = Field(max_length=128)
+
+
+class TestAnswer(BaseModel):
+    # Whether the password holds.
+    verified: bool
+    # As the authentication log has it; "" where it holds.
+    reason: str
+    detail: str
+    advice: str
+    # As the source spells it.
+    name: str
+    groups: list[str]
+    attributes: dict[str, list[str]]
+    # What was done on the way.
+    steps: list[str]
+
+
+@router.get("", operation_id="listIdentitySources")
+def list_sources(access: Reads) -> IdentitySources:
+    """In the order in which they are asked."""
+    with access.read() as session:
+        rows = sources.list_sources(session, tenant_id=access.tenant_id)
+        return IdentitySources(items=[_source(row) for row in rows])
+
+
+@router.post("", status_code=201, operation_id="addIdentitySource")
+def add_source(access: Changes, body: NewIdentitySource) -> IdentitySource:
+    with access.change() as change:
+        row = sources.add_source(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            seal=access.sealer.seal,
+            reach=_reach(access),
+            **body.model_dump(),
+        )
+        return change.answer(_source(row))
+
+
+@router.get("/{source}", operation_id="getIdentitySource")
+def get_source(access: Reads, source: _Source) -> IdentitySource:
+    with access.read() as session:
+        return access.shown(_source(sources.require_by_name(session, tenant_id=access.tenant_id, name=source)))
+
+
+@router.patch("/{source}", operation_id="changeIdentitySource")
+def change_source(access: Changes, source: _Source, body: IdentitySourceChange) -> IdentitySource:
+    """What is left out stays as it is."""
+    with access.change() as change:
+        _require(change, access, source)
+        row = sources.change_source(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            name=source,
+            seal=access.sealer.seal,
+            reach=_reach(access),
+            **body.model_dump(),
+        )
+        return change.answer(_source(row))
+
+
+@router.delete("/{source}", status_code=204, operation_id="removeIdentitySource")
+def remove_source(access: Changes, source: _Source) -> None:
+    with access.change() as change:
+        _require(change, access, source)
+        sources.remove_source(change.session, actor=access.actor, tenant_id=access.tenant_id, name=source)
+        change.answer_nothing()
+
+
+@router.post("/{source}/test", operation_id="testIdentitySource")
+def test_source(access: Tries, source: _Source, body: Question) -> TestAnswer:
+    """Ask it about a user, as a login would, from here: the cell may have another way to it. That it was asked is in
+    the audit log, the password nowhere."""
+    with access.read() as session:
+        audit.note_origin(session, access.asked.origin)
+        trial = begin_trial(
+            session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            name=source,
+            user=body.user,
+            unseal=access.sealer.open,
+        )
+    asked = run_trial(trial, reach=_reach(access), user=body.user, password=body.password.encode())
+    answer, steps = asyncio.run(asked)
+    reason = reason_of(answer.reason) if answer.reason else None
+    return TestAnswer(
+        verified=answer.verified,
+        reason=answer.reason,
+        detail=answer.detail,
+        advice=reason.advice if reason else "",
+        name=answer.name,
+        groups=list(answer.groups),
+        attributes={name: list(values) for name, values in answer.attributes.items()},
+        steps=steps,
+    )
+
+
+def _require(change: Change, access: Access, name: str) -> None:
+    row = sources.require_by_name(change.session, tenant_id=access.tenant_id, name=name)
+    change.session.refresh(row, with_for_update=True)
+    change.require_match(_source(row))
+
+
+def _reach(access: Access) -> Reach:
+    reach: Reach = access.asked.request.app.state.settings.outbound_reach
+    return reach
+
+
+def _source(row: SourceRow) -> IdentitySource:
+    return IdentitySource(**sources.describe(row))

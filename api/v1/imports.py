@@ -1,0 +1,146 @@
+"""Files of other programs and our own, into a tenant and out of it."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.jobs import Job, accepted
+from nac.accounts.grants import require
+from nac.accounts.permissions import Permission
+from nac.imports import jobs, service, writing
+from nac.imports.service import FormatName
+from nac.rows import Action, Existing
+
+router = APIRouter(prefix="/tenants/{tenant}", tags=["imports"])
+
+Imports = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+ReadsEndpoints = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
+ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
+ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
+_CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
+_ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "description": "The file as it is, 16 MiB at most.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+class ImportedRow(BaseModel):
+    line: int
+    noun: service.Noun
+    name: str
+    # same: it is as the file says already. keep: it is there, and stays as it is.
+    action: Action
+
+
+class ImportNote(BaseModel):
+    """What was left out, or is to be done by hand."""
+
+    line: int
+    text: str
+
+
+class ImportMistake(BaseModel):
+    line: int
+    field: str
+    detail: str
+    remedy: str
+
+
+class Report(BaseModel):
+    # Whether it was stored: not of a dry run.
+    stored: bool
+    # By noun and action; and names of the groups that are made.
+    counts: dict[str, Any]
+    # The first thousand.
+    rows: list[ImportedRow]
+    rows_in_all: int
+    notes: list[ImportNote]
+    notes_in_all: int
+    # Of a dry run: what has to be put right before anything is stored.
+    mistakes: list[ImportMistake]
+    mistakes_in_all: int
+
+
+class Options:
+    """As a dependency: how the file is taken."""
+
+    def __init__(
+        self,
+        existing: Annotated[Existing, Query(description="What becomes of those that are there already.")] = "refuse",
+        make_groups: Annotated[bool, Query(description="Make the groups that there are not.")] = False,
+        allow_random: Annotated[bool, Query(description="Approve addresses that devices made up, too.")] = False,
+        chap: Annotated[bool, Query(description="Store passwords for CHAP, too.")] = False,
+        mschap: Annotated[bool, Query(description="Store passwords for MS-CHAP, too.")] = False,
+    ) -> None:
+        self.taken = service.Options(existing, make_groups, allow_random, chap, mschap)
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+@router.post("/imports", operation_id="importFile", responses=_ACCEPTED, openapi_extra=_BODY)
+def import_file(
+    access: Imports,
+    format: Annotated[FormatName, Query(description="What the file is.")],  # noqa: A002 -- its name in the query
+    options: Annotated[Options, Depends()],
+    content: Annotated[bytes, Depends(_body)],
+    dry_run: Annotated[bool, Query(description="Tell what would become of each line, and change nothing.")] = False,
+) -> Report | Job:
+    """All of it, or nothing where a line is wrong. What brings NASes or users takes their permission as well."""
+    for noun in service.FORMATS[format].nouns:
+        require(access.held, service.PERMISSIONS[noun])
+    document = service.read(format, content)
+    who: dict[str, Any] = {"tenant_id": access.tenant_id, "options": options.taken, "seal": access.sealer.seal}
+    if dry_run:
+        with access.read() as session:
+            plan = service.plan(session, document=document, **who)
+            return Report(stored=False, **service.report(plan))
+    who["actor"] = access.actor
+    with access.change() as change:
+        if jobs.is_large(document):
+            row = jobs.start_import(change.session, form=format, content=content, rows=len(document), **who)
+            return change.answer(accepted(access, change.response, row))
+        done = jobs.run_import(change.session, form=format, document=document, **who)
+        return change.answer(Report(stored=True, **done))
+
+
+@router.get("/endpoints.csv", operation_id="exportEndpoints", responses=_CSV)
+def export_endpoints(access: ReadsEndpoints) -> StreamingResponse:
+    """Those that were decided about, as an import takes them."""
+    return _csv(access, writing.endpoints_csv, "endpoints")
+
+
+@router.get("/nases.csv", operation_id="exportNases", responses=_CSV)
+def export_nases(access: ReadsNases) -> StreamingResponse:
+    """Without secrets."""
+    return _csv(access, writing.nases_csv, "nases")
+
+
+@router.get("/users.csv", operation_id="exportUsers", responses=_CSV)
+def export_users(access: ReadsUsers) -> StreamingResponse:
+    """Without passwords."""
+    return _csv(access, writing.users_csv, "users")
+
+
+def _csv(access: Access, write: Any, name: str) -> StreamingResponse:  # noqa: ANN401 -- one of nac.imports.writing
+    def parts() -> Iterator[str]:
+        session: Session
+        with access.read() as session:
+            yield from write(session, tenant_id=access.tenant_id)
+
+    stream = parts()
+    # What is wrong from the beginning is answered as such.
+    first = next(stream)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"', "Cache-Control": "no-store"}
+    return StreamingResponse(chain([first], stream), media_type="text/csv", headers=headers)

@@ -1,0 +1,135 @@
+"""Devices that were seen and that nobody has decided about, and deciding about many at once."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import AwareDatetime, BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.endpoints import EndpointFilter
+from api.v1.inputs import GroupNames, Input
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.endpoints import inbox
+from nac.endpoints import service as endpoints
+from nac.endpoints.repository import Filter, Listed
+from nac.errors import InvalidInput
+from nac.mac import display_mac, is_random_mac
+from nac.sites import service as sites
+
+# Before those of one endpoint, whose address "inbox" and "classify" are not.
+router = APIRouter(prefix="/tenants/{tenant}/endpoints", tags=["inbox"])
+
+_Text = Annotated[str, Field(max_length=200)]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.ENDPOINT_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
+
+
+class Seen(BaseModel):
+    """What a decision goes by: what it is, where it was seen, how often, and what the policy said."""
+
+    mac: str
+    random: bool
+    vendor: str
+    profile: str
+    profile_confidence: int
+    # Slug; null where it was not seen at one.
+    site: str | None
+    # SSID or port of the NAS.
+    port: str
+    method: str
+    # Of the last authentication; null where only accounting told of it.
+    permitted: bool | None
+    times: int
+    first_seen_at: datetime | None
+    last_seen_at: datetime | None
+
+
+class Classification(Input):
+    """Which ones: addresses, or what the other fields mean; those that are in the inbox."""
+
+    action: inbox.Action
+    macs: list[Annotated[str, Field(max_length=40)]] = Field(default=[], max_length=inbox.MAX_CLASSIFIED)
+    vendor: _Text = ""
+    profile: _Text = ""
+    text: _Text = ""
+    site: Annotated[str, Field(max_length=63)] = ""
+    seen_since: AwareDatetime | None = None
+    random: bool | None = None
+    # Of those that are approved.
+    groups: GroupNames = Field(default=[])
+    valid_until: AwareDatetime | None = None
+    allow_random: bool = False
+    # Tells which they are and changes nothing.
+    dry_run: bool = False
+
+    def filter(self) -> Filter:
+        """Raises InvalidInput where it names nothing in particular."""
+        names = {"macs", "vendor", "profile", "text", "site", "seen_since", "random"}
+        given = self.model_dump(include=names)
+        wanted = Filter(**(given | {"macs": tuple(self.macs)}))
+        if wanted == Filter():
+            raise InvalidInput("All of the inbox is meant.", place="macs", remedy="Name addresses, or narrow it.")
+        return wanted
+
+
+class Classified(BaseModel):
+    count: int
+    items: list[Seen]
+
+
+@router.get("/inbox", operation_id="listDiscoveredEndpoints")
+def list_inbox(
+    access: Reads, paging: Annotated[Paging, Depends()], asked: Annotated[EndpointFilter, Depends()]
+) -> Page[Seen]:
+    """By MAC address."""
+    after = paging.after()
+    with access.read() as session:
+        rows = endpoints.list_endpoints(
+            session,
+            tenant_id=access.tenant_id,
+            wanted=asked.filter(statuses=("discovered",)),
+            after_mac=endpoints.after_key(after) if after else "",
+            limit=paging.limit + 1,
+        )
+        shown = {seen.mac: seen for seen in _seen(session, access, rows)}
+        return paging.page(rows, lambda row: row[0].mac, lambda row: shown[display_mac(row[0].mac)])
+
+
+@router.post("/classify", operation_id="classifyEndpoints")
+def classify(access: Changes, body: Classification) -> Classified:
+    """Approve, block or ignore devices of the inbox: all of them, or none where one of them cannot be."""
+    with access.change() as change:
+        rows = inbox.classify(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            wanted=body.filter(),
+            decision=inbox.Decision(body.action, tuple(body.groups), body.valid_until, body.allow_random),
+            dry_run=body.dry_run,
+        )
+        return change.answer(Classified(count=len(rows), items=_seen(change.session, access, rows)))
+
+
+def _seen(session: Session, access: Access, rows: Sequence[Listed]) -> list[Seen]:
+    slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
+    return [
+        Seen(
+            mac=display_mac(endpoint.mac),
+            random=is_random_mac(endpoint.mac),
+            vendor=endpoint.vendor,
+            profile=endpoint.profile,
+            profile_confidence=endpoint.profile_confidence,
+            site=slugs.get(sighting.site_id) if sighting and sighting.site_id else None,
+            port=(sighting.ssid or sighting.nas_port) if sighting else "",
+            method=sighting.method if sighting else "",
+            permitted=sighting.permitted if sighting else None,
+            times=sighting.times if sighting else 0,
+            first_seen_at=endpoint.first_seen_at,
+            last_seen_at=sighting.last_seen_at if sighting else None,
+        )
+        for endpoint, sighting in rows
+    ]

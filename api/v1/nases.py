@@ -1,0 +1,216 @@
+"""NASes of a tenant: switches, access points, controllers."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import Input, Name, Slug
+from api.v1.paging import Page, Paging, named_id, named_id_key
+from nac.accounts.permissions import Permission
+from nac.models import Nas as NasRow
+from nac.models import Site
+from nac.nases import service as nases
+from nac.nases.notes import notes_of
+from nac.sites import service as sites
+from nac.vendors import Vendor as VendorFile
+from nac.vendors import all_vendors
+
+router = APIRouter(prefix="/tenants/{tenant}/nases", tags=["nases"])
+
+_Id = Annotated[UUID, Path()]
+_Identifier = Annotated[str, Field(max_length=253, examples=["sw-north-1"])]
+_Address = Annotated[str, Field(max_length=45, examples=["192.0.2.7"])]
+_Vendor = Annotated[str, Field(max_length=200, examples=["cisco-ios"])]
+_Secret = Annotated[str, Field(max_length=128)]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.NAS_MANAGE))]
+
+
+class Nas(BaseModel):
+    id: UUID
+    name: str
+    # Slug.
+    site: str
+    # It is known by its NAS-Identifier, by the source address of its requests, or by both.
+    identifier: str | None
+    address: str | None
+    # In whose form results are sent; "" for the usual one.
+    vendor: str
+    # Of its own, in place of the tenant's. The secret itself is never shown here.
+    own_secret: bool
+    # False: requests without one are answered, and are open to forgery.
+    require_message_authenticator: bool
+    # No request about sessions (RFC 5176) reaches it.
+    behind_nat: bool
+    signs_coa_answers: bool
+
+
+class NasDetail(Nas):
+    # What it cannot do that the policy of its site asks for, and the like.
+    notes: list[str]
+
+
+class NewNas(Input):
+    name: Name = Field(examples=["Switch North 1"])
+    # The default site else.
+    site: Slug | None = None
+    identifier: _Identifier | None = None
+    address: _Address | None = None
+    vendor: _Vendor = ""
+    # 16 to 128 characters; needs `address`.
+    secret: _Secret | None = None
+    require_message_authenticator: bool = True
+    behind_nat: bool = False
+    signs_coa_answers: bool = False
+
+
+class NasChange(Input):
+    name: Name | None = None
+    site: Slug | None = None
+    # null takes it away.
+    identifier: _Identifier | None = None
+    address: _Address | None = None
+    vendor: _Vendor | None = None
+    # null goes back to the tenant's.
+    secret: _Secret | None = None
+    require_message_authenticator: bool | None = None
+    behind_nat: bool | None = None
+    signs_coa_answers: bool | None = None
+
+
+class Vendor(BaseModel):
+    name: str
+    title: str
+    # Any of these may be given as `vendor`.
+    aliases: list[str]
+    # Result of a policy to the attributes that it is sent as.
+    sends: dict[str, list[str]]
+    # Result of a policy to why this vendor cannot do it.
+    cannot: dict[str, str]
+
+
+class Vendors(BaseModel):
+    items: list[Vendor]
+
+
+_CLEARED = ("identifier", "address", "vendor", "secret")
+
+
+@router.get("", operation_id="listNases")
+def list_nases(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    site: Annotated[str, Query(max_length=63, description="Slug.")] = "",
+    vendor: Annotated[str, Query(max_length=200)] = "",
+    address: Annotated[str, Query(max_length=45)] = "",
+    text: Annotated[str, Query(max_length=200, description="A part of name or identifier.")] = "",
+) -> Page[Nas]:
+    """By name."""
+    wanted = nases.read_filter(site=site, vendor=vendor, text=text, address=address)
+    after = named_id(paging.after())
+    with access.read() as session:
+        slugs = {row.id: row.slug for row in sites.list_sites(session, tenant_id=access.tenant_id)}
+        rows = nases.list_nas_page(
+            session, tenant_id=access.tenant_id, wanted=wanted, after=after, limit=paging.limit + 1
+        )
+        return paging.page(
+            rows, lambda row: named_id_key(row.name, row.id), lambda row: Nas(**_values(row, slugs[row.site_id]))
+        )
+
+
+@router.post("", status_code=201, operation_id="addNas")
+def add_nas(access: Changes, body: NewNas) -> NasDetail:
+    """Known by identifier or address. radiusd's configuration is made of some of it: that takes seconds more."""
+    given = body.model_dump(exclude={"site"})
+    with access.change() as change:
+        site = _find_site(change.session, access, body.site)
+        row = nases.add_nas(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            site_id=site.id,
+            seal=access.sealer.seal,
+            **given,
+        )
+        return change.answer(_detail(change.session, row))
+
+
+@router.get("/vendors", operation_id="listVendors")
+def list_vendors(access: Reads) -> Vendors:
+    """In whose form results can be sent, as which attributes, or why one cannot do it."""
+    return Vendors(items=[_vendor(vendor) for vendor in all_vendors().values()])
+
+
+@router.get("/{nas}", operation_id="getNas")
+def get_nas(access: Reads, nas: _Id) -> NasDetail:
+    with access.read() as session:
+        return access.shown(_detail(session, nases.require_nas(session, tenant_id=access.tenant_id, reference=nas)))
+
+
+@router.patch("/{nas}", operation_id="changeNas")
+def change_nas(access: Changes, nas: _Id, body: NasChange) -> NasDetail:
+    """What is left out stays as it is."""
+    given: dict[str, Any] = {
+        name: "" if value is None and name in _CLEARED else value
+        for name, value in body.model_dump(exclude_unset=True).items()
+    }
+    with access.change() as change:
+        _require(change, access, nas)
+        if (site := given.pop("site", None)) is not None:
+            given["site_id"] = _find_site(change.session, access, site).id
+        row = nases.set_nas(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            reference=nas,
+            seal=access.sealer.seal,
+            **given,
+        )
+        return change.answer(_detail(change.session, row))
+
+
+@router.delete("/{nas}", status_code=204, operation_id="removeNas")
+def remove_nas(access: Changes, nas: _Id) -> None:
+    with access.change() as change:
+        _require(change, access, nas)
+        nases.remove_nas(change.session, actor=access.actor, tenant_id=access.tenant_id, reference=nas)
+        change.answer_nothing()
+
+
+def _require(change: Change, access: Access, nas_id: UUID) -> None:
+    row = nases.require_nas(change.session, tenant_id=access.tenant_id, reference=nas_id)
+    change.session.refresh(row, with_for_update=True)
+    change.require_match(_detail(change.session, row))
+
+
+def _find_site(session: Session, access: Access, slug: str | None) -> Site:
+    if slug is None:
+        return sites.require_default(session, tenant_id=access.tenant_id)
+    return sites.require_by_slug(session, tenant_id=access.tenant_id, slug=slug)
+
+
+def _detail(session: Session, row: NasRow) -> NasDetail:
+    site = session.get_one(Site, row.site_id)
+    return NasDetail(**_values(row, site.slug), notes=notes_of(session, nas=row, site=site))
+
+
+def _values(row: NasRow, site: str) -> dict[str, Any]:
+    shown = nases.describe(row)
+    del shown["site_id"]
+    return {**shown, "id": row.id, "site": site}
+
+
+def _vendor(vendor: VendorFile) -> Vendor:
+    forms = vendor.forms.items()
+    return Vendor(
+        name=vendor.name,
+        title=vendor.title,
+        aliases=list(vendor.aliases),
+        sends={key: [each.attribute for each in form.attributes] for key, form in forms if not form.cannot},
+        cannot={key: form.cannot for key, form in forms if form.cannot},
+    )

@@ -1,0 +1,175 @@
+"""Users of a tenant: names with a password."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import AwareDatetime, BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.inputs import GroupNames, Input
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.groups import USER_GROUPS
+from nac.models import User as UserRow
+from nac.users import service as users
+from nac.users.repository import Filter
+
+router = APIRouter(prefix="/tenants/{tenant}/users", tags=["users"])
+
+_Id = Annotated[UUID, Path()]
+_Password = Annotated[str, Field(max_length=128)]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.USER_MANAGE))]
+
+
+class User(BaseModel):
+    id: UUID
+    # In lower case, as it is compared.
+    name: str
+    # Rejected whatever the policy says.
+    disabled: bool
+    groups: list[str]
+    # What the password is stored for, besides PAP: each in a form of its own.
+    chap: bool
+    mschap: bool
+    valid_until: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class NewPassword(Input):
+    # 8 characters to 128 octets; never shown.
+    password: _Password
+    # Stores the password itself, too, sealed: CHAP cannot do without it.
+    chap: bool | None = None
+    # Stores an NT hash, too, sealed: MS-CHAP and PEAP cannot do without it; whoever has it can sign in.
+    mschap: bool | None = None
+
+
+class NewUser(NewPassword):
+    name: str = Field(max_length=253, examples=["ann"])
+    groups: GroupNames = Field(default=[])
+    valid_until: AwareDatetime | None = None
+
+
+class UserChange(Input):
+    # In place of those the user is in.
+    groups: GroupNames | None = None
+    # null: no end.
+    valid_until: AwareDatetime | None = None
+    disabled: bool | None = None
+
+
+@router.get("", operation_id="listUsers")
+def list_users(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    name: Annotated[str, Query(max_length=253, description="This one.")] = "",
+    text: Annotated[str, Query(max_length=200, description="A part of the name.")] = "",
+    group: Annotated[str, Query(max_length=200)] = "",
+    disabled: Annotated[bool | None, Query()] = None,
+) -> Page[User]:
+    """By name."""
+    wanted = Filter(name=users.fold_name(name), text=text, group=group, disabled=disabled)
+    with access.read() as session:
+        rows = users.list_users(
+            session, tenant_id=access.tenant_id, wanted=wanted, after_name=paging.after(), limit=paging.limit + 1
+        )
+        shown = {row.id: user for row, user in zip(rows, _users(session, access, rows), strict=True)}
+        return paging.page(rows, lambda row: row.name, lambda row: shown[row.id])
+
+
+@router.post("", status_code=201, operation_id="addUser")
+def add_user(access: Changes, body: NewUser) -> User:
+    seal = access.sealer.seal
+    with access.change() as change:
+        row = users.create_user(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            seal_for_chap=seal if body.chap else None,
+            seal_for_mschap=seal if body.mschap else None,
+            **body.model_dump(exclude={"chap", "mschap"}),
+        )
+        return change.answer(_user(change.session, access, row))
+
+
+@router.get("/{user}", operation_id="getUser")
+def get_user(access: Reads, user: _Id) -> User:
+    with access.read() as session:
+        return access.shown(
+            _user(session, access, users.require_by_id(session, tenant_id=access.tenant_id, user_id=user))
+        )
+
+
+@router.patch("/{user}", operation_id="changeUser")
+def change_user(access: Changes, user: _Id, body: UserChange) -> User:
+    """What is left out stays as it is; a name is never changed."""
+    with access.change() as change:
+        name = _require(change, access, user).name
+        row = users.change_user(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            name=name,
+            **body.model_dump(exclude_unset=True),
+        )
+        return change.answer(_user(change.session, access, row))
+
+
+@router.put("/{user}/password", operation_id="changeUserPassword")
+def change_password(access: Changes, user: _Id, body: NewPassword) -> User:
+    """`chap` and `mschap` are as they were where they are left out."""
+    with access.change() as change:
+        name = _require(change, access, user).name
+        row = users.change_password(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            name=name,
+            seal=access.sealer.seal,
+            **body.model_dump(),
+        )
+        return change.answer(_user(change.session, access, row))
+
+
+@router.delete("/{user}", status_code=204, operation_id="removeUser")
+def remove_user(access: Changes, user: _Id) -> None:
+    """Not while certificates that were issued to the user are good."""
+    with access.change() as change:
+        name = _require(change, access, user).name
+        users.remove_user(change.session, actor=access.actor, tenant_id=access.tenant_id, name=name)
+        change.answer_nothing()
+
+
+def _require(change: Change, access: Access, user_id: UUID) -> UserRow:
+    row = users.require_by_id(change.session, tenant_id=access.tenant_id, user_id=user_id, lock=True)
+    change.require_match(_user(change.session, access, row))
+    return row
+
+
+def _user(session: Session, access: Access, row: UserRow) -> User:
+    return _users(session, access, [row])[0]
+
+
+def _users(session: Session, access: Access, rows: Sequence[UserRow]) -> list[User]:
+    groups = USER_GROUPS.names_of(session, tenant_id=access.tenant_id, member_ids=[row.id for row in rows])
+    return [
+        User(
+            id=row.id,
+            name=row.name,
+            disabled=row.disabled,
+            groups=list(groups.get(row.id, ())),
+            chap=row.password_sealed is not None,
+            mschap=row.nt_hash_sealed is not None,
+            valid_until=row.valid_until,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+        )
+        for row in rows
+    ]

@@ -1,0 +1,90 @@
+"""`./admit import`."""
+# ruff: noqa: N999 -- the file is named as the command is
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from cli.domain import Domain
+from cli.fail import BAD_INPUT
+from cli.output import json_option, printable, show_json, tenant_option
+from nac.imports import jobs, service
+from nac.imports.document import MOST_BYTES, Document, refuse
+from nac.rows import Existing
+
+
+@click.command()
+@click.argument("form", metavar="FORMAT", type=click.Choice(list(service.FORMATS)))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@tenant_option
+@click.option("--dry-run", is_flag=True, help="Tell what would become of each line, and change nothing.")
+@click.option(
+    "--existing",
+    type=click.Choice(get_args(Existing)),
+    default="refuse",
+    show_default=True,
+    help="What becomes of those that are there already.",
+)
+@click.option("--make-groups", is_flag=True, help="Make the groups that there are not.")
+@click.option("--allow-random", is_flag=True, help="Approve addresses that devices made up, too.")
+@click.option("--chap", is_flag=True, help="Store passwords for CHAP, too.")
+@click.option("--mschap", is_flag=True, help="Store passwords for MS-CHAP, too.")
+@json_option
+def command(
+    form: str,
+    file: Path,
+    tenant: str,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 -- fields of Options
+) -> None:
+    """Bring FILE, of another program or of this one, into a tenant: all of it, or nothing where a line is wrong.
+
+    FORMAT says what it is (docs/imports.md); begin with --dry-run.
+    """
+    document = _read(form, file)
+    domain = Domain()
+    given: dict[str, Any] = {"document": document, "options": service.Options(**options), "seal": domain.sealer.seal}
+    if not dry_run:
+        with domain.change(tenant, of_radiusd=bool(document.nases)) as (session, tenant_id):
+            told = jobs.run_import(session, actor=domain.actor, tenant_id=tenant_id, form=form, **given)
+        _show(told, as_json=as_json)
+        return
+    with domain.tenant(tenant) as (session, tenant_id):
+        told = service.report(service.plan(session, tenant_id=tenant_id, **given))
+    _show(told, as_json=as_json)
+    if told["mistakes"]:
+        raise click.exceptions.Exit(BAD_INPUT)
+
+
+def _read(form: str, file: Path) -> Document:
+    if file.stat().st_size > MOST_BYTES:
+        raise refuse(0, f"The file has more than {MOST_BYTES} bytes.", "Use several files.")
+    return service.read(form, file.read_bytes())
+
+
+def _show(told: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        show_json(told)
+        return
+    for row in told["rows"]:
+        click.echo(f"line {row['line']}: {row['action']} {printable(row['name'])}")
+    _more(told, "rows")
+    for note in told["notes"]:
+        click.echo(f"line {note['line']}: {printable(note['text'])}")
+    _more(told, "notes")
+    for mistake in told["mistakes"]:
+        field = f": {mistake['field']}" if mistake["field"] else ""
+        click.echo(f"line {mistake['line']}{field}: {printable(mistake['detail'])} {mistake['remedy']}", err=True)
+    _more(told, "mistakes")
+    for noun, count in told["counts"].items():
+        if isinstance(count, dict):
+            click.echo(f"{noun}: " + ", ".join(f"{number} {action}" for action, number in count.items()))
+        elif count:
+            click.echo(f"{noun.replace('_', ' ')}: {', '.join(map(printable, count))}")
+
+
+def _more(told: dict[str, Any], what: str) -> None:
+    if (more := told[f"{what}_in_all"] - len(told[what])) > 0:
+        click.echo(f"... and {more} more {what}")

@@ -1,0 +1,288 @@
+"""Endpoints by the thousand: rows are read and compared with what there is, and then all of them stored."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import insert, text
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.coa_requests import queueing
+from nac.endpoints import repository, work
+from nac.endpoints.service import RandomAddress, require_attributes, require_lasting, require_notes
+from nac.errors import InvalidInput
+from nac.groups import ENDPOINT_GROUPS, is_by_rule
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models import Endpoint
+from nac.rows import Existing, Line, Planned, Reader, RowMistake, read_end, read_groups
+from nac.validation import require_mac, require_name
+
+COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
+_PLAIN = ("name", "status", "owner", "notes", "valid_until", "attributes")
+_CHUNK = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    # Groups that there are not are made.
+    make_groups: bool = False
+    # Approve addresses that devices made up, too.
+    allow_random: bool = False
+    existing: Existing = "refuse"
+
+
+@dataclass(slots=True)
+class _Row:
+    number: int
+    mac: str = ""
+    name: str = ""
+    status: str = "active"
+    groups: tuple[str, ...] = ()
+    owner: str = ""
+    notes: str = ""
+    valid_until: datetime | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of the rows; nothing may be stored of one with mistakes."""
+
+    mistakes: list[RowMistake]
+    missing_groups: tuple[str, ...]
+    planned: list[Planned]
+    fresh: list[_Row]
+    changed: list[_Row]
+    # By address; with the groups that people have put them into.
+    known: Mapping[str, Endpoint]
+    groups: Mapping[UUID, tuple[str, ...]]
+
+
+def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], options: Options) -> Plan:
+    """Locks what the lines are about until the transaction ends."""
+    reader = Reader()
+    rows = _read(lines, reader, options)
+    if not rows:
+        return Plan(reader.mistakes, (), [], [], [], {}, {})
+    # Or the worker discovers some of them before they are stored.
+    work.hold(session, tenant_id=tenant_id)
+    known = _known(session, tenant_id, [row.mac for row in rows if row.mac])
+    ids = [endpoint.id for endpoint in known.values()]
+    groups: dict[UUID, tuple[str, ...]] = {}
+    for start in range(0, len(ids), _CHUNK):
+        part = ids[start : start + _CHUNK]
+        groups |= ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=part, by_rule=False)
+    missing = _missing_groups(session, tenant_id, rows, reader, options)
+    made = Plan(reader.mistakes, missing, [], [], [], known, groups)
+    for row in rows:
+        if row.mac:
+            _sort(made, row, options)
+    return made
+
+
+def _read(lines: Iterable[Line], reader: Reader, options: Options) -> list[_Row]:
+    rows: list[_Row] = []
+    first: dict[str, int] = {}
+    for line in lines:
+        row = _row(line, reader, options)
+        if row.mac in first:
+            reader.wrong(line, "", f"the address of line {first[row.mac]} comes again")
+        elif row.mac:
+            first[row.mac] = line.number
+        rows.append(row)
+    return rows
+
+
+def _row(line: Line, reader: Reader, options: Options) -> _Row:
+    """What of it can be read: the rest is among the mistakes then."""
+    row = _Row(line.number)
+    if not line.values.get("mac"):
+        reader.wrong(line, "mac", "is missing")
+    for name, read, kind in _FIELDS:
+        reader.take(line, row, name, read, kind)
+    if row.mac and row.status == "active":
+        try:
+            require_lasting([row.mac], allow_random=options.allow_random)
+        except RandomAddress as exc:
+            reader.wrong(line, "mac", exc.title, exc.remedy)
+    return row
+
+
+def _name_or_none(text: str) -> str:
+    return require_name(text) if text else ""
+
+
+def _status(text: str) -> str:
+    if text not in ("active", "blocked"):
+        raise InvalidInput(f"{text!r} is no status.", remedy="Use active or blocked.")
+    return text
+
+
+def _attributes(values: dict[str, Any]) -> dict[str, str]:
+    if not all(isinstance(value, str) for value in values.values()):
+        raise InvalidInput("must be an object of texts")
+    return require_attributes(values)
+
+
+_FIELDS: tuple[tuple[str, Callable[[Any], object], type], ...] = (
+    ("mac", require_mac, str),
+    ("name", _name_or_none, str),
+    ("status", _status, str),
+    ("groups", read_groups, list),
+    ("owner", _name_or_none, str),
+    ("notes", require_notes, str),
+    ("valid_until", read_end, str),
+    ("attributes", _attributes, dict),
+)
+
+
+def _known(session: Session, tenant_id: TenantId, macs: list[str]) -> dict[str, Endpoint]:
+    known: dict[str, Endpoint] = {}
+    macs = sorted(macs)
+    for start in range(0, len(macs), _CHUNK):
+        known |= repository.lock_macs(session, tenant_id, macs[start : start + _CHUNK])
+    return known
+
+
+def _missing_groups(
+    session: Session, tenant_id: TenantId, rows: Iterable[_Row], reader: Reader, options: Options
+) -> tuple[str, ...]:
+    """Names of those to be made; groups that are missing, or that a rule fills, are mistakes."""
+    first: dict[str, Line] = {}
+    for row in rows:
+        for name in row.groups:
+            first.setdefault(name, Line(row.number, {}))
+    groups = {group.name: group for group in ENDPOINT_GROUPS.list_all(session, tenant_id=tenant_id)}
+    for name in first.keys() & groups.keys():
+        if is_by_rule(groups[name]):
+            reader.wrong(first[name], "groups", f"a rule makes the members of {name!r}")
+    missing = tuple(sorted(first.keys() - groups.keys()))
+    if not options.make_groups:
+        for name in missing:
+            reader.wrong(
+                first[name],
+                "groups",
+                f"there is no group {name!r};",
+                "make_groups, or --make-groups, makes those missing",
+            )
+    return missing
+
+
+def _sort(made: Plan, row: _Row, options: Options) -> None:
+    name = display_mac(row.mac)
+    endpoint = made.known.get(row.mac)
+    if endpoint is None:
+        made.fresh.append(row)
+        made.planned.append(Planned(row.number, name, "add"))
+        return
+    decided = endpoint.status in ("active", "blocked")
+    if decided and options.existing == "refuse":
+        made.mistakes.append(
+            RowMistake(row.number, "", f"there is an endpoint {name} already;", "update, or --update, changes it")
+        )
+    elif decided and options.existing == "keep":
+        made.planned.append(Planned(row.number, name, "keep"))
+    elif made.groups.get(endpoint.id, ()) == row.groups and not _differing(endpoint, row):
+        made.planned.append(Planned(row.number, name, "same"))
+    else:
+        made.changed.append(row)
+        made.planned.append(Planned(row.number, name, "change"))
+
+
+def _differing(endpoint: Endpoint, row: _Row) -> list[str]:
+    return [name for name in _PLAIN if getattr(endpoint, name) != getattr(row, name)]
+
+
+def store(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    plan: Plan,
+    tell: Callable[[int], None] = lambda done: None,
+) -> None:
+    """All of it, with an audit entry for each row. `tell`: how many rows are stored, now and then."""
+    for name in plan.missing_groups:
+        ENDPOINT_GROUPS.create(session, actor=actor, tenant_id=tenant_id, name=name)
+    rows = plan.fresh + plan.changed
+    unblocked = [row.mac for row in plan.changed if (plan.known[row.mac].status, row.status) == ("blocked", "active")]
+    entries = [_entry(tenant_id, actor, "add", row, {}, _shown(row)) for row in plan.fresh]
+    ids = _insert(session, tenant_id, plan.fresh, tell)
+    for row in plan.changed:
+        endpoint = plan.known[row.mac]
+        ids[row.mac] = endpoint.id
+        entries.append(_change(endpoint, row, plan.groups.get(endpoint.id, ()), actor))
+    session.flush()
+    tell(len(plan.fresh))
+    ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
+    _join_groups(session, tenant_id, rows, ids)
+    work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
+    blocked = [row.mac for row in rows if row.status == "blocked"]
+    if blocked:
+        queueing.queue_blocks(session, tenant_id=tenant_id, macs=blocked, asked_by=actor)
+    if unblocked:
+        queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=unblocked)
+    tell(len(rows))
+    audit.append_in_parts(session, entries)
+
+
+def _insert(
+    session: Session, tenant_id: TenantId, rows: Sequence[_Row], tell: Callable[[int], None]
+) -> dict[str, UUID]:
+    """Ids by address."""
+    values: list[dict[str, Any]] = [
+        {"id": uuid4(), "tenant_id": tenant_id, "mac": row.mac, **{name: getattr(row, name) for name in _PLAIN}}
+        for row in rows
+    ]
+    # Foreign keys are checked by a plan that is made once: over a table that was empty then, it reads all of that for
+    # each row.
+    session.execute(text("SET LOCAL plan_cache_mode = force_custom_plan"))
+    for start in range(0, len(values), _CHUNK):
+        session.execute(insert(Endpoint), values[start : start + _CHUNK])
+        tell(start)
+    return {row.mac: value["id"] for row, value in zip(rows, values, strict=True)}
+
+
+def _change(endpoint: Endpoint, row: _Row, groups: tuple[str, ...], actor: str) -> dict[str, Any]:
+    """What the audit log says of it."""
+    before = _shown(endpoint) | {"groups": list(groups)}
+    for name in _differing(endpoint, row):
+        setattr(endpoint, name, getattr(row, name))
+    after = _shown(row)
+    differing = [name for name in after if after[name] != before[name]]
+    shown = ({name: state[name] for name in differing} for state in (before, after))
+    return _entry(endpoint.tenant_id, actor, "set", row, *shown)
+
+
+def _shown(row: _Row | Endpoint) -> dict[str, Any]:
+    shown = {name: getattr(row, name) for name in _PLAIN}
+    shown["valid_until"] = row.valid_until and row.valid_until.isoformat()
+    return shown if isinstance(row, Endpoint) else shown | {"groups": list(row.groups)}
+
+
+def _entry(
+    tenant_id: TenantId, actor: str, verb: str, row: _Row, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "actor": actor,
+        "action": f"endpoint.{verb}",
+        "target": display_mac(row.mac),
+        "tenant_id": tenant_id,
+        "before": dict(before),
+        "after": dict(after),
+    }
+
+
+def _join_groups(session: Session, tenant_id: TenantId, rows: Sequence[_Row], ids: Mapping[str, UUID]) -> None:
+    """By group: a file names few."""
+    members: defaultdict[str, list[UUID]] = defaultdict(list)
+    for row in rows:
+        for name in row.groups:
+            members[name].append(ids[row.mac])
+    for name, joining in members.items():
+        ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=joining, names=[name])

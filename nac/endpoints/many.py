@@ -1,0 +1,148 @@
+"""One thing done to many endpoints, which are named by their addresses: to all of them, or to none."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.certificates.leftovers import holders_with_some_left
+from nac.coa_requests import queueing
+from nac.endpoints import repository, work
+from nac.groups import ENDPOINT_GROUPS
+from nac.ids import TenantId
+from nac.mac import display_mac
+from nac.models import Endpoint
+from nac.models.endpoint import EndpointStatus
+from nac.rows import Line, Reader, RowMistake, refuse
+from nac.validation import require_mac
+
+Grouping = Literal["set-groups", "join-groups", "leave-groups"]
+
+
+def remove(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str]) -> int:
+    """Raises RowsRefused, for those that certificates were issued to that are good as well."""
+    reader = Reader()
+    found = _locked(session, tenant_id, macs, reader)
+    left = holders_with_some_left(session, tenant_id=tenant_id, endpoint_ids=[each.id for _, each in found])
+    for line, endpoint in found:
+        if endpoint.id in left:
+            mac = display_mac(endpoint.mac)
+            reader.wrong(
+                line, "", f"certificates issued to {mac} are not revoked", "Revoke them first: POST .../certificates"
+            )
+    refuse(reader.mistakes, place=_place)
+    entries = [
+        _entry(actor, endpoint, "remove", before={"name": endpoint.name, "status": endpoint.status})
+        for _, endpoint in found
+    ]
+    repository.delete_many(session, tenant_id, [endpoint.mac for _, endpoint in found])
+    audit.append_in_parts(session, entries)
+    return len(found)
+
+
+def block(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str]) -> int:
+    """Their live sessions are asked to end (RFC 5176). How many were not blocked before; raises RowsRefused."""
+    reader = Reader()
+    found = _locked(session, tenant_id, macs, reader)
+    refuse(reader.mistakes, place=_place)
+    changed = _set_status(session, actor, [endpoint for _, endpoint in found], "blocked", "block")
+    queueing.queue_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found], asked_by=actor)
+    return changed
+
+
+def unblock(session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str]) -> int:
+    """How many were blocked. Raises RowsRefused, for those that nobody has approved as well."""
+    reader = Reader()
+    found = _locked(session, tenant_id, macs, reader)
+    for line, endpoint in found:
+        if endpoint.status not in ("active", "blocked"):
+            reader.wrong(line, "", f"{display_mac(endpoint.mac)} is {endpoint.status}, not blocked", "Classify it.")
+    refuse(reader.mistakes, place=_place)
+    changed = _set_status(session, actor, [endpoint for _, endpoint in found], "active", "unblock")
+    queueing.withdraw_blocks(session, tenant_id=tenant_id, macs=[each.mac for _, each in found])
+    return changed
+
+
+def group(
+    session: Session, *, actor: str, tenant_id: TenantId, macs: Iterable[str], groups: Sequence[str], how: Grouping
+) -> int:
+    """Groups by rule stay as they are. How many are in other groups now.
+
+    Raises RowsRefused, UnknownGroup and GroupByRule.
+    """
+    reader = Reader()
+    found = _locked(session, tenant_id, macs, reader)
+    refuse(reader.mistakes, place=_place)
+    ids = [endpoint.id for _, endpoint in found]
+    before = _groups_of(session, tenant_id, found)
+    if how == "set-groups":
+        ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=ids)
+    if how == "leave-groups":
+        ENDPOINT_GROUPS.leave(session, tenant_id=tenant_id, member_ids=ids, names=groups)
+    else:
+        ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=ids, names=groups)
+    after = _groups_of(session, tenant_id, found)
+    entries = [
+        _entry(
+            actor,
+            endpoint,
+            "set-groups",
+            before={"groups": before.get(endpoint.mac, ())},
+            after={"groups": after.get(endpoint.mac, ())},
+        )
+        for _, endpoint in found
+        if before.get(endpoint.mac) != after.get(endpoint.mac)
+    ]
+    audit.append_in_parts(session, entries)
+    return len(entries)
+
+
+def _locked(session: Session, tenant_id: TenantId, macs: Iterable[str], reader: Reader) -> list[tuple[Line, Endpoint]]:
+    wanted: dict[str, Line] = {}
+    for number, text in enumerate(macs, start=1):
+        line = Line(number, {})
+        with reader.noted(line):
+            wanted.setdefault(require_mac(text), line)
+    work.hold(session, tenant_id=tenant_id)
+    known = repository.lock_macs(session, tenant_id, sorted(wanted))
+    for mac, line in wanted.items():
+        if mac not in known:
+            reader.wrong(line, "", f"there is no endpoint {display_mac(mac)}")
+    return [(line, known[mac]) for mac, line in wanted.items() if mac in known]
+
+
+def _set_status(session: Session, actor: str, found: Sequence[Endpoint], to: EndpointStatus, verb: str) -> int:
+    entries = []
+    for endpoint in found:
+        if endpoint.status != to:
+            entries.append(_entry(actor, endpoint, verb, before={"status": endpoint.status}, after={"status": to}))
+            endpoint.status = to
+    session.flush()
+    audit.append_in_parts(session, entries)
+    return len(entries)
+
+
+def _groups_of(
+    session: Session, tenant_id: TenantId, found: Sequence[tuple[Line, Endpoint]]
+) -> dict[str, tuple[str, ...]]:
+    ids = [endpoint.id for _, endpoint in found]
+    names = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)
+    return {endpoint.mac: names[endpoint.id] for _, endpoint in found if endpoint.id in names}
+
+
+def _entry(
+    actor: str, endpoint: Endpoint, verb: str, *, before: Mapping[str, Any], after: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    return {
+        "actor": actor,
+        "action": f"endpoint.{verb}",
+        "target": display_mac(endpoint.mac),
+        "tenant_id": endpoint.tenant_id,
+        "before": dict(before),
+        "after": dict(after or {}),
+    }
+
+
+def _place(mistake: RowMistake) -> str:
+    return f"macs[{mistake.number - 1}]"

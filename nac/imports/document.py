@@ -1,0 +1,89 @@
+"""What a file holds, whatever its form: lines of endpoints, NASes and users, and what of it cannot be taken."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nac.errors import InvalidInput
+from nac.rows import Line, RowMistake
+
+MOST_BYTES = 16 * 1024 * 1024
+# Of all nouns together; of users fewer are taken (nac.users.bulk).
+MOST_LINES = 100_000
+# Of what is told of a file beside its mistakes.
+MOST_NOTES = 1_000
+_LONGEST_SHOWN = 80
+
+
+class Note(NamedTuple):
+    """What was left out or has to be done by hand, and why."""
+
+    line: int
+    text: str
+
+
+class Unreadable(InvalidInput):
+    """The file cannot be read as what it is said to be."""
+
+    # 0 where no line can be named.
+    line = 0
+
+
+@dataclass(slots=True)
+class Document:
+    endpoints: list[Line] = field(default_factory=list)
+    nases: list[Line] = field(default_factory=list)
+    users: list[Line] = field(default_factory=list)
+    mistakes: list[RowMistake] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    # Of all notes, those beyond MOST_NOTES as well.
+    noted: int = 0
+
+    def __len__(self) -> int:
+        return len(self.endpoints) + len(self.nases) + len(self.users)
+
+    def note(self, line: int, text: str) -> None:
+        self.noted += 1
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(Note(line, text))
+
+    def wrong(self, line: int, field: str, detail: str, remedy: str = "") -> None:
+        self.mistakes.append(RowMistake(line, field, detail, remedy))
+
+
+def refuse(line: int, detail: str, remedy: str = "") -> Unreadable:
+    """To be raised: nothing behind this line can be trusted to mean what it seems to."""
+    refused = Unreadable(detail, place=f"line {line}" if line else "file", remedy=remedy)
+    refused.line = line
+    return refused
+
+
+def decode(content: bytes, document: Document) -> str:
+    """UTF-8 or UTF-16 with a mark, UTF-8 without one, else as Windows of the west writes. Raises Unreadable."""
+    if len(content) > MOST_BYTES:
+        raise refuse(0, f"The file has more than {MOST_BYTES} bytes.", "Use several files.")
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = _decoded(content, "utf-16")
+    elif b"\0" in content:
+        raise refuse(0, "The file is no text.", "Save it as UTF-8.")
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            line = content.count(b"\n", 0, exc.start) + 1
+            text = _decoded(content, "cp1252")
+            document.note(line, "is not UTF-8: the file was read as Windows-1252; look at its umlauts and accents")
+    if "\0" in text:
+        raise refuse(text.count("\n", 0, text.index("\0")) + 1, "There is a NUL in it.", "Save it as UTF-8 text.")
+    return text
+
+
+def _decoded(content: bytes, encoding: str) -> str:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as exc:
+        raise refuse(0, "The file is no text that can be read.", "Save it as UTF-8.") from exc
+
+
+def shown(text: str) -> str:
+    """Of a file, for a sentence: short, and printable."""
+    return repr(text[:_LONGEST_SHOWN])[1:-1] + ("..." if len(text) > _LONGEST_SHOWN else "")

@@ -1,0 +1,196 @@
+"""FreeRADIUS `clients.conf`: a client of one address becomes a NAS.
+
+The syntax is that of its configuration files (man unlang, raddb/clients.conf): sections in braces, `name = value`,
+comments, strings in quotes. Nothing is expanded and no other file is read.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from nac.imports.document import MOST_LINES, Document, refuse, shown
+from nac.rows import Line
+from nac.validation import RADIUS_SECRET
+from nac.vendors import known_vendor
+
+_DEEPEST = 8
+_MOST_TOKENS = 2_000_000
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[ \t\r,;]+ | \\\r?\n | \#[^\n]*)
+  | (?P<newline>\n)
+  | (?P<brace>[{}])
+  | (?P<operator>:=|\+=|-=|=~|!~|==|!=|=)
+  | "(?P<double>(?:[^"\\\n]|\\.)*)"
+  | '(?P<single>(?:[^'\\\n]|\\.)*)'
+  | (?P<word>[^\s{}="'\#,;]+)
+    """,
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(.)")
+_CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
+_ADDRESSES = ("ipaddr", "ipv4addr", "ipv6addr")
+# Said of what a section does that is no client of ours.
+_LEFT = {"limit", "tls", "client"}
+_KNOWN = {
+    *_ADDRESSES,
+    *("secret", "shortname", "nas_type", "nastype", "netmask", "require_message_authenticator", "limit_proxy_state"),
+    *("proto", "login", "password"),
+}
+
+
+@dataclass(slots=True)
+class _Section:
+    line: int
+    words: list[str]
+    items: dict[str, tuple[int, str]] = field(default_factory=dict)
+    sections: list["_Section"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    line: int
+    kind: str
+    text: str
+
+
+def read(text: str, document: Document) -> None:
+    """Raises Unreadable where braces or quotes do not close, and for $INCLUDE."""
+    root = _parse(text)
+    for line, _ in root.items.values():
+        document.note(line, "is left out: it stands outside of a client")
+    _take(root.sections, document)
+
+
+def _take(sections: list[_Section], document: Document) -> None:
+    for section in sections:
+        kind = section.words[0]
+        if kind == "client":
+            _client(section, document)
+        elif kind == "clients":
+            # A list that one listener uses: here each tenant has its own listener.
+            _take(section.sections, document)
+        else:
+            document.note(section.line, f"section {shown(kind)} is left out: it is no client")
+
+
+def _client(section: _Section, document: Document) -> None:
+    name = section.words[1] if len(section.words) > 1 else ""
+    items = {key: value for key, (_, value) in section.items.items()}
+    shown_name = shown(items.get("shortname") or name)
+    address = _address(section, name, items)
+    if isinstance(address, str):
+        document.note(section.line, f"client {shown_name} is left out: {address}")
+        return
+    values: dict[str, Any] = {"name": items.get("shortname") or name or str(address), "address": str(address)}
+    secret = items.get("secret")
+    if secret is not None and RADIUS_SECRET.fullmatch(secret):
+        values["secret"] = secret
+    else:
+        why = "has none" if secret is None else "is too short, or holds characters that devices do not agree on"
+        document.note(
+            section.line, f"client {shown_name}: its secret {why}: give the device the tenant's, or both a better one"
+        )
+    kind = items.get("nas_type", items.get("nastype", ""))
+    if kind and known_vendor(kind) is not None:
+        values["vendor"] = kind
+    elif kind not in ("", "other"):
+        document.note(section.line, f"client {shown_name}: nas_type {shown(kind)} is no vendor that is known")
+    signed = items.get("require_message_authenticator", "yes").casefold()
+    if signed in ("no", "false", "auto"):
+        document.note(
+            section.line,
+            f"client {shown_name} need not send a Message-Authenticator there; here it must, until you say otherwise",
+        )
+    for key in sorted(items.keys() - _KNOWN):
+        document.note(section.items[key][0], f"client {shown_name}: {shown(key)} is not taken")
+    for inner in section.sections:
+        if inner.words[0] not in _LEFT:
+            document.note(inner.line, f"client {shown_name}: section {shown(inner.words[0])} is not taken")
+    document.nases.append(Line(section.line, values))
+
+
+def _address(
+    section: _Section, name: str, items: dict[str, str]
+) -> ipaddress.IPv4Address | ipaddress.IPv6Address | str:
+    """Of one host; else why not."""
+    text = next((items[key] for key in _ADDRESSES if key in items), name)
+    if "netmask" in items and "/" not in text:
+        text = f"{text}/{items['netmask']}"
+    if text == "*":
+        return "it is any address; devices that are not registered use the tenant's secret anyway"
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return f"{shown(text)} is no address, and names are not looked up"
+    if network.num_addresses > 1:
+        return f"{text} is a network; devices that are not registered use the tenant's secret anyway"
+    return network.network_address
+
+
+def _parse(text: str) -> _Section:
+    root = _Section(0, [""])
+    stack = [root]
+    words: list[_Token] = []
+    count = 0
+    for token in _tokens(text):
+        if token.kind == "brace" and token.text == "{":
+            if not words:
+                raise refuse(token.line, "A brace opens without the name of a section.")
+            if len(stack) > _DEEPEST:
+                raise refuse(token.line, f"Sections are nested deeper than {_DEEPEST}.")
+            count += 1
+            if count > MOST_LINES:
+                raise refuse(token.line, f"More than {MOST_LINES} sections.", "Use several files.")
+            section = _Section(words[0].line, [word.text for word in words])
+            stack[-1].sections.append(section)
+            stack.append(section)
+            words = []
+        elif token.kind in ("brace", "newline"):
+            _item(stack[-1], words)
+            words = []
+            if token.kind == "brace":
+                if len(stack) == 1:
+                    raise refuse(token.line, "A brace closes that was never opened.")
+                stack.pop()
+        else:
+            words.append(token)
+            if token.kind == "word" and token.text.startswith("$INCLUDE") and len(words) == 1:
+                raise refuse(token.line, "$INCLUDE is not followed.", "Put the other file's clients here, or give it.")
+    _item(stack[-1], words)
+    if len(stack) > 1:
+        raise refuse(stack[-1].line, "This section is not closed.")
+    return root
+
+
+def _item(section: _Section, words: list[_Token]) -> None:
+    """`name = value`; several may stand in a line."""
+    at = 0
+    while at < len(words):
+        if at + 2 < len(words) and words[at + 1].kind == "operator" and words[at + 2].kind != "operator":
+            section.items[words[at].text.lower()] = (words[at].line, words[at + 2].text)
+            at += 3
+        else:
+            section.items.setdefault(words[at].text.lower(), (words[at].line, ""))
+            at += 1
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    line, at = 1, 0
+    for _ in range(_MOST_TOKENS):
+        if at == len(text):
+            return
+        match = _TOKEN.match(text, at)
+        if match is None:
+            # Not shown: it may be a secret.
+            raise refuse(line, "This cannot be read.", "Is a quotation mark missing?")
+        kind = match.lastgroup or ""
+        if kind in ("double", "single"):
+            yield _Token(line, "text", _ESCAPE.sub(lambda found: _CONTROL.get(found[1], found[1]), match[kind]))
+        elif kind != "blank":
+            yield _Token(line, kind, match[kind])
+        line += match[0].count("\n")
+        at = match.end()
+    raise refuse(line, "The file has too many parts.", "Use several files.")

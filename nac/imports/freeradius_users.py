@@ -1,0 +1,185 @@
+"""FreeRADIUS `users` (mods-config/files/authorize): names with a password become users, MAC addresses endpoints.
+
+An entry is a line with a name and what is checked, and lines that begin with a blank and say what is replied
+(man 5 users).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from nac.imports.document import MOST_LINES, Document, refuse, shown
+from nac.mac import normalise_mac
+from nac.rows import Line
+
+_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"|(\S+)')
+_PAIR = re.compile(
+    r"""\s*(?P<name>[A-Za-z][\w.:-]*)\s*(?P<operator>:=|\+=|-=|==|=~|!~|!=|<=|>=|=\*|!\*|=|<|>)\s*
+    (?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s,"']+))?\s*(?P<comma>,|$|\#.*$)\s*""",
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(.)")
+_HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{32})")
+_CLEAR = {"cleartext-password", "user-password", "password"}
+# What cannot be turned into what is stored here.
+_HASHES = {
+    *("crypt-password", "md5-password", "smd5-password", "sha-password", "sha1-password", "ssha-password"),
+    *("sha2-password", "ssha2-password", "ssha2-256-password", "ssha2-512-password", "lm-password", "pbkdf2-password"),
+    "password-with-header",
+}
+_DATES = ("%d %b %Y", "%d %b %Y %H:%M:%S", "%b %d %Y", "%b %d %Y %H:%M:%S", "%d %b %Y %H:%M")
+# What a policy answers with, by the result that does it.
+_RESULTS = {
+    "tunnel-private-group-id": "vlan",
+    "filter-id": "filter_id",
+    "session-timeout": "session_timeout",
+    "airespace-acl-name": "acl",
+    "aruba-user-role": "role",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    line: int
+    name: str
+    operator: str
+    value: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    line: int
+    name: str
+    checks: list[_Pair]
+    replies: list[_Pair] = field(default_factory=list)
+
+
+def read(text: str, document: Document) -> None:
+    """Raises Unreadable for $INCLUDE, and for lines that are no entry."""
+    for entry in _entries(text):
+        if entry.name == "DEFAULT":
+            document.note(entry.line, "DEFAULT is not taken: what holds for all is a rule of the policy")
+        elif entry.name.startswith("DEFAULT"):
+            document.note(entry.line, f"{shown(entry.name)} is not taken: it is no user")
+        elif normalise_mac(entry.name):
+            _endpoint(entry, document)
+        else:
+            _user(entry, document)
+
+
+def _endpoint(entry: _Entry, document: Document) -> None:
+    values: dict[str, Any] = {"mac": entry.name, "attributes": {}}
+    if _is_rejected(entry):
+        values["status"] = "blocked"
+    for pair in entry.checks:
+        if pair.name.lower() not in _CLEAR and pair.name.lower() != "auth-type":
+            document.note(pair.line, f"{shown(entry.name)}: the check of {pair.name} is not taken: make it a rule")
+    _hints(entry, document, values["attributes"])
+    document.endpoints.append(Line(entry.line, values))
+
+
+def _user(entry: _Entry, document: Document) -> None:
+    values: dict[str, Any] = {"name": entry.name}
+    name = shown(entry.name)
+    hashed = ""
+    for pair in entry.checks:
+        check = pair.name.lower()
+        if check in _CLEAR:
+            values["password"] = pair.value
+        elif check == "nt-password" and (found := _HEX.fullmatch(pair.value)):
+            values["nt_hash"] = found[1]
+            document.note(pair.line, f"{name} has an NT hash: MS-CHAP and PEAP alone, until a password is set")
+        elif check in _HASHES or check == "nt-password":
+            hashed = pair.name
+        elif check == "expiration":
+            _end(pair, values, document, name)
+        elif check != "auth-type":
+            document.note(pair.line, f"{name}: the check of {pair.name} is not taken: make it a rule")
+    if _is_rejected(entry):
+        values["disabled"] = True
+    if "password" not in values and "nt_hash" not in values:
+        why = f"its password is a hash that cannot be taken ({hashed})" if hashed else "it has no password"
+        document.note(entry.line, f"{name} is left out: {why}; add it with a new one")
+        return
+    if "password" in values:
+        values.pop("nt_hash", None)
+    _hints(entry, document, {})
+    document.users.append(Line(entry.line, values))
+
+
+def _is_rejected(entry: _Entry) -> bool:
+    return any(pair.name.lower() == "auth-type" and pair.value.lower() == "reject" for pair in entry.checks)
+
+
+def _end(pair: _Pair, values: dict[str, Any], document: Document, name: str) -> None:
+    for form in _DATES:
+        try:
+            values["valid_until"] = datetime.strptime(pair.value, form).replace(tzinfo=UTC).isoformat()
+        except ValueError:
+            continue
+        return
+    document.note(pair.line, f"{name}: Expiration {shown(pair.value)} is no date that can be read: it has no end")
+
+
+def _hints(entry: _Entry, document: Document, attributes: dict[str, str]) -> None:
+    """What it was answered with becomes a rule's work; of an endpoint a rule can ask for it."""
+    for pair in entry.replies:
+        # Tunnel-Private-Group-Id:0 names a tag (RFC 2868).
+        plain = pair.name.partition(":")[0].lower()
+        if plain in ("tunnel-type", "tunnel-medium-type", "fall-through", "service-type", "framed-protocol"):
+            continue
+        if plain not in _RESULTS:
+            document.note(pair.line, f"{shown(entry.name)}: {pair.name} is not taken: make it a rule's result")
+            continue
+        result = _RESULTS[plain]
+        attributes[result] = pair.value
+        given = f"{shown(entry.name)} was given {pair.name} {shown(pair.value)}"
+        document.note(pair.line, f"{given}: let a rule give {result}")
+
+
+def _entries(text: str) -> Iterator[_Entry]:
+    entry: _Entry | None = None
+    count = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        if line[0] in " \t":
+            if entry is None:
+                raise refuse(number, "This says what is replied, and to nobody.", "Begin an entry with its name.")
+            entry.replies += _pairs(number, stripped)
+            continue
+        if stripped.startswith("$INCLUDE"):
+            raise refuse(number, "$INCLUDE is not followed.", "Put the other file's entries here, or give it.")
+        if entry is not None:
+            yield entry
+        count += 1
+        if count > MOST_LINES:
+            raise refuse(number, f"More than {MOST_LINES} entries.", "Use several files.")
+        name = _NAME.match(stripped)
+        assert name is not None
+        rest = stripped[name.end() :]
+        quoted = name[1] is not None
+        entry = _Entry(number, _plain(name[1]) if quoted else name[2], _pairs(number, rest.strip()))
+    if entry is not None:
+        yield entry
+
+
+def _pairs(number: int, text: str) -> list[_Pair]:
+    found = []
+    at = 0
+    while at < len(text) and text[at] != "#":
+        match = _PAIR.match(text, at)
+        if match is None or match.end() == at:
+            # Not shown: it may be a password.
+            raise refuse(number, "This is no list of Attribute operator value.", "See man 5 users.")
+        value = next((match[kind] for kind in ("double", "single", "bare") if match[kind] is not None), "")
+        found.append(_Pair(number, match["name"], match["operator"], _plain(value) if match["bare"] is None else value))
+        at = match.end()
+    return found
+
+
+def _plain(text: str) -> str:
+    return _ESCAPE.sub(lambda found: found[1], text)

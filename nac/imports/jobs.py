@@ -1,0 +1,206 @@
+"""What is too large to be stored while somebody waits: bulk changes and imports as jobs (nac.jobs).
+
+The input of a job is what was asked for; it is read, compared and stored as a small one is, in one transaction.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, TypeVar
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.endpoints import bulk as endpoints
+from nac.endpoints import many
+from nac.ids import TenantId
+from nac.imports import service
+from nac.imports.document import Document
+from nac.jobs import service as jobs
+from nac.jobs.running import Handler, OneTransaction, Work
+from nac.models import Job
+from nac.nases import bulk as nases
+from nac.rows import Line, RowMistake, RowsRefused
+from nac.sealing import Seal
+from nac.users import bulk as users
+
+# Of more rows, a job is made: an answer is to come within a second or two.
+MOST_AT_ONCE = 1_000
+# A user's password takes some 20 ms to hash.
+MOST_USERS_AT_ONCE = 50
+
+T = TypeVar("T")
+
+
+def run_import(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    form: str,
+    document: Document,
+    options: service.Options,
+    seal: Seal,
+    tell: Callable[[int], None] = lambda done: None,
+) -> dict[str, Any]:
+    """What was done, as `service.report` tells it. Raises RowsRefused."""
+    plan = service.plan(session, tenant_id=tenant_id, document=document, options=options, seal=seal)
+    service.store(session, actor=actor, tenant_id=tenant_id, form=form, plan=plan, seal=seal, tell=tell)
+    return service.report(plan)
+
+
+def is_large(document: Document) -> bool:
+    return len(document) > MOST_AT_ONCE or len(document.users) > MOST_USERS_AT_ONCE
+
+
+def run_bulk(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    operation: str,
+    given: Mapping[str, Any],
+    seal: Seal,
+    tell: Callable[[int], None] = lambda done: None,
+) -> dict[str, int]:
+    """`operation` is <noun>.<what>; `given` its JSON: `items` and `options`, or `macs` and `groups`.
+
+    How many rows were what. Raises RowsRefused, UnknownGroup, GroupByRule.
+    """
+    who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
+    match operation.partition(".")[::2]:
+        case "endpoints", "put":
+            options = _options(endpoints.Options, given)
+            plan = endpoints.plan(session, tenant_id=tenant_id, lines=_lines(given), options=options)
+            _refuse(plan.mistakes)
+            endpoints.store(session, **who, plan=plan, tell=tell)
+            return _count(each.action for each in plan.planned)
+        case "endpoints", "delete":
+            return {"removed": many.remove(session, **who, macs=given["macs"])}
+        case "endpoints", "block":
+            return {"blocked": many.block(session, **who, macs=given["macs"])}
+        case "endpoints", "unblock":
+            return {"unblocked": many.unblock(session, **who, macs=given["macs"])}
+        case "endpoints", ("set-groups" | "join-groups" | "leave-groups") as how:
+            changed = many.group(session, **who, macs=given["macs"], groups=given["groups"], how=how)
+            return {"changed": changed}
+        case "users", "put":
+            of_users = users.plan(
+                session, tenant_id=tenant_id, lines=_lines(given), options=_options(users.Options, given)
+            )
+            _refuse(of_users.mistakes)
+            users.store(session, **who, plan=of_users, seal=seal, tell=tell)
+            return _count(each.action for each in of_users.planned)
+        case "nases", "put":
+            of_nases = nases.plan(
+                session, tenant_id=tenant_id, lines=_lines(given), options=_options(nases.Options, given), seal=seal
+            )
+            _refuse(of_nases.mistakes)
+            nases.store(session, **who, plan=of_nases, seal=seal)
+            return _count(each.action for each in of_nases.planned)
+    raise ValueError(f"{operation!r} is no bulk operation")
+
+
+def _lines(given: Mapping[str, Any]) -> list[Line]:
+    return [Line(number, values) for number, values in enumerate(given["items"], start=1)]
+
+
+def _options(kind: type[T], given: Mapping[str, Any]) -> T:
+    names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in given.items() if name in names})
+
+
+def _refuse(mistakes: Sequence[RowMistake]) -> None:
+    if mistakes:
+        raise RowsRefused(mistakes, place=lambda mistake: mistake.in_list)
+
+
+_DONE = {"add": "added", "change": "changed", "same": "unchanged", "keep": "kept"}
+
+
+def _count(actions: Iterable[str]) -> dict[str, int]:
+    found = dict.fromkeys(_DONE.values(), 0)
+    for action in actions:
+        found[_DONE[action]] += 1
+    return found
+
+
+def start_bulk(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    operation: str,
+    given: Mapping[str, Any],
+    rows: int,
+    seal: Seal,
+) -> Job:
+    noun, _, what = operation.partition(".")
+    return jobs.start(
+        session,
+        actor=actor,
+        owner=Owner(tenant_id=tenant_id),
+        kind="bulk.run",
+        title=f"{what} {rows} {noun}",
+        input={"operation": operation, "given": given},
+        seal=seal,
+        total=rows,
+    )
+
+
+def start_import(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    form: str,
+    content: bytes,
+    rows: int,
+    options: service.Options,
+    seal: Seal,
+) -> Job:
+    return jobs.start(
+        session,
+        actor=actor,
+        owner=Owner(tenant_id=tenant_id),
+        kind="import.run",
+        title=f"{service.FORMATS[form].title}: {rows} rows",
+        input={"format": form, "content": b64encode(content).decode(), "options": asdict(options)},
+        seal=seal,
+        total=rows,
+    )
+
+
+def handlers(seal: Callable[[], Seal]) -> dict[str, Handler]:
+    """`seal` is asked for where something is to be sealed: the master key is not read before."""
+
+    def bulk(session: Session, work: Work) -> Mapping[str, Any]:
+        return run_bulk(
+            session,
+            actor=work.actor,
+            tenant_id=_tenant_of(work),
+            operation=work.input["operation"],
+            given=work.input["given"],
+            seal=seal(),
+            tell=work.tell,
+        )
+
+    def imported(session: Session, work: Work) -> Mapping[str, Any]:
+        document = service.read(work.input["format"], b64decode(work.input["content"]))
+        return run_import(
+            session,
+            actor=work.actor,
+            tenant_id=_tenant_of(work),
+            form=work.input["format"],
+            document=document,
+            options=service.Options(**work.input["options"]),
+            seal=seal(),
+            tell=work.tell,
+        )
+
+    return {"bulk.run": OneTransaction(bulk), "import.run": OneTransaction(imported)}
+
+
+def _tenant_of(work: Work) -> TenantId:
+    assert work.owner.tenant_id is not None
+    return work.owner.tenant_id

@@ -1,0 +1,70 @@
+"""Nodes of PacketFence: CSV as its web interface exports them, or what `pfcmd node view all` prints.
+
+A registered node becomes an endpoint in a group that is named as its category (in PacketFence, its role). One that is
+not registered is left out: it is discovered when it is seen.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from nac.clock import utc_now
+from nac.imports.document import Document, shown
+from nac.imports.table import Columns, read_table
+from nac.rows import Line
+
+_COLUMNS = Columns(
+    ("mac", "status", "category", "pid", "computername", "bypass_vlan", "bypass_role", "unregdate", "notes", "voip"),
+    ("mac", "status"),
+    any_other=True,
+)
+# Of those, it is everybody's.
+_NOBODY = {"", "default", "admin"}
+_NO_END = ("", "0000-00-00 00:00:00", "0")
+
+
+def read(text: str, document: Document) -> None:
+    for number, cells in read_table(text, _COLUMNS, document):
+        status = cells["status"].lower()
+        if status != "reg":
+            mac = shown(cells["mac"])
+            document.note(number, f"{mac} is left out: its status is {shown(status) or 'empty'}, not reg")
+            continue
+        values = _values(number, cells, document)
+        if values is not None:
+            document.endpoints.append(Line(number, values))
+
+
+def _values(number: int, cells: Mapping[str, str], document: Document) -> dict[str, Any] | None:
+    mac = shown(cells["mac"])
+    end = cells.get("unregdate", "")
+    values: dict[str, Any] = {"mac": cells["mac"], "attributes": {}}
+    if end not in _NO_END:
+        if _has_passed(end):
+            document.note(number, f"{mac} is left out: its registration ended {shown(end)}")
+            return None
+        values["valid_until"] = end
+    if category := cells.get("category", ""):
+        values["groups"] = [category]
+    if (pid := cells.get("pid", "")) not in _NOBODY:
+        values["owner"] = pid
+    if name := cells.get("computername", ""):
+        values["name"] = name
+    if notes := cells.get("notes", ""):
+        values["notes"] = notes
+    if cells.get("voip", "").lower() == "yes":
+        values["attributes"]["voip"] = "yes"
+    for column in ("bypass_vlan", "bypass_role"):
+        if cell := cells.get(column, ""):
+            values["attributes"][column] = cell
+            document.note(number, f"{mac} has {column} {shown(cell)}: let a rule ask for endpoint.attribute.{column}")
+    return values
+
+
+def _has_passed(text: str) -> bool:
+    """Of a date; what is none is told with the row."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) <= utc_now()

@@ -1,0 +1,168 @@
+"""Files of other programs and our own, into a tenant: read, compared with what there is, and stored as a whole."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.permissions import Permission
+from nac.audit import service as audit
+from nac.endpoints import bulk as endpoints
+from nac.ids import TenantId
+from nac.imports import freeradius_clients, freeradius_users, ise, own, packetfence
+from nac.imports.document import Document, Note, decode, refuse
+from nac.nases import bulk as nases
+from nac.rows import MOST_TOLD, Existing, Planned, RowMistake, RowsRefused
+from nac.sealing import Seal
+from nac.users import bulk as users
+
+FormatName = Literal[
+    "endpoints", "nases", "users", "freeradius-clients", "freeradius-users", "packetfence-nodes", "ise-endpoints"
+]
+Noun = Literal["endpoints", "nases", "users"]
+# Of rows that a preview lists.
+MOST_ROWS_SHOWN = 1_000
+
+
+class Format(NamedTuple):
+    title: str
+    read: Callable[[str, Document], None]
+    # What may come of it.
+    nouns: tuple[Noun, ...]
+
+
+FORMATS: Mapping[str, Format] = {
+    "endpoints": Format("Endpoints, CSV or JSON lines", own.read_endpoints, ("endpoints",)),
+    "nases": Format("NASes, CSV", own.read_nases, ("nases",)),
+    "users": Format("Users, CSV", own.read_users, ("users",)),
+    "freeradius-clients": Format("FreeRADIUS clients.conf", freeradius_clients.read, ("nases",)),
+    "freeradius-users": Format("FreeRADIUS users", freeradius_users.read, ("users", "endpoints")),
+    "packetfence-nodes": Format("Nodes of PacketFence, CSV", packetfence.read, ("endpoints",)),
+    "ise-endpoints": Format("Endpoints of Cisco ISE, CSV", ise.read, ("endpoints",)),
+}
+PERMISSIONS: Mapping[Noun, Permission] = {
+    "endpoints": Permission.ENDPOINT_MANAGE,
+    "nases": Permission.NAS_MANAGE,
+    "users": Permission.USER_MANAGE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    existing: Existing = "refuse"
+    # Groups that there are not are made.
+    make_groups: bool = False
+    # Approve addresses that devices made up, too.
+    allow_random: bool = False
+    # What users' passwords are stored for, besides PAP.
+    chap: bool = False
+    mschap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of a document. Locks are held until the transaction ends."""
+
+    document: Document
+    endpoints: endpoints.Plan
+    nases: nases.Plan
+    users: users.Plan
+
+    @property
+    def mistakes(self) -> list[RowMistake]:
+        parts = (self.endpoints.mistakes, self.nases.mistakes, self.users.mistakes)
+        return sorted(sum(parts, self.document.mistakes))
+
+    def planned(self) -> dict[Noun, Sequence[Planned]]:
+        return {"endpoints": self.endpoints.planned, "nases": self.nases.planned, "users": self.users.planned}
+
+
+def read(form: str, content: bytes) -> Document:
+    """Reads no other file and no database. Raises Unreadable."""
+    document = Document()
+    text = decode(content, document)
+    if text.strip():
+        FORMATS[form].read(text, document)
+    if not len(document) and not document.mistakes and not document.noted:
+        raise refuse(0, "There is nothing in it.")
+    return document
+
+
+def plan(session: Session, *, tenant_id: TenantId, document: Document, options: Options, seal: Seal) -> Plan:
+    """Changes nothing."""
+    given = (options.make_groups, options.allow_random, options.existing)
+    return Plan(
+        document,
+        endpoints.plan(session, tenant_id=tenant_id, lines=document.endpoints, options=endpoints.Options(*given)),
+        nases.plan(
+            session, tenant_id=tenant_id, lines=document.nases, options=nases.Options(options.existing), seal=seal
+        ),
+        users.plan(
+            session,
+            tenant_id=tenant_id,
+            lines=document.users,
+            options=users.Options(options.make_groups, options.existing, options.chap, options.mschap),
+        ),
+    )
+
+
+def store(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    form: str,
+    plan: Plan,
+    seal: Seal,
+    tell: Callable[[int], None] = lambda done: None,
+) -> None:
+    """All of it. Raises RowsRefused with every mistake. `tell`: how many rows are stored."""
+    if plan.mistakes:
+        raise RowsRefused(plan.mistakes, place=lambda mistake: mistake.in_line)
+    who: dict[str, Any] = {"actor": actor, "tenant_id": tenant_id}
+    endpoints.store(session, **who, plan=plan.endpoints, tell=tell)
+    nases.store(session, **who, plan=plan.nases, seal=seal)
+    before = len(plan.endpoints.planned) + len(plan.nases.planned)
+    tell(before)
+    users.store(session, **who, plan=plan.users, seal=seal, tell=lambda done: tell(before + done))
+    audit.append(session, **who, action="import.run", target=FORMATS[form].title, after=counts(plan))
+
+
+def counts(plan: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for noun, planned in plan.planned().items():
+        actions = [each.action for each in planned]
+        if actions:
+            found[noun] = {action: actions.count(action) for action in ("add", "change", "same", "keep")}
+    found["endpoint_groups"] = list(plan.endpoints.missing_groups)
+    found["user_groups"] = list(plan.users.missing_groups)
+    return found
+
+
+def report(plan: Plan) -> dict[str, Any]:
+    """What becomes of it, line by line, as far as `MOST_ROWS_SHOWN` goes; JSON without secrets."""
+    rows = sorted(
+        (each.number, noun, each.name, each.action) for noun, planned in plan.planned().items() for each in planned
+    )
+    mistakes = plan.mistakes
+    return {
+        "counts": counts(plan),
+        "rows": [_named(("line", "noun", "name", "action"), row) for row in rows[:MOST_ROWS_SHOWN]],
+        "rows_in_all": len(rows),
+        "notes": _notes(plan.document.notes),
+        "notes_in_all": plan.document.noted,
+        "mistakes": [
+            {"line": each.number, "field": each.field, "detail": each.detail, "remedy": each.remedy}
+            for each in mistakes[:MOST_TOLD]
+        ],
+        "mistakes_in_all": len(mistakes),
+    }
+
+
+def _notes(notes: Iterable[Note]) -> list[dict[str, Any]]:
+    return [{"line": note.line, "text": note.text} for note in notes]
+
+
+def _named(names: Sequence[str], values: Sequence[object]) -> dict[str, Any]:
+    return dict(zip(names, values, strict=True))

@@ -1,0 +1,111 @@
+"""CSV out of a tenant, as `nac.imports.own` reads it: endpoints, NASes without secrets, users without passwords.
+
+Spreadsheets calculate what begins with = + - @, a tab or a carriage return: such cells get an apostrophe in front
+(OWASP: CSV injection), which is taken away when the file is read here.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.endpoints import bulk as endpoint_rows
+from nac.endpoints import service as endpoints
+from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
+from nac.ids import TenantId
+from nac.imports.table import guarded
+from nac.mac import display_mac
+from nac.models import Endpoint
+from nac.nases import bulk as nas_rows
+from nac.nases import service as nases
+from nac.sites import service as sites
+from nac.users import service as users
+
+_PAGE = 1_000
+_USER_COLUMNS = ("name", "groups", "valid_until", "disabled")
+_NAS_COLUMNS = tuple(name for name in nas_rows.COLUMNS if name != "secret")
+
+
+def endpoints_csv(session: Session, *, tenant_id: TenantId) -> Iterator[str]:
+    """Of those that were decided about; a part of the file at a time."""
+    keys = _attribute_keys(session, tenant_id)
+    names = (*endpoint_rows.COLUMNS, *(f"attribute.{key}" for key in keys))
+    return _written(names, _endpoint_rows(session, tenant_id))
+
+
+def _attribute_keys(session: Session, tenant_id: TenantId) -> Sequence[str]:
+    query = select(func.jsonb_object_keys(Endpoint.attributes)).where(Endpoint.tenant_id == tenant_id).distinct()
+    return sorted(session.scalars(query))
+
+
+def _endpoint_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
+    wanted = endpoints.Filter(statuses=("active", "blocked"))
+    after = ""
+    while page := endpoints.list_endpoints(session, tenant_id=tenant_id, wanted=wanted, after_mac=after, limit=_PAGE):
+        ids = [row.id for row, _ in page]
+        groups = ENDPOINT_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=ids, by_rule=False)
+        for row, _ in page:
+            yield {
+                "mac": display_mac(row.mac),
+                "name": row.name,
+                "status": row.status,
+                "groups": ";".join(groups.get(row.id, ())),
+                "owner": row.owner,
+                "notes": row.notes,
+                "valid_until": row.valid_until.isoformat() if row.valid_until else "",
+                **{f"attribute.{key}": text for key, text in row.attributes.items()},
+            }
+        after = page[-1][0].mac
+        session.expunge_all()
+
+
+def nases_csv(session: Session, *, tenant_id: TenantId) -> Iterator[str]:
+    return _written(_NAS_COLUMNS, _nas_rows(session, tenant_id))
+
+
+def _nas_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
+    slugs = {site.id: site.slug for site in sites.list_sites(session, tenant_id=tenant_id)}
+    for row in nases.list_nases(session, tenant_id=tenant_id):
+        shown = nases.describe(row)
+        yield {name: "" if shown.get(name) is None else shown[name] for name in _NAS_COLUMNS if name != "site"} | {
+            "site": slugs[row.site_id]
+        }
+
+
+def users_csv(session: Session, *, tenant_id: TenantId) -> Iterator[str]:
+    return _written(_USER_COLUMNS, _user_rows(session, tenant_id))
+
+
+def _user_rows(session: Session, tenant_id: TenantId) -> Iterator[Mapping[str, Any]]:
+    after = ""
+    while page := users.list_users(session, tenant_id=tenant_id, after_name=after, limit=_PAGE):
+        groups = USER_GROUPS.names_of(session, tenant_id=tenant_id, member_ids=[row.id for row in page])
+        for row in page:
+            yield {
+                "name": row.name,
+                "groups": ";".join(groups.get(row.id, ())),
+                "valid_until": row.valid_until.isoformat() if row.valid_until else "",
+                "disabled": row.disabled,
+            }
+        after = page[-1].name
+        session.expunge_all()
+
+
+def _written(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    for cells in chain([names], ([row.get(name, "") for name in names] for row in rows)):
+        writer.writerow([guarded(_text(cell)) for cell in cells])
+        if buffer.tell() > _PAGE * 64:
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _text(cell: object) -> str:
+    return ("yes" if cell else "no") if isinstance(cell, bool) else str(cell)

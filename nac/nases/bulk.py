@@ -1,0 +1,170 @@
+"""NASes by the thousand: rows are read and compared with what there is, and then all of them stored."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.ids import TenantId
+from nac.models import Nas
+from nac.nases import repository, service
+from nac.rows import Existing, Line, Planned, Reader, RowMistake
+from nac.sealing import Seal
+from nac.sites import service as sites
+
+FLAGS = ("require_message_authenticator", "behind_nat", "signs_coa_answers")
+_TEXTS = ("name", "identifier", "address", "vendor", "secret")
+_PLAIN = ("name", "identifier", "address", "vendor", *FLAGS)
+COLUMNS = ("name", "site", "identifier", "address", "vendor", "secret", *FLAGS)
+MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    existing: Existing = "refuse"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of the rows; nothing may be stored of one with mistakes."""
+
+    mistakes: list[RowMistake]
+    planned: list[Planned]
+    fresh: list[Nas]
+    # Each with what it becomes, and the secret that it is given.
+    changed: list[tuple[Nas, Nas, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What the tenant has."""
+
+    by_key: Mapping[tuple[str, str], Nas]
+    sites: Mapping[str, UUID]
+    default_site: UUID
+
+
+def plan(session: Session, *, tenant_id: TenantId, lines: Iterable[Line], options: Options, seal: Seal) -> Plan:
+    """A row is a NAS's that has its identifier, or else its address. Locks all of them until the transaction ends."""
+    reader = Reader()
+    made = Plan(reader.mistakes, [], [], [])
+    lines = list(lines)
+    if not lines:
+        return made
+    known = repository.lock_all(session, tenant_id)
+    there = _There(
+        {key: nas for nas in known for key in _keys(nas.identifier, nas.address)},
+        {site.slug: site.id for site in sites.list_sites(session, tenant_id=tenant_id)},
+        sites.require_default(session, tenant_id=tenant_id).id,
+    )
+    first: dict[tuple[str, str], int] = {}
+    for count, line in enumerate(lines):
+        if count == MOST_ROWS:
+            reader.wrong(line, "", f"more than {MOST_ROWS} NASes", "Use several files.")
+            break
+        given = _given(line, reader, there)
+        if given is None:
+            continue
+        keys = _keys(given.get("identifier"), given.get("address"))
+        for field, key in keys:
+            if (field, key) in first:
+                reader.wrong(line, field, f"{key} is in line {first[field, key]} already")
+            first.setdefault((field, key), line.number)
+        _sort(made, reader, line, given, there, options, (tenant_id, seal))
+    return made
+
+
+def _keys(identifier: str | None, address: str | None) -> list[tuple[str, str]]:
+    host = address and (service.parse_host(address.strip()) or address)
+    return [(field, key) for field, key in (("identifier", identifier), ("address", host)) if key]
+
+
+def _given(line: Line, reader: Reader, there: _There) -> dict[str, Any] | None:
+    before = len(reader.mistakes)
+    given: dict[str, Any] = {}
+    for name in (*_TEXTS, "site", *FLAGS):
+        value = line.values.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, bool if name in FLAGS else str):
+            reader.wrong(line, name, "must be yes or no" if name in FLAGS else "must be text")
+            continue
+        given[name] = value
+    if "name" not in line.values:
+        reader.wrong(line, "name", "is missing")
+    if (slug := given.pop("site", None)) is not None:
+        given["site_id"] = there.sites.get(slug)
+        if given["site_id"] is None:
+            reader.wrong(line, "site", f"there is no site {slug[:63]!r};", "add it first")
+    return given if len(reader.mistakes) == before else None
+
+
+def _sort(
+    made: Plan,
+    reader: Reader,
+    line: Line,
+    given: Mapping[str, Any],
+    there: _There,
+    options: Options,
+    of: tuple[TenantId, Seal],
+) -> None:
+    tenant_id, seal = of
+    keys = _keys(given.get("identifier"), given.get("address"))
+    meant = list({there.by_key[key].id: there.by_key[key] for key in keys if key in there.by_key}.values())
+    if len(meant) > 1:
+        reader.wrong(line, "", "its identifier is one NAS's and its address another's")
+    elif not meant:
+        with reader.noted(line):
+            made.fresh.append(
+                service.make_nas(tenant_id=tenant_id, seal=seal, **{"site_id": there.default_site, **given})
+            )
+            made.planned.append(Planned(line.number, made.fresh[-1].name, "add"))
+    elif options.existing == "refuse":
+        remedy = "update, or --update, changes it"
+        reader.wrong(line, "", f"there is a NAS {meant[0].name!r} already;", remedy)
+    elif options.existing == "keep":
+        made.planned.append(Planned(line.number, meant[0].name, "keep"))
+    else:
+        with reader.noted(line):
+            now = meant[0]
+            stored = {name: getattr(now, name) for name in (*_PLAIN, "site_id")}
+            wanted = service.make_nas(
+                tenant_id=tenant_id, seal=seal, kept_secret=now.secret_sealed, **{**stored, **given}
+            )
+            same = "secret" not in given and service.describe(wanted) == service.describe(now)
+            made.planned.append(Planned(line.number, now.name, "same" if same else "change"))
+            if not same:
+                made.changed.append((now, wanted, given.get("secret")))
+
+
+def store(session: Session, *, actor: str, tenant_id: TenantId, plan: Plan, seal: Seal) -> None:
+    """All of it, with an audit entry for each row."""
+    session.add_all(plan.fresh)
+    session.flush()
+    entries = [_entry(actor, nas, "add", {}, service.describe(nas)) for nas in plan.fresh]
+    for nas, wanted, secret in plan.changed:
+        before = service.describe(nas)
+        for name in (*_PLAIN, "site_id"):
+            setattr(nas, name, getattr(wanted, name))
+        if secret is not None:
+            nas.secret_sealed = service.sealed_secret(nas, secret, seal)
+        after = service.describe(nas)
+        differing = [name for name in after if after[name] != before[name]]
+        shown = [{name: state[name] for name in differing} for state in (before, after)]
+        entries.append(_entry(actor, nas, "set", shown[0], shown[1] | ({"secret": "another"} if secret else {})))
+    session.flush()
+    audit.append_in_parts(session, entries)
+
+
+def _entry(actor: str, nas: Nas, verb: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "actor": actor,
+        "action": f"nas.{verb}",
+        "target": nas.name,
+        "tenant_id": nas.tenant_id,
+        "before": dict(before),
+        "after": dict(after),
+    }

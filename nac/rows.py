@@ -1,0 +1,126 @@
+"""Rows by the thousand, out of a file or of one request: all of them are stored, or none and every mistake is told."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from nac.errors import AdmitError, InvalidInput, SeveralMistakes
+from nac.validation import require_future, require_name
+
+# Of the mistakes of one file or request.
+MOST_TOLD = 200
+
+# What becomes of rows of what there is already: a mistake, or it is made what the row says, or left as it is.
+Existing = Literal["refuse", "update", "keep"]
+Action = Literal["add", "change", "same", "keep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Of a file, or an item of a list: `number` counts from 1, as people do."""
+
+    number: int
+    values: Mapping[str, Any]
+
+
+class RowMistake(NamedTuple):
+    number: int
+    field: str
+    detail: str
+    remedy: str = ""
+
+    @property
+    def in_line(self) -> str:
+        return f"line {self.number}: {self.field}" if self.field else f"line {self.number}" if self.number else ""
+
+    @property
+    def in_list(self) -> str:
+        """As a path into a body of `items`, which counts from 0."""
+        return f"items[{self.number - 1}]" + (f".{self.field}" if self.field else "")
+
+    @property
+    def message(self) -> str:
+        return f"{self.detail} {self.remedy}".rstrip()
+
+
+class RowsRefused(SeveralMistakes):
+    """Some of the rows are not valid; nothing was stored."""
+
+    def __init__(self, mistakes: Iterable[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
+        found = sorted(mistakes)
+        shown = [InvalidInput(each.detail, place=place(each), remedy=each.remedy) for each in found[:MOST_TOLD]]
+        super().__init__(shown)
+        self.count = len(found)
+
+
+class Planned(NamedTuple):
+    """What becomes of one row."""
+
+    number: int
+    name: str
+    action: Action
+
+
+def refuse(mistakes: Sequence[RowMistake], *, place: Callable[[RowMistake], str]) -> None:
+    """Raises RowsRefused where there are some."""
+    if mistakes:
+        raise RowsRefused(mistakes, place=place)
+
+
+class Reader:
+    """Takes the values of one line after the other, and gathers all that is wrong with them."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[RowMistake] = []
+
+    def wrong(self, line: Line, field: str, detail: str, remedy: str = "") -> None:
+        self.mistakes.append(RowMistake(line.number, field, detail, remedy))
+
+    @contextmanager
+    def noted(self, line: Line, field: str = "") -> Iterator[None]:
+        """A refusal within is a mistake of this field, or of the one that it names."""
+        try:
+            yield
+        except SeveralMistakes as several:
+            for each in several.mistakes:
+                self.wrong(line, field or each.place, each.detail, each.remedy)
+        except AdmitError as exc:
+            self.wrong(line, field or exc.place, exc.detail, exc.remedy)
+
+    def take(self, line: Line, row: object, field: str, read: Callable[[Any], object], kind: type = str) -> None:
+        """Put what `read` makes of the value into `row`; where there is none, what is there stays."""
+        value = line.values.get(field)
+        if value is None:
+            return
+        if not isinstance(value, kind):
+            self.wrong(line, field, _KIND[kind])
+            return
+        with self.noted(line, field):
+            setattr(row, field, read(value))
+
+
+_KIND: dict[type, str] = {
+    str: "must be text",
+    bool: "must be yes or no",
+    list: "must be a list of names",
+    dict: "must be an object of texts",
+}
+
+
+def read_groups(names: list[Any]) -> tuple[str, ...]:
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidInput("must be a list of names")
+    return tuple(sorted({require_name(name) for name in names}))
+
+
+def read_end(text: str) -> datetime | None:
+    """ISO 8601, UTC where it does not say; "" for none."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise InvalidInput(f"{text!r} is no date.", remedy="Write it as 2027-01-31 or 2027-01-31T18:00+01:00.") from exc
+    return require_future(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

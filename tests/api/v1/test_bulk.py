@@ -1,0 +1,220 @@
+"""Many at once through the API: all or none, at once or as a job."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine, func, select
+
+from nac.db import TenantScope, session_scope
+from nac.ids import TenantId
+from nac.imports import jobs
+from nac.jobs import running
+from nac.models import AuditEntry, Endpoint
+from tests.factories.certificates import SEALER
+from tests.statements import counted
+
+TENANT = "/v1/tenants/alpha"
+BULK = f"{TENANT}/endpoints/bulk"
+JOBS = f"{TENANT}/jobs"
+
+
+def mac(number: int) -> str:
+    return f"00:00:5e:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
+
+
+def items(count: int, **more: object) -> list[dict[str, Any]]:
+    return [{"mac": mac(number), "name": f"Printer {number}"} | more for number in range(count)]
+
+
+@pytest.fixture
+def work(worker_engine: Engine, app_engine: Engine) -> Callable[[], bool]:
+    """What the worker does within a second."""
+
+    def work() -> bool:
+        handlers = jobs.handlers(lambda: SEALER.seal)
+        return running.run_next(handlers, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
+
+    return work
+
+
+def audited(engine: Engine, tenant_id: TenantId) -> dict[str, int]:
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        found = session.execute(select(AuditEntry.action, func.count()).group_by(AuditEntry.action))
+        return {action: count for action, count in found if not action.startswith(("tenant", "job", "import"))}
+
+
+def test_few_are_stored_at_once_with_an_audit_entry_for_each(
+    api: httpx.Client, app_engine: Engine, tenant_id: TenantId
+) -> None:
+    before = audited(app_engine, tenant_id)
+    body = {"operation": "put", "items": items(3, groups=["printers"]), "make_groups": True}
+    done = api.post(BULK, json=body)
+    assert done.status_code == 200, done.text
+    assert done.json()["added"] == 3
+    assert int(done.headers["admit-position"]) > 0
+    body["items"] = [*items(2, groups=["printers"]), {"mac": mac(2), "status": "blocked"}, {"mac": mac(3)}]
+    again = api.post(BULK, json=body | {"existing": "update"}).json()
+    assert {name: count for name, count in again.items() if count} == {"added": 1, "changed": 1, "unchanged": 2}
+    kept = api.post(BULK, json=body | {"existing": "keep"}).json()
+    assert {name: count for name, count in kept.items() if count} == {"kept": 4}
+    assert [each["status"] for each in api.get(f"{TENANT}/endpoints").json()["items"]].count("blocked") == 1
+    after = audited(app_engine, tenant_id)
+    assert {
+        action: count - before.get(action, 0) for action, count in after.items() if count != before.get(action)
+    } == {
+        "endpoint.add": 4,
+        "endpoint.set": 1,
+        "endpoint-group.create": 1,
+    }
+
+
+def test_every_wrong_row_is_told_with_its_place_and_nothing_is_stored(api: httpx.Client) -> None:
+    body = {
+        "operation": "put",
+        "items": [
+            {"mac": mac(1)},
+            {"mac": "xyz"},
+            {"mac": mac(1)},
+            {"mac": "02:00:00:00:00:01"},
+            {"mac": mac(2), "groups": ["nobody-made-it"], "valid_until": "2001-01-01T00:00:00Z"},
+        ],
+    }
+    answer = api.post(BULK, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "rows-refused"), answer.text
+    told = answer.json()
+    assert [each["place"] for each in told["mistakes"]] == [
+        "items[1].mac",
+        "items[2]",
+        "items[3].mac",
+        "items[4].groups",
+        "items[4].valid_until",
+    ]
+    assert all(each["detail"] for each in told["mistakes"])
+    assert any("private address" in each.get("remedy", "") for each in told["mistakes"])
+    assert api.get(f"{TENANT}/endpoints").json()["items"] == []
+
+
+def test_so_many_mistakes_are_listed_and_all_are_counted(api: httpx.Client) -> None:
+    told = api.post(BULK, json={"operation": "put", "items": [{"mac": "xyz"}] * 500}).json()
+    assert (len(told["mistakes"]), told["detail"]) == (200, "500 mistakes.")
+    wrong = api.post(BULK, json={"operation": "put", "items": [{"mac": 5}] * 500})
+    assert (wrong.status_code, len(wrong.json()["mistakes"])) == (422, 200)
+    for body in ({}, {"operation": "burn"}, {"operation": "put", "items": []}, {"operation": "block", "macs": []}):
+        assert api.post(BULK, json=body).status_code == 422
+
+
+def test_one_thing_is_done_to_many_or_to_none(api: httpx.Client) -> None:
+    api.post(BULK, json={"operation": "put", "items": items(4, groups=["a", "b"]), "make_groups": True})
+    api.post(f"{TENANT}/endpoint-groups", json={"name": "c"})
+    some = [mac(0), mac(1)]
+
+    def shown(field: str) -> list[Any]:
+        return [each[field] for each in api.get(f"{TENANT}/endpoints").json()["items"]]
+
+    for operation, groups, found in (
+        ("join-groups", ["c"], ["a", "b", "c"]),
+        ("leave-groups", ["a"], ["b", "c"]),
+        ("set-groups", ["a"], ["a"]),
+    ):
+        done = api.post(BULK, json={"operation": operation, "macs": some, "groups": groups})
+        assert (done.status_code, done.json()["changed"]) == (200, 2), done.text
+        assert shown("groups") == [found, found, ["a", "b"], ["a", "b"]]
+    unknown = api.post(BULK, json={"operation": "set-groups", "macs": some, "groups": ["x"]})
+    assert unknown.json()["code"] == "unknown-group"
+    for operation in ("block", "unblock", "delete"):
+        wrong = api.post(BULK, json={"operation": operation, "macs": [mac(0), mac(77), "x"]})
+        assert [each["place"] for each in wrong.json()["mistakes"]] == ["macs[1]", "macs[2]"], wrong.text
+    assert api.post(BULK, json={"operation": "block", "macs": some}).json()["blocked"] == 2
+    assert shown("status") == ["blocked", "blocked", "active", "active"]
+    assert api.post(BULK, json={"operation": "unblock", "macs": some[:1]}).json()["unblocked"] == 1
+    assert api.post(BULK, json={"operation": "delete", "macs": some}).json()["removed"] == 2
+    assert shown("mac") == [mac(2), mac(3)]
+
+
+def test_many_are_a_job_with_where_it_is(
+    api: httpx.Client, app_engine: Engine, tenant_id: TenantId, work: Callable[[], bool]
+) -> None:
+    body = {"operation": "put", "items": items(10_000, groups=["printers"]), "make_groups": True}
+    key = {"Idempotency-Key": "once"}
+    begun = api.post(BULK, json=body, headers=key)
+    assert begun.status_code == 202, begun.text
+    assert begun.headers["location"] == f"{JOBS}/{begun.json()['id']}"
+    again = api.post(BULK, json=body, headers=key)
+    assert (again.status_code, again.json()["id"]) == (202, begun.json()["id"])
+    assert api.get(begun.headers["location"]).json()["state"] == "queued"
+    with counted(Engine) as statements:  # type: ignore[type-abstract]
+        assert work()
+    job = api.get(begun.headers["location"]).json()
+    assert (job["state"], job["done"], job["total"]) == ("done", 10_000, 10_000), job
+    assert job["result"]["added"] == 10_000
+    assert len(statements) < 100
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        assert session.scalar(select(func.count()).select_from(Endpoint)) == 10_000
+    assert audited(app_engine, tenant_id)["endpoint.add"] == 10_000
+    # All of it again is a mistake in each row, and nothing is changed.
+    other = api.post(BULK, json=body).json()
+    assert work()
+    failed = api.get(f"{JOBS}/{other['id']}").json()
+    assert (failed["state"], failed["problem"]["code"]) == ("failed", "rows-refused")
+    assert (len(failed["problem"]["mistakes"]), failed["problem"]["detail"]) == (200, "10000 mistakes.")
+
+
+def test_users_are_added_and_changed_in_bulk(api: httpx.Client, work: Callable[[], bool]) -> None:
+    users = f"{TENANT}/users"
+    body: dict[str, Any] = {"operation": "put", "make_groups": True, "mschap": True}
+    some = [{"name": f"user-{number}", "password": "correct horse", "groups": ["staff"]} for number in range(3)]
+    assert api.post(f"{users}/bulk", json=body | {"items": some}).json()["added"] == 3
+    wrong = api.post(
+        f"{users}/bulk", json=body | {"items": [*some[:1], {"name": "new"}, {"name": "x", "password": "y"}]}
+    )
+    assert [each["place"] for each in wrong.json()["mistakes"]] == [
+        "items[0].name",
+        "items[1].password",
+        "items[2].password",
+    ], wrong.text
+    change = {"items": [{"name": "user-0", "disabled": True}, {"name": "user-1"}], "existing": "update"}
+    done = api.post(f"{users}/bulk", json=body | change).json()
+    assert (done["changed"], done["unchanged"]) == (1, 1)
+    shown = {each["name"]: each for each in api.get(users).json()["items"]}
+    assert (shown["user-0"]["disabled"], shown["user-0"]["groups"], shown["user-0"]["mschap"]) == (
+        True,
+        ["staff"],
+        True,
+    )
+    many = [{"name": f"many-{number}", "password": "correct horse"} for number in range(51)]
+    begun = api.post(f"{users}/bulk", json=body | {"items": many})
+    assert begun.status_code == 202
+    assert "correct horse" not in begun.text
+    assert work()
+    assert api.get(begun.headers["location"]).json()["result"]["added"] == 51
+
+
+def test_nases_are_added_and_changed_in_bulk(api: httpx.Client) -> None:
+    nases = f"{TENANT}/nases"
+    some = [{"name": f"Switch {n}", "identifier": f"sw-{n}", "address": f"192.0.2.{n}"} for n in range(1, 4)]
+    assert api.post(f"{nases}/bulk", json={"operation": "put", "items": some}).json()["added"] == 3
+    items = [
+        {"name": "Switch 1", "identifier": "sw-1", "vendor": "cisco", "secret": "a-secret-of-its-own-1"},
+        {"name": "Switch 2", "address": "192.0.2.2"},
+        {"name": "New", "identifier": "sw-9"},
+    ]
+    wrong = api.post(
+        f"{nases}/bulk", json={"operation": "put", "items": [{"name": "x", "site": "nowhere"}, *items[1:2]]}
+    )
+    assert [each["place"] for each in wrong.json()["mistakes"]] == ["items[0].site", "items[1]"], wrong.text
+    # Its own secret needs an address, which the row does not say and the NAS has.
+    done = api.post(f"{nases}/bulk", json={"operation": "put", "items": items, "existing": "update"})
+    assert done.status_code == 200, done.text
+    assert {name: count for name, count in done.json().items() if count} == {"added": 1, "changed": 1, "unchanged": 1}
+    shown = {each["identifier"]: each for each in api.get(nases).json()["items"]}
+    assert (shown["sw-1"]["own_secret"], shown["sw-1"]["address"]) == (True, "192.0.2.1")
+
+
+def test_body_that_is_too_large_is_refused(api: httpx.Client) -> None:
+    for path, size in ((f"{TENANT}/endpoints", 1024 * 1024 + 1), (BULK, 16 * 1024 * 1024 + 1)):
+        whole = api.post(path, content=b" " * size, headers={"Content-Type": "application/json"})
+        assert (whole.status_code, whole.json()["code"]) == (413, "body-too-large")
+        parts = api.post(path, content=(b" " * 65_536 for _ in range(size // 65_536 + 1)))
+        assert parts.status_code == 413

@@ -1,0 +1,69 @@
+"""Directories and providers through the API, one of them a real directory."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api.main import create_app
+from tests.api.served import served, settings_of_public
+from tests.identities.conftest import ANNA, ANNAS_PASSWORD, HERE, directory, document, running_directory
+from tests.identities.slapd import SERVICE_PASSWORD
+from tests.postgres import Database
+
+__all__ = ["directory", "document", "running_directory"]
+SOURCES = "/v1/tenants/alpha/identity-sources"
+
+
+@pytest.fixture
+def near(database: Database, tmp_path: Path, api: httpx.Client) -> Iterator[httpx.Client]:
+    """The API of a platform that allows sources on loopback, where the tests' are."""
+    with served(create_app(replace(settings_of_public(database, tmp_path), outbound_reach=HERE))) as client:
+        client.headers["Authorization"] = api.headers["Authorization"]
+        yield client
+
+
+def test_source_is_added_tested_changed_and_removed(near: httpx.Client, document: dict[str, object]) -> None:
+    made = near.post(SOURCES, json={"name": "corp", "kind": "ldap", "settings": document, "secret": SERVICE_PASSWORD})
+    assert made.status_code == 201, made.text
+    assert (made.json()["secret"], made.json()["position"], made.json()["enabled"]) == ("set", 100, True)
+    address = f"{SOURCES}/corp"
+    right = near.post(f"{address}/test", json={"user": ANNA, "password": ANNAS_PASSWORD})
+    assert right.status_code == 200, right.text
+    assert (right.json()["verified"], right.json()["name"]) == (True, ANNA)
+    assert right.json()["steps"]
+    wrong = near.post(f"{address}/test", json={"user": ANNA, "password": "guessed"}).json()
+    assert (wrong["verified"], bool(wrong["reason"]), bool(wrong["advice"])) == (False, True, True)
+    read = near.get(address)
+    changed = near.patch(address, json={"enabled": False, "settings": {"waiting": 3}})
+    assert (changed.json()["enabled"], changed.json()["settings"]["waiting"]) == (False, 3)
+    back = near.patch(address, json={"settings": {"waiting": None}, "position": 1})
+    assert "waiting" not in back.json()["settings"]
+    # Or it would be sent to a server of whoever may change where it goes.
+    elsewhere = near.patch(address, json={"settings": {"urls": ["ldaps://ldap.example.net"]}})
+    assert (elsewhere.status_code, elsewhere.json()["place"]) == (422, "secret")
+    for answer in (made, right, read, changed, near.get(SOURCES)):
+        assert SERVICE_PASSWORD not in answer.text
+        assert ANNAS_PASSWORD not in answer.text
+    assert near.delete(address, headers={"If-Match": read.headers["etag"]}).status_code == 412
+    assert near.delete(address).status_code == 204
+    assert near.get(SOURCES).json() == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"urls": ["ldap://ldap.example.net"], "base_dn": "dc=x"}, "clear"),
+        ({"urls": ["ldaps://127.0.0.1"], "base_dn": "dc=x"}, "loopback"),
+        ({"urls": ["ldaps://ldap.example.net"], "base_dn": "dc=x", "colour": 1}, "colour"),
+        ({"urls": 5}, "urls"),
+        ({}, "urls"),
+    ],
+)
+def test_settings_are_checked_as_a_whole(api: httpx.Client, settings: dict[str, object], told: str) -> None:
+    answer = api.post(SOURCES, json={"name": "corp", "kind": "ldap", "settings": settings})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-identity-source"), answer.text
+    assert told in answer.text
+    assert api.get(SOURCES).json() == {"items": []}

@@ -1,0 +1,128 @@
+"""Files into a tenant and out of it, through the API."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.accounts.owners import Owner
+from nac.db import TenantScope, session_scope
+from nac.ids import TenantId
+from nac.models import AuditEntry
+from tests.api.v1.conftest import MakeToken
+from tests.api.v1.test_bulk import work
+from tests.imports.test_forms import CLIENTS, ISE, NODES, USERS
+
+__all__ = ["work"]
+TENANT = "/v1/tenants/alpha"
+IMPORTS = f"{TENANT}/imports"
+
+
+def give(api: httpx.Client, form: str, text: str, **options: object) -> httpx.Response:
+    return api.post(IMPORTS, params={"format": form} | options, content=text.encode())
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "counts"),
+    [
+        ("freeradius-clients", CLIENTS, {"nases": 4}),
+        ("freeradius-users", USERS.replace("testing it", "testing it well"), {"users": 4, "endpoints": 2}),
+        ("packetfence-nodes", NODES, {"endpoints": 2}),
+        ("ise-endpoints", ISE, {"endpoints": 4}),
+    ],
+)
+def test_file_is_previewed_then_stored_and_once_more_changes_nothing(
+    api: httpx.Client, form: str, text: str, counts: dict[str, int]
+) -> None:
+    preview = give(api, form, text, dry_run=True, make_groups=True)
+    assert preview.status_code == 200, preview.text
+    told = preview.json()
+    assert (told["stored"], told["mistakes"]) == (False, [])
+    assert {noun: told["counts"][noun]["add"] for noun in counts} == counts
+    assert told["notes"]
+    assert [api.get(f"{TENANT}/{noun}").json()["items"] for noun in counts] == [[]] * len(counts)
+    done = give(api, form, text, make_groups=True)
+    assert done.status_code == 200, done.text
+    assert done.json() == told | {"stored": True}
+    assert int(done.headers["admit-position"]) > 0
+    for noun, count in counts.items():
+        assert len(api.get(f"{TENANT}/{noun}").json()["items"]) == count
+    assert give(api, form, text).json()["code"] == "rows-refused"
+    again = give(api, form, text, existing="keep").json()
+    assert {noun: again["counts"][noun]["keep"] for noun in counts} == counts
+
+
+def test_preview_tells_what_is_wrong_and_the_import_refuses_it(api: httpx.Client) -> None:
+    text = "mac,groups\nxyz,\n00005e005301,nobody-made-it\n"
+    told = give(api, "endpoints", text, dry_run=True).json()
+    assert [(each["line"], each["field"]) for each in told["mistakes"]] == [(2, "mac"), (3, "groups")]
+    refused = give(api, "endpoints", text)
+    assert (refused.status_code, refused.json()["code"]) == (422, "rows-refused")
+    assert [each["place"] for each in refused.json()["mistakes"]] == ["line 2: mac", "line 3: groups"]
+    for form, content, place in (("freeradius-clients", "$INCLUDE x", "line 1"), ("users", "", "file")):
+        unreadable = give(api, form, content)
+        assert (unreadable.status_code, unreadable.json()["place"]) == (422, place)
+    assert give(api, "nothing", "x").status_code == 422
+    assert api.get(f"{TENANT}/endpoints").json()["items"] == []
+
+
+def test_no_secret_of_a_file_is_told_or_logged(api: httpx.Client, app_engine: Engine, tenant_id: TenantId) -> None:
+    answers = [give(api, "freeradius-clients", CLIENTS), give(api, "freeradius-users", USERS, dry_run=True)]
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        entries = [str(vars(entry)) for entry in session.scalars(select(AuditEntry))]
+    for secret in ("long-enough-to-be-taken", "another-long-enough-one", "testing it", "0CB6948805F797"):
+        assert not any(secret in answer.text for answer in answers)
+        assert not any(secret in entry for entry in entries)
+
+
+def test_large_file_is_a_job(api: httpx.Client, work: Callable[[], bool]) -> None:
+    text = "mac,name\n" + "".join(f"00005e{number:06x},Printer {number}\n" for number in range(1_001))
+    begun = give(api, "endpoints", text)
+    assert (begun.status_code, begun.json()["total"]) == (202, 1_001), begun.text
+    assert work()
+    job = api.get(begun.headers["location"]).json()
+    assert (job["state"], job["result"]["counts"]["endpoints"]["add"]) == ("done", 1_001), job
+    # The next one has the mistake in its last line.
+    begun = give(api, "endpoints", text + "xyz,\n", existing="update")
+    assert work()
+    problem = api.get(begun.headers["location"]).json()["problem"]
+    assert [each["place"] for each in problem["mistakes"]] == ["line 1003: mac"]
+
+
+def test_import_takes_the_permission_of_each_noun(
+    api: httpx.Client, make_token: MakeToken, tenant_id: TenantId
+) -> None:
+    def asked(*permissions: str) -> list[int]:
+        token = make_token(Owner(tenant_id=tenant_id), *permissions)
+        api.headers["Authorization"] = f"Bearer {token}"
+        return [
+            give(api, form, text, dry_run=True).status_code
+            for form, text in (("endpoints", "mac\n00005e005301"), ("nases", "name\nx"), ("users", "name\nx"))
+        ]
+
+    assert asked("endpoint.read", "user.manage") == [403, 403, 403]
+    assert asked("endpoint.manage") == [200, 403, 403]
+    assert asked("endpoint.manage", "user.manage") == [200, 403, 200]
+
+
+def test_what_is_written_is_read_back_as_it_was(api: httpx.Client) -> None:
+    first = (
+        "mac,name,groups,owner,notes,attribute.room,valid_until\n"
+        '00:00:5e:00:53:01,=1+1,printers;staff,"Ann, IT",@home,12,2099-01-31\n00:00:5e:00:53:02,,,,,,\n'
+    )
+    assert give(api, "endpoints", first, make_groups=True).status_code == 200
+    assert (
+        give(api, "nases", "name,address,behind_nat,secret\nNorth,192.0.2.7,yes,a-secret-of-its-own-1\n").status_code
+        == 200
+    )
+    assert give(api, "users", "name,password,groups\nann,correct horse,\n").status_code == 200
+    for noun, rows in (("endpoints", 2), ("nases", 1), ("users", 1)):
+        written = api.get(f"{TENANT}/{noun}.csv")
+        assert (written.status_code, written.headers["content-type"]) == (200, "text/csv; charset=utf-8")
+        assert written.text.count("\n") == rows + 1
+        assert ",=1+1" not in written.text
+        for secret in ("correct horse", "a-secret-of-its-own-1"):
+            assert secret not in written.text
+        told = give(api, noun, written.text, existing="update", dry_run=True).json()
+        assert told["counts"][noun]["same"] == rows, (written.text, told)

@@ -1,0 +1,81 @@
+"""Switches, access points and controllers through the API."""
+
+import httpx
+import pytest
+
+NASES = "/v1/tenants/alpha/nases"
+SECRET = "a-secret-of-its-own-1"
+
+
+def add(api: httpx.Client, name: str, **given: object) -> dict[str, object]:
+    answer = api.post(NASES, json={"name": name} | given)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, object] = answer.json()
+    return made
+
+
+def test_nas_is_added_read_changed_and_removed_and_its_secret_never_shown(api: httpx.Client) -> None:
+    made = add(api, "North", identifier="sw-1", address="192.0.2.7", vendor="Cisco", secret=SECRET)
+    address = f"{NASES}/{made['id']}"
+    assert (made["own_secret"], made["site"], made["address"]) == (True, "main", "192.0.2.7")
+    read = api.get(address)
+    assert read.json() == made
+    matching = {"If-Match": read.headers["etag"]}
+    changed = api.patch(address, json={"secret": None, "identifier": None, "behind_nat": True}, headers=matching)
+    assert changed.status_code == 200, changed.text
+    assert changed.json() == made | {"own_secret": False, "identifier": None, "behind_nat": True}
+    assert api.patch(address, json={"name": "South"}, headers=matching).status_code == 412
+    for answer in (read, changed, api.get(NASES), api.patch(address, json={"secret": "short"})):
+        assert SECRET not in answer.text
+        assert "secret" not in answer.json()
+    assert api.delete(address).status_code == 204
+    assert (api.get(address).status_code, api.get(address).json()["code"]) == (404, "nas-not-found")
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, ["North", "South", "South"]),
+        ({"site": "branch"}, ["North"]),
+        ({"site": "nowhere"}, []),
+        ({"address": "192.0.2.2"}, ["South"]),
+        ({"text": "OUT"}, ["South", "South"]),
+        ({"text": "SW-3"}, ["South"]),
+        ({"vendor": "aruba"}, ["North"]),
+    ],
+)
+def test_list_is_narrowed_and_goes_on_by_key(api: httpx.Client, asked: dict[str, str], found: list[str]) -> None:
+    assert api.post("/v1/tenants/alpha/sites", json={"slug": "branch"}).status_code == 201
+    add(api, "South", address="192.0.2.2")
+    add(api, "South", identifier="sw-3")
+    add(api, "North", identifier="n", site="branch", vendor="aruba")
+    names, after = [], ""
+    while after is not None:
+        page = api.get(NASES, params=asked | {"limit": 1, "after": after}).json()
+        names += [each["name"] for each in page["items"]]
+        after = page["next"]
+    assert names == found
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "place"),
+    [
+        ({"name": "x"}, 422, "identifier"),
+        ({"name": "x", "identifier": "i", "secret": SECRET}, 422, "secret"),
+        ({"name": "x", "address": "192.0.2.0/24"}, 422, "address"),
+        ({"name": "x", "identifier": "i", "site": "nowhere"}, 404, "site"),
+        ({"name": "x", "identifier": "i", "colour": 1}, 422, "body.colour"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(api: httpx.Client, body: object, status: int, place: str) -> None:
+    answer = api.post(NASES, json=body)
+    assert answer.status_code == status, answer.text
+    told = answer.json()
+    assert place in ([each["place"] for each in told.get("mistakes", [])] or [told.get("place")]), told
+    assert api.get(NASES).json()["items"] == []
+
+
+def test_vendors_are_listed_with_what_they_send(api: httpx.Client) -> None:
+    items = api.get(f"{NASES}/vendors").json()["items"]
+    assert any(each["sends"].get("vlan") for each in items)
+    assert "default" in [each["name"] for each in items]

@@ -1,0 +1,293 @@
+"""What is read of each form of file: rows, notes of what was left out, mistakes with their lines, or a refusal."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nac.errors import InvalidInput
+from nac.imports import service
+from nac.imports.document import MOST_BYTES, Document
+from nac.imports.table import guarded, unguarded
+
+CLIENTS = """\
+# Ours.
+client north {
+    ipaddr = 192.0.2.7   # the core
+    secret = "a secret"
+    nas_type = cisco
+    limit {
+        max_connections = 16
+    }
+    coa_server = home
+}
+client 192.0.2.8 { secret = 'long-enough-to-be-taken', shortname = sw-8 }
+client everything {
+    ipaddr = 198.51.100.0/24
+    secret = testing123
+}
+client six {
+    ipv6addr = 2001:db8::7
+    secret = "another-long-enough-one"
+    require_message_authenticator = no
+}
+clients per_socket {
+    client inner { ipaddr = 192.0.2.9
+                   secret = testing123 }
+}
+client named { ipaddr = switch.example.net
+    secret = x
+}
+client any { ipaddr = *
+    secret = x }
+home_server other { type = auth }
+"""
+USERS = """\
+# Ours.
+steve   Cleartext-Password := "testing it", Expiration := "31 Jan 2099"
+        Service-Type = Framed-User,
+        Tunnel-Private-Group-Id:0 = 20,
+        Reply-Message = "Hello, %{User-Name}"
+"John Doe" Cleartext-Password := "say \\"please\\""
+00-00-5E-00-53-01   Cleartext-Password := "00005e005301"
+        Tunnel-Type = VLAN,
+        Tunnel-Private-Group-Id = "30"
+00005e005302 Auth-Type := Reject
+hash    NT-Password := 0x0CB6948805F797BF2A82807973B89537
+ssha    SSHA-Password := "cGFzc3dvcmQ="
+gone    Cleartext-Password := "long enough", Auth-Type := Reject
+nobody  Huntgroup-Name == "alphen"
+DEFAULT Group == "disabled", Auth-Type := Reject
+        Reply-Message = "No."
+"""
+NODES = """\
+mac|computername|pid|category|status|bypass_vlan|voip|unregdate|notes
+00:00:5e:00:53:01|printer-1|default|printers|reg|20|no|0000-00-00 00:00:00|2nd floor
+00:00:5e:00:53:02||ann|staff|reg||yes|2099-01-31 00:00:00|
+00:00:5e:00:53:03||default||unreg||no|0000-00-00 00:00:00|
+00:00:5e:00:53:04||ann|guest|reg||no|2020-01-31 00:00:00|
+"""
+ISE = """\
+MACAddress,EndPointPolicy,IdentityGroup,Description,PortalUser,StaticGroupAssignment,LogicalProfile
+00:00:5E:00:53:01,HP-Device,Printers,Printer,,true,
+00:00:5E:00:53:02,Apple-iPhone,RegisteredDevices,"Ann's, phone",ann,true,
+00:00:5E:00:53:03,Unknown,Unknown,,,false,
+00:00:5E:00:53:04,,Blocked List,,,true,
+00:00:5E:00:53:05,Cisco-IP-Phone,Endpoint Identity Groups:Profiled:Cisco-IP-Phone,,,false,
+"""
+
+
+def read(form: str, text: str | bytes) -> Document:
+    return service.read(form, text.encode() if isinstance(text, str) else text)
+
+
+def noted(document: Document) -> str:
+    return "\n".join(f"{note.line}: {note.text}" for note in document.notes)
+
+
+def test_clients_of_freeradius_become_nases() -> None:
+    found = read("freeradius-clients", CLIENTS)
+    assert [(line.number, dict(line.values)) for line in found.nases] == [
+        (2, {"name": "north", "address": "192.0.2.7", "vendor": "cisco"}),
+        (11, {"name": "sw-8", "address": "192.0.2.8", "secret": "long-enough-to-be-taken"}),
+        (16, {"name": "six", "address": "2001:db8::7", "secret": "another-long-enough-one"}),
+        (22, {"name": "inner", "address": "192.0.2.9"}),
+    ]
+    assert found.mistakes == []
+    told = noted(found)
+    for part in (
+        "2: client north: its secret is too short",
+        "9: client north: coa_server is not taken",
+        "12: client everything is left out: 198.51.100.0/24 is a network",
+        "16: client six need not send a Message-Authenticator",
+        "25: client named is left out: switch.example.net is no address",
+        "28: client any is left out",
+        "30: section home_server is left out",
+    ):
+        assert part in told
+    for secret in ("a secret", "testing123", "long-enough"):
+        assert secret not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("client a {\n  ipaddr = 192.0.2.1\n", "line 1"),
+        ("client a {\n}\n}\n", "line 3"),
+        ("\n{\n", "line 2"),
+        ("$INCLUDE clients.d/\n", "line 1"),
+        ("client a {\n $INCLUDE secrets\n}\n", "line 2"),
+        ('client a {\n secret = "hush\n}\n', "line 2"),
+        ("a { " * 20, "line 1"),
+        ("", "file"),
+    ],
+)
+def test_clients_that_cannot_be_read_are_refused_with_the_line(text: str, place: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read("freeradius-clients", text)
+    assert refused.value.place == place
+    assert "hush" not in str(refused.value)
+
+
+def test_users_of_freeradius_become_users_and_endpoints() -> None:
+    found = read("freeradius-users", USERS)
+    assert [(line.number, dict(line.values)) for line in found.users] == [
+        (2, {"name": "steve", "password": "testing it", "valid_until": "2099-01-31T00:00:00+00:00"}),
+        (6, {"name": "John Doe", "password": 'say "please"'}),
+        (11, {"name": "hash", "nt_hash": "0CB6948805F797BF2A82807973B89537"}),
+        (13, {"name": "gone", "password": "long enough", "disabled": True}),
+    ]
+    assert [dict(line.values) for line in found.endpoints] == [
+        {"mac": "00-00-5E-00-53-01", "attributes": {"vlan": "30"}},
+        {"mac": "00005e005302", "attributes": {}, "status": "blocked"},
+    ]
+    told = noted(found)
+    for part in (
+        "4: steve was given Tunnel-Private-Group-Id:0 20: let a rule give vlan",
+        "5: steve: Reply-Message is not taken",
+        "9: 00-00-5E-00-53-01 was given Tunnel-Private-Group-Id 30",
+        "11: hash has an NT hash",
+        "12: ssha is left out: its password is a hash that cannot be taken (SSHA-Password)",
+        "14: nobody is left out: it has no password",
+        "15: DEFAULT is not taken",
+    ):
+        assert part in told
+    for secret in ("testing it", "please", "0CB69", "cGFz"):
+        assert secret not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("\tReply-Message = x\n", "line 1"),
+        ("a Cleartext-Password := x\n\tno list of pairs\n", "line 2"),
+        ('a Cleartext-Password := "hush\n', "line 1"),
+        ("$INCLUDE other\n", "line 1"),
+    ],
+)
+def test_users_that_cannot_be_read_are_refused_with_the_line_and_without_it(text: str, place: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read("freeradius-users", text)
+    assert refused.value.place == place
+    assert "hush" not in str(refused.value)
+
+
+def test_nodes_of_packetfence_become_endpoints_of_their_category() -> None:
+    for text in (NODES, NODES.replace("|", ","), "\ufeff" + NODES.replace("\n", "\r\n")):
+        found = read("packetfence-nodes", text)
+        assert [dict(line.values) for line in found.endpoints] == [
+            {
+                "mac": "00:00:5e:00:53:01",
+                "attributes": {"bypass_vlan": "20"},
+                "groups": ["printers"],
+                "name": "printer-1",
+                "notes": "2nd floor",
+            },
+            {
+                "mac": "00:00:5e:00:53:02",
+                "attributes": {"voip": "yes"},
+                "valid_until": "2099-01-31 00:00:00",
+                "groups": ["staff"],
+                "owner": "ann",
+            },
+        ]
+        assert [note.line for note in found.notes] == [2, 4, 5]
+
+
+def test_endpoints_of_ise_are_taken_where_somebody_sorted_them() -> None:
+    for text in (ISE, ISE.replace("MACAddress", "MAC Address").replace("IdentityGroup", "Identity Group", 1)):
+        found = read("ise-endpoints", text)
+        assert [
+            (line.values["mac"][-2:], line.values.get("groups"), line.values.get("status")) for line in found.endpoints
+        ] == [
+            ("01", ["Printers"], None),
+            ("02", ["RegisteredDevices"], None),
+            ("04", None, "blocked"),
+            ("05", ["Cisco-IP-Phone"], None),
+        ]
+        second = found.endpoints[1].values
+        assert (second["name"], second["owner"]) == ("Ann's, phone", "ann")
+        assert second["attributes"] == {"ise_profile": "Apple-iPhone"}
+        assert [note.line for note in found.notes] == [4, 6]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufeffname;password\r\nJürgen;correct horse\r\n".encode(),
+        "name\tpassword\nJürgen\tcorrect horse\n".encode("utf-16"),
+        "name,password\nJürgen,correct horse\n".encode("cp1252"),
+        b'"name","password"\nJ\xc3\xbcrgen,"correct horse"',
+    ],
+)
+def test_delimiter_and_encoding_are_found_out(content: bytes) -> None:
+    found = read("users", content)
+    assert [dict(line.values) for line in found.users] == [{"name": "Jürgen", "password": "correct horse"}]
+    assert found.mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"", "file"),
+        (b"name\n\0", "file"),
+        (b'name,password\nx,"' + b"y" * 30_000 + b'"\n', "line 2"),
+        (b"name,password\n" + b"," * 300, "line 2"),
+        (b'name,password\n"x', "line 2"),
+        (b"name\n" + b"x\n" * 100_001, "line 100002"),
+        (b"x" * (MOST_BYTES + 1), "file"),
+        (b"\xff\xfe\x00", "file"),
+    ],
+)
+def test_table_that_is_too_much_is_refused(content: bytes, place: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read("users", content)
+    assert refused.value.place == place
+
+
+def test_columns_and_rows_that_are_wrong_are_told_with_their_line() -> None:
+    assert [(each.number, each.field) for each in read("nases", "name,colour\nx,y\n").mistakes] == [(1, "colour")]
+    assert [(each.number, each.field) for each in read("endpoints", "name\nx\n").mistakes] == [(1, "mac")]
+    found = read("nases", "name,behind_nat\nx,yes\ny\n")
+    assert ([line.values["behind_nat"] for line in found.nases], found.mistakes[0].number) == ([True], 3)
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "'x", "x", "", "x=1"])
+def test_cell_is_no_formula_and_comes_back_as_it_was(cell: str) -> None:
+    written = guarded(cell)
+    assert not written.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert unguarded(written) == cell
+
+
+_PIECES = st.sampled_from(
+    (
+        *("client a {", "client", "{", "}", "ipaddr = 192.0.2.1", "secret = x", '"', "'", "\\", "#", "=", ":="),
+        *("$INCLUDE x", "\n", "\r\n", "\t", " ", ",", ";", "|", "\ufeff", "\0", "é", "\u2028", "DEFAULT"),
+        *("mac", "status", "name", "password", "MACAddress", "IdentityGroup", "reg", "00:00:5e:00:53:01", '{"mac": 1}'),
+        *("Tunnel-Private-Group-Id = 3", "limit {", "NT-Password := 0x", "unregdate", "2020-13-41", "9999-12-31"),
+        "a Cleartext-Password := b",
+    )
+)
+_TEXTS = st.text(max_size=200) | st.lists(_PIECES).map(" ".join) | st.lists(_PIECES).map("\n".join)
+
+
+@pytest.mark.parametrize("form", service.FORMATS)
+def test_whatever_a_file_holds_it_is_rows_or_a_refusal_with_its_place(form: str) -> None:
+    @settings(max_examples=150, deadline=None)
+    @given(st.binary(max_size=200) | _TEXTS.map(str.encode))
+    def tried(content: bytes) -> None:
+        refused = None
+        try:
+            document = service.read(form, content)
+        except InvalidInput as exc:
+            refused = exc.place
+        if refused is not None:
+            assert re.fullmatch(r"file|line \d+", refused)
+            return
+        most = content.count(b"\n") + content.count(b"\r") + 1
+        lines = [*document.endpoints, *document.nases, *document.users]
+        assert all(1 <= line.number <= most for line in lines)
+        assert all(note.line >= 1 and note.text.isprintable() for note in document.notes)
+
+    tried()
