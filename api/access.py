@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from api.change import Body, Change, changing, etag, request_sha256
 from api.request_ids import request_id_of
+from api.state import signing_of
 from nac.accounts.grants import Principal, TenantPlace, require
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission
@@ -21,6 +22,7 @@ from nac.accounts.places import find_msp, find_tenant
 from nac.api_tokens import service as tokens
 from nac.api_tokens.text import TokenText
 from nac.audit.service import Origin
+from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
@@ -110,6 +112,10 @@ class Access:
     def msp_id(self) -> MspId:
         assert self.owner.msp_id is not None
         return self.owner.msp_id
+
+    @property
+    def signing(self) -> Signing:
+        return signing_of(self.asked.request)
 
     def as_platform(self) -> "Access":
         """For what reaches beyond the asker's own rows, such as a slot of a cell; its permission has been checked."""

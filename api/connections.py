@@ -13,8 +13,10 @@ from api.places import Place, Places
 from nac.sources import Networks
 
 HEAD_SECONDS = 10.0
-# Head, body and trailers; no route takes a body of more than half as much.
+# Head, body and trailers; no route for strangers takes a body of more than half as much.
 REQUEST_BYTES_MOST = 128 * 1024
+# Of a body that the API takes.
+BODY_BYTES_MOST = 1024 * 1024
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -22,6 +24,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     # None where whoever accepts connections counts them.
     _places: ClassVar[Places | None] = None
+    _bytes_most: ClassVar[int] = REQUEST_BYTES_MOST
     _proxies: ClassVar[Networks] = Networks("")
 
     _place: Place | None = None
@@ -50,7 +53,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._received > REQUEST_BYTES_MOST:
+        if self._received > self._bytes_most:
             self._close()
         else:
             super().data_received(data)
@@ -79,3 +82,9 @@ class BoundedHttp(HttpToolsProtocol):
     def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
+
+
+class ApiHttp(BoundedHttp):
+    """For the API, whose callers send more. What is a little more than it takes is answered (api.bodies)."""
+
+    _bytes_most = 2 * BODY_BYTES_MOST

@@ -32,15 +32,15 @@ def retry_headers(exc: AdmitError) -> dict[str, str]:
 
 
 def _render(exc: AdmitError) -> JSONResponse:
-    return problem(
-        status=exc.status,
-        code=exc.code,
-        title=exc.title,
-        detail=exc.detail,
-        headers=retry_headers(exc),
-        place=exc.place,
-        remedy=exc.remedy,
-    )
+    told = {"detail": exc.detail, "place": exc.place, "remedy": exc.remedy, **exc.members}
+    return problem(status=exc.status, code=exc.code, title=exc.title, headers=retry_headers(exc), **told)
+
+
+def closing(exc: AdmitError) -> JSONResponse:
+    """To whoever is still sending."""
+    answer = _render(exc)
+    answer.headers["Connection"] = "close"
+    return answer
 
 
 def told(request: Request, exc: AdmitError) -> AdmitError:

@@ -3,14 +3,34 @@
 from fastapi import FastAPI
 
 from api.application import make_application
+from api.bodies import RefusesLargeBodies
 from api.change import DoneBefore, answer_again
+from api.connections import BODY_BYTES_MOST
+from api.errors import closing
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import endpoints, members, roles, sites, tenants, tokens
+from api.v1 import (
+    authorities,
+    certificate_settings,
+    certificates,
+    endpoints,
+    enrolment,
+    external_authorities,
+    members,
+    policies,
+    policy_trials,
+    roles,
+    scep,
+    sites,
+    tenants,
+    tokens,
+)
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens))
+_POLICIES = (policies, policy_trials)
+_CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
+V1 = tuple(noun.router for noun in (tenants, sites, endpoints, *_POLICIES, *_CERTIFICATES, members, roles, tokens))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -21,5 +41,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
+    app.add_middleware(RefusesLargeBodies, most_octets=BODY_BYTES_MOST, answer=closing)
     app.add_middleware(RequestIds)
     return app

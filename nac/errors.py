@@ -4,8 +4,9 @@ Packages derive their own errors from these; only the edge (CLI, API) renders th
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -31,6 +32,11 @@ class AdmitError(Exception):
     @property
     def title(self) -> str:
         return (type(self).__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """What a problem says of it besides (RFC 9457 3.2); a `detail` among it takes the other's place."""
+        return {}
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""

@@ -39,10 +39,11 @@ def settings_of_public(database: Database, folder: Path, **variables: str) -> Se
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[httpx.Client]:
+def served(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
+    """`changes` are of uvicorn's configuration."""
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED))):
+        with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | changes))):
             transport = httpx.HTTPTransport(uds=path)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
                 yield client

@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
+from api.connections import ApiHttp
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission, permissions_at
@@ -86,7 +87,7 @@ def world(database: Database, app_engine: Engine, cell_engine: Engine, tmp_path:
                     expires_at=utc_now() + timedelta(days=1),
                 ).text
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app) as client:
+    with served(app, http=ApiHttp) as client:
         yield World(app, client, tuple(places), made)
 
 
