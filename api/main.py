@@ -16,9 +16,11 @@ from api.v1 import (
     endpoints,
     enrolment,
     external_authorities,
+    jobs,
     members,
     policies,
     policy_trials,
+    radius_secret,
     roles,
     scep,
     sites,
@@ -30,7 +32,9 @@ from nac.settings import Settings, load_settings
 # A router for each noun.
 _POLICIES = (policies, policy_trials)
 _CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, *_POLICIES, *_CERTIFICATES, members, roles, tokens))
+_PEOPLE = (members, roles, tokens)
+_NOUNS = (tenants, radius_secret, sites, endpoints, *_POLICIES, *_CERTIFICATES, *_PEOPLE, jobs)
+V1 = tuple(noun.router for noun in _NOUNS)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

@@ -57,6 +57,21 @@ class SeveralMistakes(InvalidInput):
         self.mistakes = tuple(mistakes)
 
 
+def problem_of(exc: AdmitError) -> dict[str, Any]:
+    """What it says, as members of a problem (RFC 9457 3); empty ones are left out."""
+    told: dict[str, Any] = {
+        "title": exc.title,
+        "detail": exc.detail,
+        "code": exc.code,
+        "place": exc.place,
+        "remedy": exc.remedy,
+        **exc.members,
+    }
+    if isinstance(exc, SeveralMistakes):
+        told |= {"detail": f"{len(exc.mistakes)} mistakes.", "mistakes": [problem_of(each) for each in exc.mistakes]}
+    return {name: value for name, value in told.items() if value}
+
+
 class NotFound(AdmitError):
     """There is no such thing."""
 
@@ -67,6 +82,10 @@ class Conflict(AdmitError):
     """This does not go with what is there already."""
 
     status = 409
+
+
+class Overtaken(Conflict):
+    """Another transaction stood in the way."""
 
 
 class AlreadyExists(Conflict):
