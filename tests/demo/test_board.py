@@ -111,7 +111,14 @@ def board(*seen: Seen) -> Board:
         "user_name": "sam",
         "user_password": "of sam",
     }
-    return Board(tuple(compare(check(), one, PERMITTED) for one in seen), (tenant,), "postgresql://x", "2026-01-01")
+    return Board(
+        tuple(compare(check(), one, PERMITTED) for one in seen),
+        (tenant,),
+        "http://x",
+        "admit_x",
+        "postgresql://x",
+        "2026-01-01",
+    )
 
 
 def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.CaptureFixture[str]) -> None:
