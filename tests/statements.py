@@ -1,4 +1,4 @@
-"""Which statements a piece of code sends."""
+"""Which statements a piece of code sends: by one engine, or by any of the process (`Engine` itself)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from sqlalchemy import Engine, event
 
 
 @contextmanager
-def counted(engine: Engine) -> Iterator[list[str]]:
+def counted(engine: Engine | type[Engine]) -> Iterator[list[str]]:
     statements: list[str] = []
 
     def note(connection, cursor, statement, parameters, context, executemany):

@@ -4,5 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from nac.jobs.running import Handler
+from nac.policies import asking as policies
 
-HANDLERS: Final[Mapping[str, Handler]] = {}
+HANDLERS: Final[Mapping[str, Handler]] = {**policies.HANDLERS}

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
@@ -13,14 +13,17 @@ from api.access import Access, ChangesTenant, ReadsTenant
 from api.bodies import BodyTooLarge
 from api.change import HasChanged
 from api.v1.inputs import Comment, Input, Name, Slug
+from api.v1.jobs import Job, accepted
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
 from nac.engine import PolicyErrors, read_policy_text
 from nac.engine.document import MAX_DOCUMENT_BYTES
 from nac.errors import InvalidInput
+from nac.jobs import service as jobs
 from nac.models import Policy as PolicyRow
 from nac.models import PolicyVersion
 from nac.policies import service as policies
+from nac.policies.asking import PUBLISH, publishing_takes_long
 from nac.policies.hits import count_hits, hit_rows
 from nac.policies.reading import as_written, in_reading_order
 
@@ -226,16 +229,33 @@ def save_draft(
         return change.answer(version_of(row))
 
 
-@router.post("/{policy}/publish", operation_id="publishPolicy")
-def publish_policy(access: Publishes, policy: PolicySlug, body: Publication) -> Version:
+@router.post(
+    "/{policy}/publish",
+    operation_id="publishPolicy",
+    response_model=Version | Job,
+    responses={202: {"model": Job, "description": "A job: there are many requests to replay before."}},
+)
+def publish_policy(access: Publishes, response: Response, policy: PolicySlug, body: Publication) -> Version | Job:
     """Put the draft in force at every site that the policy is assigned to.
 
     Refused (409) where a test of the policy fails (`policy-tests-failed`, with `failed_tests`) and, if the tenant asks
     for a replay, where the draft would answer recorded requests otherwise and nobody acknowledged that
-    (`unacknowledged-differences`, with the `replay`, whose `digest` acknowledges them).
+    (`unacknowledged-differences`, with the `replay`, whose `digest` acknowledges them). Where that replay takes long, a
+    job publishes (202), and is refused in the same way.
     """
     with access.change() as change:
-        row = policies.publish_policy(
+        if publishing_takes_long(change.session, tenant_id=access.tenant_id):
+            row = jobs.start(
+                change.session,
+                actor=access.actor,
+                owner=access.owner,
+                kind=PUBLISH,
+                title=f"Publish {policy}",
+                input={"slug": policy, "number": body.version, "acknowledge": body.acknowledge},
+                seal=access.signing.sealer.seal,
+            )
+            return change.answer(accepted(access, response, row))
+        version = policies.publish_policy(
             change.session,
             actor=access.actor,
             tenant_id=access.tenant_id,
@@ -243,7 +263,7 @@ def publish_policy(access: Publishes, policy: PolicySlug, body: Publication) -> 
             number=body.version,
             acknowledge=body.acknowledge,
         )
-        return change.answer(version_of(row))
+        return change.answer(version_of(version))
 
 
 @router.post("/{policy}/roll-back", operation_id="rollBackPolicy")

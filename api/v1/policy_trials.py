@@ -1,13 +1,15 @@
 """Trying policies: checks, their own tests, single requests, and the requests of days past. Nothing is changed."""
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
-from api.access import Access, ReadsTenant
+from api.access import Access, ChangesTenant, ReadsTenant
 from api.v1.inputs import Input, Slug
+from api.v1.jobs import Job, accepted
 from api.v1.policies import EXAMPLE, Reads, VersionNumber
 from api.v1.policy_shapes import Checked, Mistake, Replayed, Simulated, Tested
 from nac.accounts.permissions import Permission
@@ -17,11 +19,14 @@ from nac.engine.attributes import CATALOGUE, open_attributes
 from nac.engine.operators import operators_of
 from nac.errors import InvalidInput
 from nac.ids import TenantId
+from nac.jobs import service as jobs
 from nac.nases import service as nases
+from nac.policies import asking
 from nac.policies import service as policies
+from nac.policies.asking import ReplayAsked
 from nac.policies.fitting import notes, vendors_of
 from nac.policies.rendering import mistake_rows, replay_row
-from nac.policies.replaying import MAX_DAYS, replay_policy
+from nac.policies.replaying import MAX_DAYS
 from nac.policies.schema import policy_schema
 from nac.policies.simulation import recorded_row, simulate, simulation_row
 from nac.policies.testing import test_row
@@ -30,6 +35,8 @@ router = APIRouter(prefix="/tenants/{tenant}", tags=["policies"])
 
 # What was decided of real devices is in the answer.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
+# May begin a job.
+Replays = Annotated[Access, Depends(ChangesTenant(Permission.LOG_READ))]
 Document = Annotated[dict[str, Any], Field(examples=[EXAMPLE])]
 
 
@@ -75,6 +82,10 @@ class ToReplay(Which):
     site: Slug | None = None
     # Compare with what was answered then, or with what the policy in force says now.
     against: Literal["recorded", "published"] = "recorded"
+
+    def asked(self) -> ReplayAsked:
+        given = self.model_dump(exclude={"policy", "site"})
+        return ReplayAsked(**given, policy=self.policy or "", site=self.site or "")
 
 
 class Attribute(BaseModel):
@@ -171,31 +182,35 @@ def simulate_request(access: ReadsLog, body: ToSimulate) -> Simulated:
     return Simulated.model_validate({**simulation_row(simulation), "recorded": recorded and recorded_row(recorded)})
 
 
-@router.post("/policy-replays", operation_id="replayPolicy")
-def replay(access: ReadsLog, body: ToReplay) -> Replayed:
+@router.post(
+    "/policy-replays",
+    operation_id="replayPolicy",
+    response_model=Replayed | Job,
+    responses={202: {"model": Job, "description": "A job: many requests. Its result is such a replay."}},
+)
+def replay(access: Replays, response: Response, body: ToReplay) -> Replayed | Job:
     """Which recorded requests a draft would answer otherwise, in groups, with counts and examples.
 
-    Requests that no policy decided, because credentials did not hold, say, are counted and left out.
+    Requests that no policy decided, because credentials did not hold, say, are counted and left out. Many are replayed
+    by a job, which the answer names (202).
     """
+    asked = body.asked()
     with access.read() as session:
-        policy = None
-        # A draft at one site, or for a tenant without any policy, needs none.
-        if body.policy or body.document is None or (not body.site and _has_policies(session, access)):
-            policy = policies.find_policy(session, tenant_id=access.tenant_id, slug=body.policy or "")
-        found = replay_policy(
-            session,
-            tenant_id=access.tenant_id,
-            document=body.find(session, access.tenant_id),
-            policy_id=policy.id if policy else None,
-            days=body.days,
-            site=body.site or "",
-            against=body.against,
+        count = asking.count_recorded(session, tenant_id=access.tenant_id, days=body.days)
+        if count <= asking.AT_ONCE_MOST:
+            found = asking.replay_asked(session, asked, tenant_id=access.tenant_id)
+            return Replayed.model_validate(replay_row(found))
+    with access.change() as change:
+        row = jobs.start(
+            change.session,
+            actor=access.actor,
+            owner=access.owner,
+            kind=asking.REPLAY,
+            title=f"Replay of {body.days} days",
+            input=asdict(asked),
+            seal=access.signing.sealer.seal,
         )
-    return Replayed.model_validate(replay_row(found))
-
-
-def _has_policies(session: Session, access: Access) -> bool:
-    return bool(policies.list_page(session, tenant_id=access.tenant_id, limit=1))
+        return change.answer(accepted(access, response, row))
 
 
 def _moment(text: str | None) -> int | None:
