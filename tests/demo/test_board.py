@@ -100,6 +100,7 @@ def board(*seen: Seen) -> Board:
         "auth_port": 18120,
         "acct_port": 18121,
         "radius_secret": "s3cret",
+        "api_token": "admit_token",
         "ca_pem": "var/demo/alpha/ca.pem",
         "client_cert": "var/demo/alpha/laptop.pem",
         "client_key": "var/demo/alpha/laptop.key",
