@@ -71,26 +71,24 @@ def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | None:
     if made is not None:
         return None
     row = session.scalars(select(IdempotencyKey).where(*_is(named)).with_for_update()).one()
+    now = utc_now()
+    if row.status is None and row.created_at <= now - ABANDONED_AFTER:
+        row.created_at, row.request_sha256 = now, named.request_sha256
+        session.flush()
+        return None
     if row.request_sha256 != named.request_sha256:
         raise KeyReused(place="Idempotency-Key", remedy="Use another key for another request.")
     if row.status is None:
-        _take_over(session, row)
-        return None
+        raise StillUnderWay(place="Idempotency-Key", remedy="Ask again in a second.")
     assert row.body_sealed is not None
     return Answer(row.status, row.headers or {}, unseal(row.body_sealed, named.context))
 
 
-def _take_over(session: Session, row: IdempotencyKey) -> None:
-    now = utc_now()
-    if row.created_at > now - ABANDONED_AFTER:
-        raise StillUnderWay(place="Idempotency-Key", remedy="Ask again in a second.")
-    row.created_at = now
-    session.flush()
-
-
 def forget(session: Session, named: Named) -> None:
-    """The change that was begun has failed after it had committed in between: it may be asked for again."""
-    session.execute(delete(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None)))
+    """The change that was begun has failed after it had committed in between: it may be asked for again at once."""
+    long_ago = utc_now() - ABANDONED_AFTER
+    begun = update(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None))
+    session.execute(begun.values(created_at=long_ago))
 
 
 def finish(session: Session, named: Named, answer: Answer, *, seal: Seal) -> None:

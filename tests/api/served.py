@@ -45,7 +45,7 @@ def served(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
         path = str(Path(folder) / "api.sock")
         with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | changes))):
             transport = httpx.HTTPTransport(uds=path)
-            with httpx.Client(transport=transport, base_url="http://api", trust_env=False) as client:
+            with httpx.Client(transport=transport, base_url="http://api", trust_env=False, timeout=30) as client:
                 yield client
 
 

@@ -229,7 +229,7 @@ def test_differences_are_published_only_by_who_acknowledges_them(api: httpx.Clie
 
 @pytest.mark.usefixtures("replay_asked_for")
 def test_long_replay_and_publication_are_jobs(
-    api: httpx.Client, record, worker_engine: Engine, monkeypatch: pytest.MonkeyPatch
+    api: httpx.Client, record, app_engine: Engine, worker_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert publish(api, document()).status_code == 200
     api.patch(f"{HERE}/sites/main", json={"policy": "office"})
@@ -240,7 +240,7 @@ def test_long_replay_and_publication_are_jobs(
 
     def job(answer: httpx.Response) -> dict[str, Any]:
         assert answer.status_code == 202, answer.text
-        assert running.run_next(HANDLERS, unseal=SEALER.open, engine=worker_engine)
+        assert running.run_next(HANDLERS, unseal=SEALER.open, app_engine=app_engine, engine=worker_engine)
         return api.get(answer.headers["location"]).json()
 
     replayed = job(api.post(f"{HERE}/policy-replays", json={"days": 7, "document": document("30")}))
