@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from fastapi import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope
 
 from nac.errors import AdmitError
 
@@ -55,20 +55,3 @@ async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds
                     return body
     except TimeoutError as exc:
         raise BodyTooSlow(f"It has {seconds:g} s to come.") from exc
-
-
-class RefusesLargeBodies:
-    """Of whoever says how much he sends; who does not is cut off by his connection (api.connections)."""
-
-    def __init__(self, app: ASGIApp, most_octets: int, answer: Callable[[AdmitError], ASGIApp]) -> None:
-        self._app = app
-        self._most = most_octets
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        said = next((value for name, value in scope.get("headers", ()) if name == b"content-length"), b"0")
-        if said.isdigit() and (len(said) > 18 or int(said) > self._most):
-            refused = BodyTooLarge(f"At most {self._most} bytes are read.", remedy="Send less at once.")
-            await self._answer(refused)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)

@@ -13,10 +13,8 @@ from api.places import Place, Places
 from nac.sources import Networks
 
 HEAD_SECONDS = 10.0
-# Head, body and trailers; no route for strangers takes a body of more than half as much.
+# Head, body and trailers; no route that strangers reach takes a body of more than half as much.
 REQUEST_BYTES_MOST = 128 * 1024
-# Of a body that the API takes.
-BODY_BYTES_MOST = 1024 * 1024
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -24,8 +22,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     # None where whoever accepts connections counts them.
     _places: ClassVar[Places | None] = None
-    _bytes_most: ClassVar[int] = REQUEST_BYTES_MOST
     _proxies: ClassVar[Networks] = Networks("")
+    _request_bytes_most: ClassVar[int] = REQUEST_BYTES_MOST
 
     _place: Place | None = None
     _waiting: TimerHandle | None = None
@@ -53,7 +51,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._received > self._bytes_most:
+        if self._received > self._request_bytes_most:
             self._close()
         else:
             super().data_received(data)
@@ -84,7 +82,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.close()
 
 
-class ApiHttp(BoundedHttp):
-    """For the API, whose callers send more. What is a little more than it takes is answered (api.bodies)."""
+class HttpWithFiles(BoundedHttp):
+    """Of the API, which takes files: how large they may be there says api.body_limits, and in a sentence."""
 
-    _bytes_most = 2 * BODY_BYTES_MOST
+    _request_bytes_most = 32 * 1024 * 1024

@@ -35,13 +35,6 @@ def _render(exc: AdmitError) -> JSONResponse:
     return problem(status=exc.status, headers=retry_headers(exc), **problem_of(exc))
 
 
-def closing(exc: AdmitError) -> JSONResponse:
-    """To whoever is still sending."""
-    answer = _render(exc)
-    answer.headers["Connection"] = "close"
-    return answer
-
-
 def told(request: Request, exc: AdmitError) -> AdmitError:
     """As the caller may read it. Of what is no fault of his a stranger learns the kind alone: the rest names databases,
     files and key stores, and is for the log.

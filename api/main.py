@@ -3,10 +3,7 @@
 from fastapi import FastAPI
 
 from api.application import make_application
-from api.bodies import RefusesLargeBodies
 from api.change import DoneBefore, answer_again
-from api.connections import BODY_BYTES_MOST
-from api.errors import closing
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
 from api.v1 import (
@@ -45,6 +42,5 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
-    app.add_middleware(RefusesLargeBodies, most_octets=BODY_BYTES_MOST, answer=closing)
     app.add_middleware(RequestIds)
     return app

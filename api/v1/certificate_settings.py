@@ -21,7 +21,7 @@ from nac.errors import InvalidInput
 from pki.keys import KeyKind
 from pki.profiles import Profile as ProfileRules
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["certificates"])
+router = APIRouter(prefix="/tenants/{tenant}", tags=["certificates", "settings"])
 
 # Every device of the tenant sees what these change.
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE))]

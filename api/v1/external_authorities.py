@@ -15,7 +15,7 @@ from nac.clock import utc_now
 from nac.errors import InvalidInput
 from pki.uploads import FILE_BYTES_MOST
 
-router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
+router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities", "external"])
 
 _FILES_MOST = 20
 Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/root.crl"])]

@@ -31,7 +31,7 @@ from nac.policies.schema import policy_schema
 from nac.policies.simulation import recorded_row, simulate, simulation_row
 from nac.policies.testing import test_row
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["policies"])
+router = APIRouter(prefix="/tenants/{tenant}", tags=["policies", "trials"])
 
 # What was decided of real devices is in the answer.
 ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]

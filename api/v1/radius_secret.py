@@ -9,7 +9,7 @@ from api.access import Access, ChangesTenant
 from nac.accounts.permissions import Permission
 from nac.cells import service as cells
 
-router = APIRouter(prefix="/tenants/{tenant}", tags=["tenants"])
+router = APIRouter(prefix="/tenants/{tenant}", tags=["tenants", "secret"])
 
 Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL))]
 

@@ -19,7 +19,7 @@ from nac.scep.service import address_of
 from nac.scep.settings import WebhookSettings
 from nac.tenants import service as tenants
 
-router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["enrolment"])
+router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["enrolment", "scep"])
 
 _Network = Annotated[str, Field(max_length=50)]
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
-from api.connections import ApiHttp
+from api.connections import HttpWithFiles
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
@@ -64,7 +64,7 @@ def msp_token(make_token: MakeToken, platform: Platform) -> str:
 @pytest.fixture
 def api(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
-    with served(create_app(settings_of_public(database, tmp_path)), http=ApiHttp) as client:
+    with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client
 
