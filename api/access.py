@@ -23,6 +23,7 @@ from nac.accounts.places import find_msp, find_tenant
 from nac.api_tokens import service as tokens
 from nac.api_tokens.text import TokenText
 from nac.audit.service import Origin
+from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.errors import AdmitError
@@ -147,6 +148,10 @@ class Access:
     @property
     def sealer(self) -> Sealer:
         return signing_of(self.asked.request).sealer
+
+    @property
+    def signing(self) -> Signing:
+        return signing_of(self.asked.request)
 
     def as_platform(self) -> "Access":
         """For what reaches beyond the asker's own rows, such as a slot of a cell; its permission has been checked."""

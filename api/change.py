@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Header, Request, Response
 from pydantic import BaseModel
+from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from api.state import signing_of
@@ -103,7 +104,7 @@ def changing(
     `Admit-Live`, which `wait` waits for. Raises DoneBefore."""
     named = Named(owner, asker, request.headers["idempotency-key"], digest) if digest else None
     sealer = signing_of(request).sealer
-    with session_scope(scope) as session:
+    with _session(scope, named) as session:
         audit.note_origin(session, origin)
         if named is not None and (before := idempotency.begin(session, named, unseal=sealer.open)) is not None:
             raise DoneBefore(before)
@@ -120,6 +121,26 @@ def changing(
     if owner.tenant_id is not None:
         live = _is_live(scope, owner.tenant_id, response.headers["Admit-Position"], wait=wait)
         response.headers["Admit-Live"] = "true" if live else "false"
+
+
+@contextmanager
+def _session(scope: Scope, named: Named | None) -> Iterator[Session]:
+    """Where a named change has committed in between (nac.db.commit_intent) and then fails, its name is free again."""
+    committed = False
+
+    def note(_: Session) -> None:
+        nonlocal committed
+        committed = True
+
+    try:
+        with session_scope(scope) as session:
+            event.listen(session, "after_commit", note)
+            yield session
+    except Exception:
+        if named is not None and committed:
+            with session_scope(scope) as session:
+                idempotency.forget(session, named)
+        raise
 
 
 def _is_live(scope: Scope, tenant_id: TenantId, xact: str, *, wait: bool) -> bool:

@@ -4,7 +4,7 @@ Packages derive their own errors from these; only the edge (CLI, API) renders th
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,11 @@ class AdmitError(Exception):
     @property
     def title(self) -> str:
         return (type(self).__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """What a problem says of it besides (RFC 9457 3.2); a `detail` among it takes the other's place."""
+        return {}
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
@@ -62,6 +67,7 @@ def problem_of(exc: AdmitError) -> dict[str, Any]:
         "code": exc.code,
         "place": exc.place,
         "remedy": exc.remedy,
+        **exc.members,
     }
     if isinstance(exc, SeveralMistakes):
         told |= {

@@ -5,6 +5,7 @@ from typing import Final
 
 from nac.imports import jobs as imports
 from nac.jobs.running import Handler
+from nac.policies import asking as policies
 from nac.sealing import Seal
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
@@ -15,4 +16,8 @@ def _seal() -> Seal:
     return Sealer(MasterKeyFile(load_settings().master_key_file)).seal
 
 
-HANDLERS: Final[Mapping[str, Handler]] = {**imports.handlers(_seal), rollouts.KIND: rollouts.HANDLER}
+HANDLERS: Final[Mapping[str, Handler]] = {
+    **imports.handlers(_seal),
+    **policies.HANDLERS,
+    rollouts.KIND: rollouts.HANDLER,
+}

@@ -8,6 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 Slug = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 GroupNames = Annotated[list[Annotated[str, Field(max_length=200)]], Field(max_length=100)]
 Name = Annotated[str, Field(max_length=200)]
+# PostgreSQL holds no NUL.
+_PLAIN = r"^[^\x00]*$"
+Comment = Annotated[str, Field(max_length=1_000, pattern=_PLAIN)]
+Text = Annotated[str, Field(max_length=200, pattern=_PLAIN)]
 PermissionNames = Annotated[list[Annotated[str, Field(max_length=100)]], Field(max_length=200)]
 
 

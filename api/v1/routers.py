@@ -5,9 +5,14 @@ from typing import Final
 from fastapi import APIRouter
 
 from api.v1 import (
+    authorities,
     bulk,
+    certificate_settings,
+    certificates,
     endpoint_care,
     endpoints,
+    enrolment,
+    external_authorities,
     groups,
     identity_sources,
     imports,
@@ -17,8 +22,12 @@ from api.v1 import (
     members,
     my_factors,
     nases,
+    policies,
+    policy_trials,
     pools,
+    radius_secret,
     roles,
+    scep,
     sign_in,
     sign_in_rules,
     sign_on,
@@ -31,9 +40,10 @@ from api.v1 import (
 
 _PEOPLE = (sign_in, me, my_factors, sign_on, sign_in_rules, members, roles, tokens)
 _MSPS = (tenants, templates)
+_CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
 
 V1: Final[tuple[APIRouter, ...]] = (
-    *(noun.router for noun in (*_PEOPLE, *_MSPS, sites)),
+    *(noun.router for noun in (*_PEOPLE, *_MSPS, radius_secret, sites, policies, policy_trials, *_CERTIFICATES)),
     # Before the endpoints, none of which has that address.
     inbox.router,
     *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),

@@ -20,11 +20,12 @@ from nac.certificates import service as certificates
 from nac.certificates.errors import refusals
 from nac.certificates.holders import find_holder
 from nac.certificates.issuing import HandedOutProfile
+from nac.certificates.naming import with_dns_name
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Certificate
-from pki.names import San, parse_san, san
+from pki.names import San, parse_san
 from pki.requests import SigningRequest, read_signing_request
 
 
@@ -104,7 +105,7 @@ def issue(
     if profile != "server" and present_from:
         raise InvalidInput("Only a server certificate is shown to devices.", place="--present-from")
     if profile == _RADSEC_SERVER:
-        names = _with_dns_name(name, names)
+        names = with_dns_name(name, names)
     with handing_out(out, name) as handout:
         domain = Domain()
         with domain.change(tenant) as (session, tenant_id):
@@ -129,13 +130,6 @@ def issue(
             row = certificate_row(stored)
         files = handout.write(issued, password=password, legacy=p12_legacy)
     show_one(row | {"files": files} if as_json else row | files, as_json=as_json)
-
-
-def _with_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
-    """RFC 6614 2.3: clients look for the server's name among the alternative ones."""
-    with refusals():
-        own = san("dns", name)
-    return tuple(names) if own in names else (own, *names)
 
 
 def _issue_server(

@@ -13,13 +13,14 @@ from sqlalchemy import Engine, column, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from nac.audit import service as audit
 from nac.cells import repository
 from nac.clock import utc_now
 from nac.db import Scope, session_scope
 from nac.errors import CellTaken, Conflict, NoFreeSlot, NotFound, NotLiveYet, TenantHasNoCell
 from nac.ids import CellId, SlotNumber, TenantId
 from nac.models import Cell, Dictionary, Slot
-from nac.sealing import Seal
+from nac.sealing import Seal, Unseal
 
 # Scope of an agent that has not registered: sees nothing (ids start at 1).
 NO_CELL = CellId(0)
@@ -206,6 +207,13 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
     if slot is None:
         raise TenantHasNoCell
     return slot
+
+
+def reveal_secret(session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal) -> tuple[Slot, str]:
+    """The slot's RADIUS secret, which its NASes are configured with; who was shown it is audited."""
+    slot = require_slot(session, tenant_id=tenant_id)
+    audit.append(session, actor=actor, action="tenant.reveal-secret", target=f"slot {slot.number}", tenant_id=tenant_id)
+    return slot, unseal(slot.secret_sealed, secret_context(slot)).decode()
 
 
 def assigned_slots(session: Session) -> dict[TenantId, Slot]:

@@ -1,9 +1,9 @@
 """Authorities that a tenant brings along: trusted in its slot alone, for the certificates of its devices."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from cryptography import x509
@@ -45,6 +45,11 @@ class InvalidUpload(InvalidInput):
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(mistakes)
         super().__init__("; ".join(map(str, self.mistakes)))
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        rows = [{"place": mistake.place, "detail": mistake.message} for mistake in self.mistakes]
+        return {"detail": f"{len(rows)} mistakes." if len(rows) > 1 else "One mistake.", "mistakes": rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +208,12 @@ def require_external(session: Session, *, tenant_id: TenantId, which: str) -> Ce
 def get_source(session: Session, *, tenant_id: TenantId, authority_id: UUID) -> StatusSource | None:
     query = select(StatusSource).where(StatusSource.tenant_id == tenant_id, StatusSource.authority_id == authority_id)
     return session.scalar(query)
+
+
+def sources_of(session: Session, *, tenant_id: TenantId) -> dict[UUID, StatusSource]:
+    """By authority."""
+    rows = session.scalars(select(StatusSource).where(StatusSource.tenant_id == tenant_id))
+    return {row.authority_id: row for row in rows}
 
 
 def _is_trusted(row: CertificateAuthority) -> bool:

@@ -2,8 +2,11 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
+from nac.certificates.errors import refusals
 from nac.models import Tenant
+from pki.names import San, san
 
 # radiusd's attribute parser unescapes what OpenSSL shows of a name (a backslash before n, r, t, " or three digits) and
 # its Python module escapes it again: names of our own authorities hold nothing that either touches.
@@ -25,3 +28,10 @@ def default_server_name(tenant: Tenant) -> str:
 def _plain(name: str) -> str:
     ascii_alone = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return " ".join(_NOT_PLAIN.sub(" ", ascii_alone).split())[:_PLAIN_CHARACTERS].strip()
+
+
+def with_dns_name(name: str, names: Sequence[San]) -> tuple[San, ...]:
+    """RFC 6614 2.3: clients of RadSec look for the server's name among the alternative ones."""
+    with refusals():
+        own = san("dns", name)
+    return tuple(names) if own in names else (own, *names)

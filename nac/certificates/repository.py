@@ -132,9 +132,19 @@ def is_certified(session: Session, tenant_id: TenantId, public_key_sha256: bytes
 
 
 def list_page(
-    session: Session, tenant_id: TenantId, *, status: str, profile: str, name: str, after_serial: bytes, limit: int
+    session: Session,
+    tenant_id: TenantId,
+    *,
+    status: str,
+    profile: str,
+    name: str,
+    which: ColumnElement[bool] | None,
+    after_serial: bytes,
+    limit: int,
 ) -> Sequence[Certificate]:
     query = select(Certificate).where(Certificate.tenant_id == tenant_id, Certificate.serial > after_serial)
+    if which is not None:
+        query = query.where(which)
     if status:
         query = query.where(Certificate.status == status)
     if profile:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, get_args
 
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
@@ -121,13 +122,17 @@ def list_certificates(
     status: str = "",
     profile: str = "",
     name: str = "",
+    which: ColumnElement[bool] | None = None,
     after_serial: str = "",
     limit: int = 1000,
 ) -> Sequence[Certificate]:
-    """By serial number; page on with the last one's. `name` is the beginning of the common name."""
+    """By serial number; page on with the last one's. `name` is the beginning of the common name.
+
+    `which` comes from `revoking.issued_to`.
+    """
     after = parse_serial(after_serial) if after_serial else b""
     return repository.list_page(
-        session, tenant_id, status=status, profile=profile, name=name, after_serial=after, limit=limit
+        session, tenant_id, status=status, profile=profile, name=name, which=which, after_serial=after, limit=limit
     )
 
 

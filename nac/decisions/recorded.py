@@ -13,10 +13,12 @@ from uuid import UUID
 
 import msgspec
 from psycopg import sql
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from nac.db import driver_connection
 from nac.ids import TenantId
+from nac.models import AuthLog
 
 Scalar = str | int | bool
 Attributes = Mapping[str, tuple[Scalar, ...]]
@@ -70,6 +72,12 @@ class Recorded(NamedTuple):
     monitored: str
     # Rejects like it that were not recorded one by one.
     suppressed: int
+
+
+def count_up_to(session: Session, *, tenant_id: TenantId, since: datetime, most: int) -> int:
+    """Of all sites; `most` where there are as many or more."""
+    some = select(AuthLog.id).where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since).limit(most).subquery()
+    return session.scalars(select(func.count()).select_from(some)).one()
 
 
 class RecordedRequests:

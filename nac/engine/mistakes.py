@@ -1,6 +1,6 @@
 """What is wrong with a document and where: every mistake is collected, so that one answer names them all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 # Enough for a person to work on; a hostile document must not make an answer of megabytes.
@@ -16,6 +16,13 @@ class Mistake:
 
     def __str__(self) -> str:
         return f"{self.place or 'document'}: {self.message}"
+
+
+def mistakes_told(what: str, mistakes: Sequence[Mistake]) -> dict[str, object]:
+    """As members of a problem (RFC 9457), for programs."""
+    count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "a mistake"
+    rows = [{"place": mistake.place, "detail": mistake.message} for mistake in mistakes]
+    return {"detail": f"{what} has {count}.", "mistakes": rows}
 
 
 class DocumentErrors(Exception):

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
 from nac.certificates import repository as certificates
+from nac.certificates.errors import CertificateNotFound
 from nac.certificates.issuing import CLIENT_PROFILES, ClientProfile, IssuedCertificate, issue_client, with_chain
 from nac.certificates.signing import Signing
 from nac.enrolment import repository
@@ -148,6 +149,31 @@ def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Cert
     row = certificates.get_by_serial(session, tenant_id, serial_bytes(shown.serial_number), lock=True)
     if row is None or row.certificate_der != shown.public_bytes(Encoding.DER):
         raise RenewalRefused("The certificate was not issued here.", place="certificate")
+    _require_good(session, row)
+    if not row.not_before <= now <= row.not_after:
+        raise RenewalRefused(
+            "The certificate has expired or is not valid yet.",
+            place="certificate",
+            remedy="Enrol anew, with a secret of your administrator.",
+        )
+    return row
+
+
+def require_held(session: Session, *, tenant_id: TenantId, serial: bytes) -> Certificate:
+    """The row of a certificate that an administrator renews for its holder, also after its end.
+
+    Raises CertificateNotFound and RenewalRefused.
+    """
+    certificates.share_tenant(session, tenant_id)
+    row = certificates.get_by_serial(session, tenant_id, serial, lock=True)
+    if row is None:
+        raise CertificateNotFound(f"There is no certificate {serial.hex()}.", place="serial")
+    _require_good(session, row)
+    return row
+
+
+def _require_good(session: Session, row: Certificate) -> None:
+    tenant_id = row.tenant_id
     authority = certificates.get_authority(session, tenant_id, row.authority_id)
     if authority is None or authority.status == "revoked":
         raise RenewalRefused("The authority of the certificate is revoked.", place="certificate")
@@ -156,43 +182,22 @@ def require_renewable(session: Session, *, tenant_id: TenantId, shown: x509.Cert
         raise RenewalRefused("Its holder may not have a certificate now.", place="certificate")
     if row.status != "valid":
         raise RenewalRefused(f"The certificate is {row.status}.", place="certificate")
-    if not row.not_before <= now <= row.not_after:
-        raise RenewalRefused(
-            "The certificate has expired or is not valid yet.",
-            place="certificate",
-            remedy="Enrol anew, with a secret of your administrator.",
-        )
     if row.profile not in CLIENT_PROFILES:
         raise RenewalRefused("A certificate of this kind is not renewed by who holds it.", place="certificate")
-    return row
 
 
 def renew(
-    session: Session, *, actor: str, old: Certificate, request: SigningRequest, signing: Signing, now: datetime
+    session: Session, *, actor: str, old: Certificate, request: SigningRequest | None, signing: Signing, now: datetime
 ) -> IssuedCertificate:
     """A certificate with the profile, subject and alternative names of `old` (RFC 7030 4.2.2), which stays as it is.
 
-    `old` comes from `require_renewable`. The key must be another one unless the tenant's policy lets it stay.
+    `old` comes from `require_renewable` or `require_held`. Without a request the key is made here, returned and not
+    kept; that of a request must be another one unless the tenant's policy lets it stay.
     """
     assert old.certificate_der is not None
-    tenant = session.get(Tenant, old.tenant_id)
-    if public_key_digest(request.public_key) == old.public_key_sha256 and not (tenant and tenant.renewal_keeps_key):
-        raise RenewalKeepsKey(
-            "The request holds the key of the certificate that it renews.", place="key", remedy="Make a new key."
-        )
     sans = sans_of(x509.load_der_x509_certificate(old.certificate_der))
-    if request.common_name not in ("", old.common_name):
-        raise NameRefused(
-            f"The common name is {request.common_name!r}, but the certificate's is {old.common_name!r}.",
-            place="subject",
-            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
-        )
-    if request.sans and set(request.sans) != set(sans):
-        raise NameRefused(
-            "The alternative names are not those of the certificate.",
-            place="subjectAltName",
-            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
-        )
+    if request is not None:
+        _require_same_holder(session, old, request, sans)
     issued = issue_client(
         session,
         actor=actor,
@@ -200,7 +205,7 @@ def renew(
         profile=cast(ClientProfile, old.profile),
         common_name=old.common_name,
         sans=sans,
-        public_key=request.public_key,
+        public_key=request.public_key if request else None,
         renews=old,
         signing=signing,
         now=now,
@@ -216,6 +221,26 @@ def renew(
         after={"serial": issued.serial.hex()},
     )
     return issued
+
+
+def _require_same_holder(session: Session, old: Certificate, request: SigningRequest, sans: Sequence[San]) -> None:
+    tenant = session.get(Tenant, old.tenant_id)
+    if public_key_digest(request.public_key) == old.public_key_sha256 and not (tenant and tenant.renewal_keeps_key):
+        raise RenewalKeepsKey(
+            "The request holds the key of the certificate that it renews.", place="key", remedy="Make a new key."
+        )
+    if request.common_name not in ("", old.common_name):
+        raise NameRefused(
+            f"The common name is {request.common_name!r}, but the certificate's is {old.common_name!r}.",
+            place="subject",
+            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
+        )
+    if request.sans and set(request.sans) != set(sans):
+        raise NameRefused(
+            "The alternative names are not those of the certificate.",
+            place="subjectAltName",
+            remedy="A renewal keeps its names (RFC 7030 4.2.2).",
+        )
 
 
 def note_refusal(

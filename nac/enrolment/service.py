@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import get_args
+from typing import Literal, get_args
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -35,6 +35,7 @@ from nac.validation import require_name, require_slug
 from pki.issuing import check_sans
 from pki.names import parse_san, subject_name
 
+SecretStatus = Literal["open", "used", "expired", "revoked"]
 KINDS: tuple[EnrolmentKind, ...] = get_args(EnrolmentKind)
 USUAL_LIFE = timedelta(days=7)
 LONGEST_LIFE = timedelta(days=365)
@@ -258,14 +259,26 @@ def revoke_secret(session: Session, *, actor: str, tenant_id: TenantId, name: st
     """It gives out nothing more; what it gave out stays good. Revoking again changes nothing."""
     row = repository.lock_by_name(session, tenant_id, name)
     if row is None:
-        raise EnrolmentSecretNotFound(
-            f"There is no enrolment secret {name!r}.", place="name", remedy="They are listed by: ./admit enrol list"
-        )
+        raise _not_found(name)
     if row.revoked_at is None:
         row.revoked_at = utc_now()
         session.flush()
         _audit(session, actor, row, "revoke", after={"uses": row.uses})
     return row
+
+
+def require_secret(session: Session, *, tenant_id: TenantId, name: str) -> EnrolmentSecret:
+    """By public id or name. Raises EnrolmentSecretNotFound."""
+    row = repository.get_by_name(session, tenant_id, name)
+    if row is None:
+        raise _not_found(name)
+    return row
+
+
+def _not_found(name: str) -> EnrolmentSecretNotFound:
+    return EnrolmentSecretNotFound(
+        f"There is no enrolment secret {name!r}.", place="name", remedy="They are listed by: ./admit enrol list"
+    )
 
 
 def list_secrets(
@@ -275,8 +288,7 @@ def list_secrets(
     return repository.list_page(session, tenant_id, after_public_id=after_public_id, limit=limit)
 
 
-def status_of(row: EnrolmentSecret, now: datetime) -> str:
-    """open | used | expired | revoked"""
+def status_of(row: EnrolmentSecret, now: datetime) -> SecretStatus:
     if row.revoked_at is not None:
         return "revoked"
     if row.uses >= row.most_uses:

@@ -18,7 +18,15 @@ from nac.models import IdempotencyKey
 from nac.sealing import Seal, Unseal
 
 KEPT = timedelta(days=1)
+# A change that commits in between (nac.db.commit_intent) takes seconds; what is open longer died with its process.
+ABANDONED_AFTER = timedelta(minutes=1)
 _LONGEST = 200
+
+
+class StillUnderWay(Conflict):
+    """The same request came before and is being done."""
+
+    retry_after_seconds = 1
 
 
 class KeyReused(Conflict):
@@ -51,7 +59,8 @@ class Named:
 def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | None:
     """The answer that was given, or None where the change is still to be done; then `finish` belongs to it.
 
-    Waits for whoever does it at this moment. In the scope of the owner.
+    Waits for whoever does it at this moment. In the scope of the owner. Raises StillUnderWay where he has committed
+    in between, and KeyReused.
     """
     if not 1 <= len(named.key) <= _LONGEST or not named.key.isascii() or not named.key.isprintable():
         raise InvalidInput(
@@ -61,19 +70,34 @@ def begin(session: Session, named: Named, *, unseal: Unseal) -> Answer | None:
     made = session.scalar(insert(IdempotencyKey).values(new).on_conflict_do_nothing().returning(IdempotencyKey.id))
     if made is not None:
         return None
-    row = session.scalars(select(IdempotencyKey).where(*_is(named))).one()
+    row = session.scalars(select(IdempotencyKey).where(*_is(named)).with_for_update()).one()
+    now = utc_now()
+    if row.status is None and row.created_at <= now - ABANDONED_AFTER:
+        row.created_at, row.request_sha256 = now, named.request_sha256
+        session.flush()
+        return None
     if row.request_sha256 != named.request_sha256:
         raise KeyReused(place="Idempotency-Key", remedy="Use another key for another request.")
-    assert row.status is not None
+    if row.status is None:
+        raise StillUnderWay(place="Idempotency-Key", remedy="Ask again in a second.")
     assert row.body_sealed is not None
     return Answer(row.status, row.headers or {}, unseal(row.body_sealed, named.context))
 
 
+def forget(session: Session, named: Named) -> None:
+    """The change that was begun has failed after it had committed in between: it may be asked for again at once."""
+    long_ago = utc_now() - ABANDONED_AFTER
+    begun = update(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None))
+    session.execute(begun.values(created_at=long_ago))
+
+
 def finish(session: Session, named: Named, answer: Answer, *, seal: Seal) -> None:
-    """In the transaction that `begin` was in."""
+    """In the transaction of the change. Raises StillUnderWay where somebody else has taken it for dead, and done it."""
     sealed = seal(answer.body, named.context)
     told = {"status": answer.status, "headers": dict(answer.headers), "body_sealed": sealed}
-    session.execute(update(IdempotencyKey).where(*_is(named)).values(told))
+    open_still = update(IdempotencyKey).where(*_is(named), IdempotencyKey.status.is_(None))
+    if session.scalar(open_still.values(told).returning(IdempotencyKey.id)) is None:
+        raise StillUnderWay(place="Idempotency-Key", remedy="Ask again in a second.")
 
 
 def _is(named: Named) -> tuple[ColumnElement[bool], ...]:

@@ -1,7 +1,8 @@
 """Whether a document may become a policy of a tenant: its form, its replies, the names it refers to, in one answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.orm import Session
@@ -18,6 +19,7 @@ from nac.engine import (
     compile_policy,
     references,
 )
+from nac.engine.mistakes import mistakes_told
 from nac.engine.references import ReferenceKind
 from nac.errors import Conflict, InvalidInput
 from nac.ids import TenantId
@@ -46,6 +48,10 @@ class InvalidPolicy(InvalidInput):
         """What the engine reports as PolicyErrors, and names that do not exist: every mistake with its place."""
         super().__init__("; ".join(str(mistake) for mistake in mistakes))
         self.mistakes = tuple(mistakes)
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        return mistakes_told("The policy", self.mistakes)
 
 
 class DictionaryMissing(Conflict):

@@ -1,7 +1,7 @@
 """One pass over recorded requests: what another policy answers to each, and how often it is the same."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -17,6 +17,7 @@ from nac.policies.places import Place
 Against = Literal["recorded", "published"]
 # Distinct requests that are remembered: about 20 MB.
 MAX_REMEMBERED = 20_000
+TOLD_EVERY = 5_000
 # Not in the log, because the engine works it out of the request's time.
 _TIME = "time"
 _NOT_IN_FORCE = Answer("deny", "", "")
@@ -86,9 +87,12 @@ class Comparison:
         self._first = 2**63
         self.suppressed = 0
 
-    def read(self, session: Session, requests: RecordedRequests) -> None:
+    def read(self, session: Session, requests: RecordedRequests, *, tell: Callable[[int], None] | None = None) -> None:
+        """`tell` is called with the number of those that were read, every TOLD_EVERY."""
         kinds = self._kinds
-        for at_digits, number, device, rest in requests.rows(session):
+        for count, (at_digits, number, device, rest) in enumerate(requests.rows(session)):
+            if tell is not None and not count % TOLD_EVERY:
+                tell(count)
             kind = kinds.get(rest)
             if kind is None:
                 if len(kinds) >= MAX_REMEMBERED:

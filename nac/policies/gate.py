@@ -1,5 +1,6 @@
 """The gate before publishing: a tenant may ask that nobody publishes differences that nobody has looked at."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -8,7 +9,7 @@ from nac.clock import utc_now
 from nac.errors import Conflict
 from nac.ids import TenantId
 from nac.models import Policy, Tenant
-from nac.policies.rendering import difference_rows
+from nac.policies.rendering import difference_rows, replay_row
 from nac.policies.replaying import Replay, replay_policy
 
 
@@ -24,6 +25,10 @@ class UnacknowledgedDifferences(Conflict):
             remedy=f"Look at them, then publish with --acknowledge {replay.digest}",
         )
         self.replay = replay
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        return {"replay": replay_row(self.replay)}
 
 
 def require_acknowledged(

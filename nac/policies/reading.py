@@ -22,3 +22,11 @@ def in_reading_order(document: object) -> object:
     # Another version may know keys that this one does not.
     keys = sorted(document, key=lambda key: _PLACES.get(key, len(_KEYS)))
     return {key: in_reading_order(document[key]) for key in keys}
+
+
+def as_written(text: bytes) -> str | None:
+    """None for what is JSON, but not UTF-8 (RFC 8259 8.1): it is kept as an object alone."""
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -7,35 +7,12 @@ from typing import Any
 from nac.engine import Mistake
 from nac.policies.differences import Answer
 from nac.policies.replaying import Replay
-from nac.policies.testing import RunTest
 
 Row = dict[str, Any]
 
 
 def mistake_rows(mistakes: Iterable[Mistake]) -> list[Row]:
     return [{"place": mistake.place, "message": mistake.message} for mistake in mistakes]
-
-
-def test_row(result: RunTest) -> Row:
-    decision = result.decision
-    return {
-        "name": result.test.name,
-        "place": result.test.place,
-        "passed": result.passed,
-        "unmet": [asdict(unmet) for unmet in result.unmet],
-        "why": result.why,
-        "decision": {
-            "verdict": decision.verdict,
-            "permitted": decision.permitted,
-            "monitored": bool(decision.monitored),
-            "monitored_by": decision.monitored,
-            "rule": decision.rule_id,
-            "reason": decision.reason,
-            "vlan": decision.vlan,
-            "reply": reply_rows(decision.reply),
-            "pools": pool_rows(decision.pools),
-        },
-    }
 
 
 def reply_rows(reply: Sequence[tuple[str, str, str]]) -> list[Row]:

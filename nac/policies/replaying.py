@@ -4,7 +4,7 @@ The engine is the cell's own. Requests are compared by verdict, rule, VLAN and m
 other reply attributes are not.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -67,12 +67,13 @@ def replay_policy(
     site: str = "",
     against: Against = "recorded",
     until: datetime | None = None,
+    tell: Callable[[int], None] | None = None,
 ) -> Replay:
     """`document` over the requests of the last `days` before `until` (now) at the sites that use the policy.
 
     `site` is the slug of the only site that counts, whatever decides there now; without `policy_id` it is all sites.
     `against` "published" compares with what is in force at each of the sites instead of what was answered then.
-    Raises InvalidPolicy.
+    `tell` is called now and then with how many were replayed so far. Raises InvalidPolicy.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"{days} days cannot be replayed.", place="days", remedy=f"Give 1 to {MAX_DAYS}.")
@@ -87,7 +88,7 @@ def replay_policy(
         tenant_id=tenant_id, since=since, until=until, site_ids=[each.id for each in chosen], names=run.names
     )
     if chosen:
-        run.read(session, requests)
+        run.read(session, requests, tell=tell)
     tallies = run.differing()
     listed = tallies[:MAX_LISTED]
     examples = _examples(session, tenant_id, listed, deciders)

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from sqlalchemy import Row, func, select
@@ -27,6 +27,21 @@ def lock_by_slug(session: Session, tenant_id: TenantId, slug: str) -> Policy | N
         .with_for_update()
         .execution_options(populate_existing=True)
     )
+
+
+def list_page(session: Session, tenant_id: TenantId, *, after_slug: str, limit: int) -> Sequence[Policy]:
+    query = select(Policy).where(Policy.tenant_id == tenant_id, Policy.slug > after_slug)
+    return session.scalars(query.order_by(Policy.slug).limit(limit)).all()
+
+
+def sites_by_policy(session: Session, tenant_id: TenantId, ids: Collection[UUID]) -> dict[UUID, list[str]]:
+    """Slugs of the sites where each of the policies decides."""
+    query = select(Site.policy_id, Site.slug).where(Site.tenant_id == tenant_id, Site.policy_id.in_(ids))
+    found: dict[UUID, list[str]] = {}
+    for policy_id, slug in session.execute(query.order_by(Site.slug)):
+        assert policy_id is not None
+        found.setdefault(policy_id, []).append(slug)
+    return found
 
 
 def list_all(session: Session, tenant_id: TenantId) -> Sequence[Policy]:

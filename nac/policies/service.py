@@ -5,7 +5,8 @@ Publishing checks the document again, because groups and dictionaries may have c
 tests and, where the tenant asks for it, replays recorded requests (`nac.policies.gate`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 from sqlalchemy.orm import Session
 
@@ -44,6 +45,8 @@ __all__ = [
     "check_fallback",
     "create_policy",
     "find_policy",
+    "get_draft",
+    "list_page",
     "list_policies",
     "list_versions",
     "misfits_at_site",
@@ -54,6 +57,7 @@ __all__ = [
     "require_version",
     "roll_back_policy",
     "save_draft",
+    "sites_by_policy",
     "try_tests",
 ]
 
@@ -214,6 +218,24 @@ def remove_policy(session: Session, *, actor: str, tenant_id: TenantId, slug: st
 
 def list_policies(session: Session, *, tenant_id: TenantId) -> Sequence[Policy]:
     return repository.list_all(session, tenant_id)
+
+
+def list_page(session: Session, *, tenant_id: TenantId, after_slug: str = "", limit: int = 100) -> Sequence[Policy]:
+    """By slug; page on with the last one's."""
+    return repository.list_page(session, tenant_id, after_slug=after_slug, limit=limit)
+
+
+def sites_by_policy(session: Session, *, tenant_id: TenantId, policies: Iterable[Policy]) -> dict[UUID, list[str]]:
+    """Slugs of the sites where each of them decides; those that decide nowhere are left out."""
+    return repository.sites_by_policy(session, tenant_id, [policy.id for policy in policies])
+
+
+def get_draft(session: Session, *, tenant_id: TenantId, slug: str, lock: bool = False) -> PolicyVersion | None:
+    """With `lock` nobody else saves or publishes one until the transaction ends."""
+    policy = (
+        _require_locked(session, tenant_id, slug) if lock else require_by_slug(session, tenant_id=tenant_id, slug=slug)
+    )
+    return next(iter(repository.versions_in_status(session, tenant_id, policy.id, "draft")), None)
 
 
 def list_versions(

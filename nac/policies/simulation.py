@@ -9,7 +9,9 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from nac.clock import epoch_seconds
+from nac.decisions.service import LoggedDecision
 from nac.engine import Decision, Mistake, Request, RequestErrors, decide, read_request
+from nac.engine.mistakes import mistakes_told
 from nac.errors import InvalidInput
 from nac.ids import TenantId
 from nac.models import Site
@@ -35,6 +37,13 @@ class InvalidSimulation(InvalidInput):
         """(REQUEST or POLICY, mistake) of each."""
         super().__init__("; ".join(f"{side}: {mistake}" for side, mistake in mistakes))
         self.mistakes = tuple(mistakes)
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        placed = [
+            Mistake(".".join(filter(None, (side, mistake.place))), mistake.message) for side, mistake in self.mistakes
+        ]
+        return mistakes_told("What was given", placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +217,17 @@ def simulation_row(simulation: Simulation) -> dict[str, Any]:
         "request": {name: list(values) for name, values in simulation.request.items()},
         "filled": list(simulation.filled),
         "notes": list(simulation.notes),
+    }
+
+
+def recorded_row(recorded: LoggedDecision) -> dict[str, Any]:
+    """What was answered to a request that was made, for JSON."""
+    log = recorded.log
+    return {
+        "verdict": recorded.verdict,
+        "permitted": log.permitted,
+        "reason": log.reason,
+        "rule": log.rule_id,
+        "vlan": log.vlan,
+        "policy_version": log.policy_version or None,
     }

@@ -1,12 +1,14 @@
 """Runs the tests that a policy carries, with the engine that decides live."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from nac.engine import Decision, Expectation, Policy, PolicyTest, ReplyDictionary, decide
 from nac.errors import Conflict
 from nac.policies.explaining import why, why_not
 from nac.policies.places import NOWHERE, Place
+from nac.policies.rendering import pool_rows, reply_rows
 from nac.vendors import ReplyAttribute
 
 
@@ -51,6 +53,11 @@ class PolicyTestsFailed(Conflict):
             remedy="\nCorrect the policy or its tests, and save it again.",
         )
         self.failures = tuple(failures)
+        self._count = count
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        return {"detail": f"{self._count}.", "failed_tests": [test_row(failure) for failure in self.failures]}
 
 
 def run_tests(
@@ -71,6 +78,29 @@ def run_tests(
         unmet = tuple(_unmet(test.expect, decision))
         results.append(RunTest(test, decision, unmet, _reasons(test.expect, decision) if unmet else ""))
     return tuple(results)
+
+
+def test_row(result: RunTest) -> dict[str, Any]:
+    """For JSON."""
+    decision = result.decision
+    return {
+        "name": result.test.name,
+        "place": result.test.place,
+        "passed": result.passed,
+        "unmet": [asdict(unmet) for unmet in result.unmet],
+        "why": result.why,
+        "decision": {
+            "verdict": decision.verdict,
+            "permitted": decision.permitted,
+            "monitored": bool(decision.monitored),
+            "monitored_by": decision.monitored,
+            "rule": decision.rule_id,
+            "reason": decision.reason,
+            "vlan": decision.vlan,
+            "reply": reply_rows(decision.reply),
+            "pools": pool_rows(decision.pools),
+        },
+    }
 
 
 def require_passed(results: Sequence[RunTest]) -> None:

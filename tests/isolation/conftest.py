@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
+from api.connections import HttpWithFiles
 from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Level, Permission, permissions_at
@@ -20,6 +21,7 @@ from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.ids import MspId, TenantId
 from nac.msps import service as msps
 from tests.api.served import served, settings_of_public
+from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_tenant
 from tests.postgres import Database
 
@@ -60,7 +62,7 @@ class World:
 
 @pytest.fixture
 def world(database: Database, app_engine: Engine, cell_engine: Engine, tmp_path: Path) -> Iterator[World]:
-    cell_id = make_cell(cell_engine, slots=8)
+    cell_id = make_cell(cell_engine, slots=8, seal_with=SEALER.seal)
     places = [Place("platform", Owner())]
     for slug in ("acme", "bolt"):
         with session_scope(PlatformScope(), engine=app_engine) as session:
@@ -86,7 +88,7 @@ def world(database: Database, app_engine: Engine, cell_engine: Engine, tmp_path:
                     expires_at=utc_now() + timedelta(days=1),
                 ).text
     app = create_app(settings_of_public(database, tmp_path))
-    with served(app) as client:
+    with served(app, http=HttpWithFiles) as client:
         yield World(app, client, tuple(places), made)
 
 

@@ -19,7 +19,14 @@ from tests.isolation.conftest import World, may
 OPEN = {"/healthz", "/readyz"}
 _PLACE = {Level.TENANT: "tenant", Level.MSP: "msp"}
 # Of paths: things that are nobody's. What is not here is an id.
-_VALUES = {"mac": "00:00:5e:00:53:01", "slug": "own", "site": "main"}
+_VALUES = {
+    "mac": "00:00:5e:00:53:01",
+    "slug": "own",
+    "site": "main",
+    "policy": "none",
+    "version": "1",
+    "serial": "01",
+}
 _NOBODYS = str(UUID(int=1))
 
 Asked = Requires | Mine | Anyone

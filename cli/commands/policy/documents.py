@@ -20,7 +20,7 @@ from nac.models import Policy, PolicyVersion
 from nac.nases import service as nases
 from nac.policies import service as policies
 from nac.policies.fitting import notes, vendors_of
-from nac.policies.reading import in_reading_order
+from nac.policies.reading import as_written, in_reading_order
 from nac.policies.rendering import mistake_rows
 from nac.policies.schema import policy_schema
 
@@ -121,17 +121,9 @@ def save(file: BinaryIO, tenant: str, slug: str, name: str, comment: str, as_jso
             slug=slug,
             document=document,
             comment=comment,
-            written=_as_written(text),
+            written=as_written(text),
         )
     show_one(version_row(version), as_json=as_json)
-
-
-def _as_written(text: bytes) -> str | None:
-    """None for what is JSON, but not UTF-8 (RFC 8259 8.1): it is kept as an object alone."""
-    try:
-        return text.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 @command.command()

@@ -12,7 +12,8 @@ from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import json_option, printable, show_json, show_one, tenant_option
 from nac.policies import service as policies
-from nac.policies.rendering import replay_row, test_row
+from nac.policies.rendering import replay_row
+from nac.policies.testing import test_row
 from nac.sites import service as sites
 
 

@@ -10,10 +10,10 @@ from cli.domain import Domain
 from cli.mistakes import mistakes_listed
 from cli.output import json_option, printable, show_json, tenant_option
 from nac.mac import normalise_mac
-from nac.policies import service as policies
+from nac.policies.asking import ReplayAsked, replay_asked
 from nac.policies.comparing import OLDER_FORMAT, Against
 from nac.policies.rendering import replay_row
-from nac.policies.replaying import MAX_DAYS, Replay, replay_policy
+from nac.policies.replaying import MAX_DAYS, Replay
 from nac.reasons import reason_of
 
 
@@ -50,21 +50,9 @@ def replay(
     hold, say, are counted and left out. Exit status 2 for a draft with mistakes.
     """
     with mistakes_listed(as_json=as_json), Domain().tenant(tenant) as (session, tenant_id):
-        policy, document = None, read_document(draft) if draft else None
-        # A draft at one site, or for a tenant without any policy, needs none.
-        if slug or document is None or (not site and policies.list_policies(session, tenant_id=tenant_id)):
-            policy = policies.find_policy(session, tenant_id=tenant_id, slug=slug)
-        if document is None and policy is not None:
-            document = policies.require_newest(session, tenant_id=tenant_id, slug=policy.slug, number=number).document
-        found = replay_policy(
-            session,
-            tenant_id=tenant_id,
-            document=document,
-            policy_id=policy.id if policy else None,
-            days=days,
-            site=site,
-            against=against,
-        )
+        document = read_document(draft) if draft else None
+        asked = ReplayAsked(days=days, document=document, policy=slug, version=number, site=site, against=against)
+        found = replay_asked(session, asked, tenant_id=tenant_id)
     if as_json:
         show_json(replay_row(found))
     else:

@@ -9,15 +9,23 @@ from cli.commands.policy.group import command, read_document, site_option, slug_
 from cli.domain import Domain
 from cli.fail import BAD_INPUT
 from cli.mistakes import list_mistakes, mistakes_listed
-from cli.output import Row, json_option, printable, show_json, tenant_option
+from cli.output import json_option, printable, show_json, tenant_option
 from nac.decisions import service as decisions
 from nac.decisions.service import LoggedDecision
 from nac.engine import Mistake, PolicyErrors, read_moment
 from nac.ids import TenantId
 from nac.policies import service as policies
 from nac.policies.explaining import told
-from nac.policies.rendering import test_row
-from nac.policies.simulation import POLICY, REQUEST, InvalidSimulation, Simulation, simulate, simulation_row
+from nac.policies.simulation import (
+    POLICY,
+    REQUEST,
+    InvalidSimulation,
+    Simulation,
+    recorded_row,
+    simulate,
+    simulation_row,
+)
+from nac.policies.testing import test_row
 
 
 @command.command()
@@ -118,27 +126,15 @@ def simulate_(
             except InvalidSimulation as exc:
                 raise _listed(list(exc.mistakes), as_json=as_json) from exc
     if as_json:
-        show_json(simulation_row(simulation) | ({"recorded": _recorded_row(recorded)} if recorded else {}))
+        show_json(simulation_row(simulation) | ({"recorded": recorded_row(recorded)} if recorded else {}))
         return
     if recorded:
         click.echo(_recorded_line(recorded))
     _tell(simulation)
 
 
-def _recorded_row(recorded: LoggedDecision) -> Row:
-    log = recorded.log
-    return {
-        "verdict": recorded.verdict,
-        "permitted": log.permitted,
-        "reason": log.reason,
-        "rule": log.rule_id,
-        "vlan": log.vlan,
-        "policy_version": log.policy_version or None,
-    }
-
-
 def _recorded_line(recorded: LoggedDecision) -> str:
-    row = _recorded_row(recorded)
+    row = recorded_row(recorded)
     by = f"by version {row['policy_version']}" if row["policy_version"] else "before any policy was asked"
     vlan = f", VLAN {row['vlan']}" if row["vlan"] else ""
     return printable(f"answered then: {row['verdict']}{vlan} ({row['reason']}) {by}")

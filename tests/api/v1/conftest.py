@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -13,10 +14,14 @@ from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
+from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.db import CellScope, MspScope, PlatformScope, TenantScope, session_scope
+from nac.dictionary import read_dictionary, to_json
 from nac.ids import TenantId
 from tests.api.served import served, settings_of_public
+from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 
@@ -62,3 +67,21 @@ def api(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId)
     with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client
+
+
+@pytest.fixture
+def with_dictionary(cell_engine: Engine, platform: Platform) -> None:
+    """Without what the cell's radiusd knows no policy is checked."""
+    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=platform.cell_id, content=_dictionary(), server_version="3.2.7")
+
+
+@cache
+def _dictionary() -> bytes:
+    return to_json(read_dictionary(FOLDER / "dictionary"))
+
+
+@pytest.fixture
+def alpha(app_engine: Engine, tenant_id: TenantId) -> Certified:
+    """The tenant has its authorities."""
+    return certify(app_engine, tenant_id)

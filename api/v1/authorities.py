@@ -1,0 +1,304 @@
+"""Certificate authorities of a tenant: its own, their keys and successors, and the external ones that it trusts."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from fastapi import APIRouter, Depends, Path, Response
+from pydantic import AwareDatetime, BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.certificates import PEM, Done
+from api.v1.inputs import Input
+from nac.accounts.permissions import Permission
+from nac.certificates import external, offline, profiles, refreshing, revoking, rollover
+from nac.certificates import service as certificates
+from nac.certificates.public import locations
+from nac.certificates.revoking import AuthorityReason
+from nac.clock import utc_now
+from nac.errors import InvalidInput
+from nac.models import CertificateAuthority, StatusSource
+from pki.bundles import certificates_pem
+
+router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities"])
+
+Which = Annotated[
+    str, Path(description="An id, or root or issuing: the newest active of its kind.", max_length=40, examples=["root"])
+]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
+Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE))]
+# Its key signs every authority to come: who takes it away has it for good.
+_PASSPHRASE = Field(min_length=16, max_length=200, description="Guards the key outside.")
+_KEY_CHARACTERS = 16 * 1024
+
+
+class StatusSources(BaseModel):
+    """Where the status of what an external authority issued is fetched, and what came of it."""
+
+    crl_url: str
+    ocsp_url: str
+    crl_number: str | None
+    crl_this_update: datetime | None
+    crl_next_update: datetime | None
+    crl_checked_at: datetime | None
+    # Why the last attempt failed; "" where it did not.
+    crl_failure: str
+
+
+class OcspState(BaseModel):
+    certificates: int
+    checked_at: datetime | None
+    failures: int
+    failure: str
+
+
+class Authority(BaseModel):
+    id: UUID
+    kind: Literal["root", "issuing", "external"]
+    name: str
+    subject: str
+    status: Literal["active", "retired", "revoked"]
+    not_before: datetime
+    not_after: datetime
+    # Id of the one above it.
+    issuer: UUID | None
+    # Whether its key is here, and where.
+    signs_here: bool
+    key_store: Literal["sealed", "pkcs11"] | None
+    key_id: str
+    sha256: str
+    revoked_at: datetime | None
+    revocation_reason: str
+    # Where anybody finds its certificate, OCSP and CRL; null of an external one.
+    certificate_url: str | None
+    ocsp_url: str | None
+    crl_url: str | None
+    # Of an external one.
+    sources: StatusSources | None
+
+
+class AuthorityInFull(Authority):
+    # Of an external one: what is known by OCSP of the certificates that devices have shown.
+    ocsp: OcspState | None
+
+
+class Authorities(BaseModel):
+    items: list[Authority]
+
+
+class Rollover(Input):
+    # A new root as well.
+    root: bool = False
+    # With a new root: when devices are first shown a server certificate below it; at once else.
+    present_from: AwareDatetime | None = None
+
+
+class RolledOver(BaseModel):
+    issuing: Authority
+    root: UUID
+    retired: list[UUID]
+    # Serial number of the server certificate that was issued; "" for none.
+    server_certificate: str
+
+
+class KeyStore(Input):
+    # "": where the platform says.
+    store: Literal["", "sealed", "pkcs11"]
+
+
+class Passphrase(Input):
+    passphrase: str = _PASSPHRASE
+
+
+class RootKey(Passphrase):
+    key: str = Field(max_length=_KEY_CHARACTERS, description="As it was exported: PKCS#8 in PEM.")
+
+
+class ExportedKey(BaseModel):
+    root: UUID
+    # PKCS#8 in PEM, under the passphrase.
+    key: str
+
+
+class AuthorityRevocation(Input):
+    reason: AuthorityReason = "unspecified"
+
+
+@router.get("", operation_id="listAuthorities")
+def list_authorities(access: Reads) -> Authorities:
+    """Roots first; of each kind the newest first."""
+    with access.read() as session:
+        sources = external.sources_of(session, tenant_id=access.tenant_id)
+        rows = certificates.list_authorities(session, tenant_id=access.tenant_id)
+        return Authorities(items=[shown(access, row, sources.get(row.id)) for row in rows])
+
+
+@router.post("/rollover", operation_id="rollOverAuthorities")
+def roll_over(access: Manages, body: Rollover) -> RolledOver:
+    """A new issuing authority signs from now on; the old one retires, and its devices are admitted as before.
+
+    With a new root the cell shows a chain that ends at the old root and at the new one: give devices the new root
+    before the old one ends.
+    """
+    if body.present_from and not body.root:
+        raise InvalidInput("The server certificate stays as it is where the root does.", place="present_from")
+    with access.change() as change:
+        plan = rollover.plan_rollover(
+            change.session,
+            tenant_id=access.tenant_id,
+            signing=access.signing,
+            of_root=body.root,
+            server_from=body.present_from,
+        )
+        done = rollover.carry_out(change.session, plan, actor=access.actor, signing=access.signing, now=utc_now())
+        return change.answer(
+            RolledOver(
+                issuing=shown(access, done.issuing, None),
+                root=done.root.id,
+                retired=[row.id for row in done.retired],
+                server_certificate=done.server.serial.hex() if done.server else "",
+            )
+        )
+
+
+@router.get("/key-store", operation_id="getKeyStore")
+def get_key_store(access: Reads) -> KeyStore:
+    """Where the keys of new authorities are made."""
+    with access.read() as session:
+        return access.shown(KeyStore(store=profiles.tenant_settings(session, access.tenant_id).key_store))
+
+
+@router.put("/key-store", operation_id="setKeyStore")
+def set_key_store(access: Manages, body: KeyStore) -> KeyStore:
+    """Keys that exist stay where they are: a rollover makes new ones."""
+    with access.change() as change:
+        now = profiles.tenant_settings(change.session, access.tenant_id)
+        change.require_match(KeyStore(store=now.key_store))
+        profiles.set_key_store(change.session, actor=access.actor, tenant_id=access.tenant_id, store=body.store)
+        return change.answer(body)
+
+
+@router.post("/root/export-key", operation_id="exportRootKey")
+def export_root_key(access: Manages, body: Passphrase) -> ExportedKey:
+    """The root's key, under a passphrase. It stays here until it is forgotten: keep it safe first."""
+    with access.change() as change:
+        root, pem = offline.export_root_key(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            passphrase=body.passphrase,
+            signing=access.signing,
+        )
+        return change.answer(ExportedKey(root=root.id, key=pem.decode()))
+
+
+@router.post("/root/forget-key", operation_id="forgetRootKey")
+def forget_root_key(access: Manages) -> Authority:
+    """Keep no copy here: the root is offline from now on. No issuing authority can be signed, all else goes on."""
+    with access.change() as change:
+        root = offline.forget_root_key(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        return change.answer(shown(access, root, None))
+
+
+@router.post("/root/import-key", operation_id="importRootKey")
+def import_root_key(access: Manages, body: RootKey) -> Authority:
+    """Bring the root's key back, to sign an issuing authority with it."""
+    with access.change() as change:
+        root = offline.import_root_key(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            pem=body.key.encode(),
+            passphrase=body.passphrase,
+            signing=access.signing,
+        )
+        return change.answer(shown(access, root, None))
+
+
+@router.get("/{authority}", operation_id="getAuthority")
+def get_authority(access: Reads, authority: Which) -> AuthorityInFull:
+    with access.read() as session:
+        row = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
+        return access.shown(in_full(session, access, row))
+
+
+@router.get("/{authority}/download", operation_id="downloadAuthority", response_class=Response)
+def download(access: Reads, authority: Which, form: Literal["pem", "chain"] = "pem") -> Response:
+    """pem: its certificate; chain: also those above it, up to the root. The root is what devices must trust."""
+    with access.read() as session:
+        rows = {row.id: row for row in certificates.list_authorities(session, tenant_id=access.tenant_id)}
+        found = certificates.require_authority(session, tenant_id=access.tenant_id, which=authority)
+    ders, above = [found.certificate_der], found.issuer_id
+    while form == "chain" and above is not None:
+        ders.append(rows[above].certificate_der)
+        above = rows[above].issuer_id
+    return Response(certificates_pem(map(x509.load_der_x509_certificate, ders)), media_type=PEM)
+
+
+@router.post("/{authority}/revoke", operation_id="revokeAuthority")
+def revoke_authority(access: Manages, authority: Which, body: AuthorityRevocation) -> Done:
+    """For good, with those below it and every certificate that they issued.
+
+    Of the tenant's own authority that includes the certificate that its RADIUS server shows: nobody is admitted by a
+    certificate or through a tunnel until there is another (a rollover).
+    """
+    with access.change() as change:
+        done = revoking.revoke_authority(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            which=authority,
+            now=utc_now(),
+            reason=body.reason,
+        )
+        return change.answer(Done(**asdict(done)))
+
+
+def in_full(session: Session, access: Access, row: CertificateAuthority) -> AuthorityInFull:
+    source = external.get_source(session, tenant_id=access.tenant_id, authority_id=row.id)
+    state = None
+    if source is not None:
+        known = refreshing.ocsp_state(session, tenant_id=access.tenant_id, authority_id=row.id)
+        state = OcspState(**asdict(known))
+    return AuthorityInFull(**shown(access, row, source).model_dump(), ocsp=state)
+
+
+def shown(access: Access, row: CertificateAuthority, source: StatusSource | None) -> Authority:
+    own = None if row.kind == "external" else locations(access.signing.public_url, row.id)
+    certificate = x509.load_der_x509_certificate(row.certificate_der)
+    return Authority(
+        id=row.id,
+        kind=cast(Any, row.kind),
+        name=row.name,
+        subject=row.subject,
+        status=cast(Any, row.status),
+        not_before=row.not_before,
+        not_after=row.not_after,
+        issuer=row.issuer_id,
+        signs_here=row.key_sealed is not None,
+        key_store=cast(Any, row.key_store) if row.key_sealed is not None else None,
+        key_id=row.key_id.hex(),
+        sha256=certificate.fingerprint(hashes.SHA256()).hex(":"),
+        revoked_at=row.revoked_at,
+        revocation_reason=row.revocation_reason,
+        certificate_url=own.certificate if own else None,
+        ocsp_url=own.ocsp if own else None,
+        crl_url=own.crl if own else None,
+        sources=None if source is None else _sources(source),
+    )
+
+
+def _sources(source: StatusSource) -> StatusSources:
+    return StatusSources(
+        crl_url=source.crl_url,
+        ocsp_url=source.ocsp_url,
+        crl_number=None if source.crl_number is None else str(source.crl_number),
+        crl_this_update=source.crl_this_update,
+        crl_next_update=source.crl_next_update,
+        crl_checked_at=source.crl_checked_at,
+        crl_failure=source.crl_failure,
+    )

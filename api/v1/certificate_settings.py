@@ -1,0 +1,189 @@
+"""What certificates are for and how long they last, what ends soon, and which one the RADIUS server shows."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import AwareDatetime, BaseModel, Field
+
+from api.access import Access, ChangesTenant
+from api.v1.certificate_shapes import CertificateInFull, in_full
+from api.v1.certificates import Reads, Serial
+from api.v1.inputs import Input
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.certificates import expiry, profiles, renewal
+from nac.certificates import service as certificates
+from nac.certificates.renewal import NamesGone
+from nac.clock import utc_now
+from nac.errors import InvalidInput
+from pki.keys import KeyKind
+from pki.profiles import Profile as ProfileRules
+
+router = APIRouter(prefix="/tenants/{tenant}", tags=["certificates", "settings"])
+
+# Every device of the tenant sees what these change.
+Manages = Annotated[Access, Depends(ChangesTenant(Permission.AUTHORITY_MANAGE))]
+_ProfileName = Annotated[str, Path(max_length=100, examples=["eap-client-device"])]
+_DnsName = Annotated[str, Field(max_length=253)]
+
+
+class Profile(BaseModel):
+    name: str
+    validity_days: int
+    # What may be chosen at most.
+    most_days: int
+    key: str
+    usages: list[str]
+
+
+class Profiles(BaseModel):
+    items: list[Profile]
+
+
+class ProfileChoice(Input):
+    # Of certificates issued from now on; null: as built in.
+    validity_days: int | None = Field(None, ge=1, le=36_525)
+    # Of keys that are made here.
+    key: KeyKind | None = None
+
+
+class Expiring(BaseModel):
+    kind: Literal["authority", "server", "client"]
+    id: UUID
+    # "" of an authority.
+    serial: str
+    # Of an authority its kind.
+    profile: str
+    name: str
+    not_after: datetime
+
+
+class NewServerCertificate(Input):
+    # What devices check.
+    names: list[_DnsName] = Field(min_length=1, max_length=20, examples=[["radius.acme.example"]])
+    # When devices are first shown it; at once else.
+    present_from: AwareDatetime | None = None
+
+
+class ShownCertificate(BaseModel):
+    certificate: CertificateInFull
+    # Devices that ask for one of these names refuse it; `before` is the certificate that had them.
+    names_gone: list[str]
+    before: str | None
+
+
+@router.get("/certificate-profiles", operation_id="listCertificateProfiles")
+def list_profiles(access: Reads) -> Profiles:
+    with access.read() as session:
+        rows = profiles.list_profiles(session, tenant_id=access.tenant_id)
+        return Profiles(items=[_profile(row) for row in rows])
+
+
+@router.get("/certificate-profiles/{name}", operation_id="getCertificateProfile")
+def get_profile(access: Reads, name: _ProfileName) -> Profile:
+    with access.read() as session:
+        return access.shown(_profile(profiles.require_profile(session, access.tenant_id, name)))
+
+
+@router.put("/certificate-profiles/{name}", operation_id="setCertificateProfile")
+def set_profile(access: Manages, name: _ProfileName, body: ProfileChoice) -> Profile:
+    """What is not given is as built in. What is issued already stays as it is."""
+    with access.change() as change:
+        change.require_match(_profile(profiles.require_profile(change.session, access.tenant_id, name)))
+        chosen = profiles.set_profile(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            name=name,
+            choice=body.model_dump(exclude_none=True),
+        )
+        return change.answer(_profile(chosen))
+
+
+@router.get("/expiring-certificates", operation_id="listExpiringCertificates")
+def list_expiring(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    days: Annotated[int, Query(ge=1, le=36_525, description="Within so many.")] = 60,
+    kind: Annotated[list[expiry.Kind] | None, Query()] = None,
+) -> Page[Expiring]:
+    """Authorities and certificates that end soon and have no successor, the first to end first."""
+    after = _place(paging.after())
+    with access.read() as session:
+        rows = expiry.list_expiring(
+            session,
+            tenant_id=access.tenant_id,
+            now=utc_now(),
+            within_days=days,
+            kinds=kind or expiry.KINDS,
+            after=after,
+            limit=paging.limit + 1,
+        )
+        return paging.page(rows, lambda row: f"{row.not_after.isoformat()} {row.id}", _expiring)
+
+
+@router.post("/server-certificates", status_code=201, operation_id="issueServerCertificate")
+def issue_server(access: Manages, body: NewServerCertificate) -> ShownCertificate:
+    """For the RADIUS server that devices see; its key stays here, for the cell."""
+    with access.change() as change:
+        before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
+        row = certificates.issue_server(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            dns_names=body.names,
+            signing=access.signing,
+            now=utc_now(),
+            present_from=body.present_from,
+        )
+        return change.answer(_shown(in_full(change.session, row), renewal.names_gone(before, row)))
+
+
+@router.post("/server-certificates/{serial}/present", operation_id="presentServerCertificate")
+def present(access: Manages, serial: Serial) -> ShownCertificate:
+    """Show devices this one from now on, in place of the one that they see now."""
+    with access.change() as change:
+        before = renewal.shown_last(change.session, tenant_id=access.tenant_id)
+        row = renewal.present_now(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            serial=certificates.parse_serial(serial),
+            now=utc_now(),
+        )
+        return change.answer(_shown(in_full(change.session, row), renewal.names_gone(before, row)))
+
+
+def _shown(certificate: CertificateInFull, gone: NamesGone | None) -> ShownCertificate:
+    return ShownCertificate(
+        certificate=certificate, names_gone=list(gone.names) if gone else [], before=gone.before if gone else None
+    )
+
+
+def _profile(rules: ProfileRules) -> Profile:
+    return Profile(
+        name=rules.name,
+        validity_days=rules.validity.days,
+        most_days=rules.validity_most.days,
+        key=rules.key,
+        usages=list(rules.extended_key_usage),
+    )
+
+
+def _expiring(row: expiry.Expiring) -> Expiring:
+    return Expiring(
+        kind=row.kind, id=row.id, serial=row.serial, profile=row.profile, name=row.name, not_after=row.not_after
+    )
+
+
+def _place(key: str) -> expiry.Expiring | None:
+    """Of a row of the list, as far as the list goes by it."""
+    if not key:
+        return None
+    moment, _, row_id = key.partition(" ")
+    try:
+        return expiry.Expiring("client", UUID(row_id), "", "", "", datetime.fromisoformat(moment).astimezone(UTC))
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc

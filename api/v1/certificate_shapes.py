@@ -1,0 +1,165 @@
+"""Certificates as they are asked for and shown."""
+
+import base64
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+from cryptography import x509
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.v1.inputs import Input, Text
+from nac.certificates import service as certificates
+from nac.certificates.errors import refusals
+from nac.certificates.holders import describe_holder
+from nac.certificates.issuing import HandedOutProfile
+from nac.certificates.service import IssuedCertificate
+from nac.models import Certificate as CertificateRow
+from pki.issuing import locations_of
+from pki.names import San, parse_san, sans_of
+from pki.requests import SigningRequest, read_signing_request
+
+Status = Literal["intended", "abandoned", "valid", "suspended", "revoked"]
+_REQUEST_CHARACTERS = 48 * 1024
+SanText = Annotated[str, Field(max_length=1_100, examples=["dns:laptop-1.acme.example"])]
+Sans = Annotated[list[SanText], Field(max_length=20)]
+Csr = Annotated[
+    str,
+    Field(
+        max_length=_REQUEST_CHARACTERS,
+        description="PKCS#10 in PEM: its key is certified. Without one the key is made here, and in this answer alone.",
+    ),
+]
+
+
+class Certificate(BaseModel):
+    # Hex digits.
+    serial: str
+    profile: str
+    name: str
+    status: Status
+    not_before: datetime
+    not_after: datetime
+
+
+class CertificateInFull(Certificate):
+    # MAC address and user name of whom it was issued to.
+    endpoint: str | None
+    user: str | None
+    subject: str
+    # Each with its kind: dns:laptop-1.acme.example
+    names: list[str]
+    revoked_at: datetime | None
+    revocation_reason: str
+    # Serial numbers of what was given to whoever showed this one.
+    renewed_by: list[str]
+    # Of a server's: when devices are first shown it.
+    present_from: datetime | None
+    authority: UUID
+    # Where the certificate says that its status is found.
+    ocsp_url: str | None
+    crl_url: str | None
+    issuer_url: str | None
+
+
+class HandedOut(BaseModel):
+    """The key is nowhere else: this is the only time it is seen."""
+
+    certificate: CertificateInFull
+    # The certificate and, after it, the authorities below the root, as supplicants and servers want it (PEM).
+    pem: str
+    # Those authorities alone.
+    chain: str
+    # The root, which the other side must trust.
+    ca: str
+    # Where it was made here, and no PKCS#12 was asked for.
+    key: str | None
+    # Key, certificate, chain and root in one, in base64.
+    pkcs12: str | None
+    pkcs12_password: str | None
+
+
+class Pkcs12(Input):
+    # Without one, one is made up.
+    password: str | None = Field(None, min_length=8, max_length=200)
+    # For macOS, iOS and old Windows and Android (3DES).
+    legacy: bool = False
+
+
+class Handing(Input):
+    csr: Csr | None = None
+    # Where the key is made here: as PKCS#12 in place of PEM.
+    pkcs12: Pkcs12 | None = None
+
+
+class NewCertificate(Handing):
+    profile: HandedOutProfile = "eap-client-device"
+    # Common name; of a radsec-server its DNS name.
+    name: Text = Field(examples=["laptop-1"])
+    names: Sans = Field(default=[], examples=[["dns:laptop-1.acme.example"]])
+    # Whom it is issued to: among those that are revoked with the device or user.
+    endpoint: str | None = Field(None, max_length=40)
+    user: str | None = Field(None, max_length=256)
+
+
+def signing_request(text: str | None) -> SigningRequest | None:
+    """Raises CertificateRefused."""
+    with refusals():
+        return None if text is None else read_signing_request(text.encode())
+
+
+def alternative_names(texts: Sequence[str]) -> tuple[San, ...]:
+    with refusals():
+        return tuple(map(parse_san, texts))
+
+
+def in_short(row: CertificateRow) -> Certificate:
+    return Certificate(
+        serial=row.serial.hex(),
+        profile=row.profile,
+        name=row.common_name,
+        status=cast(Any, row.status),
+        not_before=row.not_before,
+        not_after=row.not_after,
+    )
+
+
+def in_full(session: Session, row: CertificateRow) -> CertificateInFull:
+    loaded = None if row.certificate_der is None else x509.load_der_x509_certificate(row.certificate_der)
+    told = None if loaded is None else locations_of(loaded)
+    holder = describe_holder(session, row)
+    return CertificateInFull(
+        **in_short(row).model_dump(),
+        endpoint=holder["endpoint"],
+        user=holder["user"],
+        subject=row.subject,
+        names=[] if loaded is None else [str(item) for item in sans_of(loaded)],
+        revoked_at=row.revoked_at,
+        revocation_reason=row.revocation_reason,
+        renewed_by=[each.serial.hex() for each in certificates.renewals_of(session, row)],
+        present_from=row.present_from,
+        authority=row.authority_id,
+        ocsp_url=told.ocsp if told else None,
+        crl_url=told.crl if told else None,
+        issuer_url=told.certificate if told else None,
+    )
+
+
+def handed_out(session: Session, row: CertificateRow, issued: IssuedCertificate, wanted: Pkcs12 | None) -> HandedOut:
+    files = {name: content.decode() for name, content in certificates.pem_files(issued).items()}
+    bundle = password = None
+    if wanted is not None and issued.key is not None:
+        password = wanted.password or secrets.token_urlsafe(15)
+        bundle = certificates.pkcs12_file(issued, password=password, legacy=wanted.legacy)
+    return HandedOut(
+        certificate=in_full(session, row),
+        pem=files["cert"],
+        chain=files["chain"],
+        ca=files["ca"],
+        key=files.get("key") if bundle is None else None,
+        pkcs12=None if bundle is None else base64.b64encode(bundle).decode(),
+        pkcs12_password=password,
+    )

@@ -1,0 +1,242 @@
+"""Certificates of a tenant's devices, users and NASes: issued, found, renewed, revoked."""
+
+from dataclasses import asdict
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+from pydantic import BaseModel, Field
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.v1.certificate_shapes import (
+    Certificate,
+    CertificateInFull,
+    HandedOut,
+    Handing,
+    NewCertificate,
+    Status,
+    alternative_names,
+    handed_out,
+    in_full,
+    in_short,
+    signing_request,
+)
+from api.v1.inputs import Input
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.certificates import revoking
+from nac.certificates import service as certificates
+from nac.certificates.holders import find_holder
+from nac.certificates.naming import with_dns_name
+from nac.certificates.service import IssuedCertificate, RevocationReason
+from nac.clock import utc_now
+from nac.enrolment.enrolling import renew, require_held
+from nac.errors import InvalidInput
+from pki.requests import SigningRequest
+
+router = APIRouter(prefix="/tenants/{tenant}/certificates", tags=["certificates"])
+
+Serial = Annotated[str, Path(description="Hex digits, colons allowed.", max_length=100, examples=["3f:09:ab"])]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
+Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE))]
+Revokes = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_REVOKE))]
+PEM = "application/x-pem-file"
+_DER = "application/pkix-cert"
+
+
+class Revocation(Input):
+    reason: RevocationReason = "unspecified"
+
+
+class Holder(Input):
+    """Either of the two."""
+
+    endpoint: str | None = Field(None, max_length=40, examples=["00:00:5e:00:53:01"])
+    user: str | None = Field(None, max_length=256)
+
+    def certificates(self, session: Session, access: Access) -> ColumnElement[bool]:
+        if (self.endpoint is None) == (self.user is None):
+            raise InvalidInput("Say whose.", place="endpoint", remedy="Give either an endpoint or a user.")
+        return revoking.issued_to(session, tenant_id=access.tenant_id, mac=self.endpoint, user_name=self.user)
+
+
+class HolderRevocation(Holder, Revocation):
+    pass
+
+
+class Done(BaseModel):
+    authorities: int
+    certificates: int
+    # Live sessions that are asked to end.
+    disconnects: int
+
+
+@router.get("", operation_id="listCertificates")
+def list_certificates(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    status: Status | None = None,
+    profile: Annotated[str, Query(max_length=100, description="Such as eap-client-device.")] = "",
+    name: Annotated[str, Query(max_length=200, description="What the common name begins with.")] = "",
+    endpoint: Annotated[str | None, Query(max_length=40, description="Issued to this device.")] = None,
+    user: Annotated[str | None, Query(max_length=256, description="Issued to this user.")] = None,
+) -> Page[Certificate]:
+    """By serial number."""
+    after = paging.after()
+    with access.read() as session:
+        which = None
+        if endpoint is not None or user is not None:
+            which = Holder(endpoint=endpoint, user=user).certificates(session, access)
+        rows = certificates.list_certificates(
+            session,
+            tenant_id=access.tenant_id,
+            status=status or "",
+            profile=profile,
+            name=name,
+            which=which,
+            after_serial=after,
+            limit=paging.limit + 1,
+        )
+        return paging.page(rows, lambda row: row.serial.hex(), in_short)
+
+
+@router.post("", status_code=201, operation_id="issueCertificate")
+def issue_certificate(access: Issues, body: NewCertificate) -> HandedOut:
+    """For the key of a signing request, or for a key that is made here, handed out in this answer and not kept."""
+    request = _request(body)
+    names = alternative_names(body.names)
+    if body.profile == "radsec-server":
+        names = with_dns_name(body.name, names)
+        if body.endpoint or body.user:
+            raise InvalidInput("A server certificate is the tenant's own.", place="endpoint")
+    with access.change() as change:
+        holder = find_holder(change.session, tenant_id=access.tenant_id, mac=body.endpoint, user_name=body.user)
+        issued = certificates.issue_client(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            profile=body.profile,
+            common_name=body.name,
+            sans=names,
+            public_key=request.public_key if request else None,
+            signing=access.signing,
+            now=utc_now(),
+            endpoint_id=holder.endpoint_id,
+            user_id=holder.user_id,
+        )
+        return _hand_out(change, access, issued, body)
+
+
+@router.post("/revoke-all", operation_id="revokeCertificatesOfHolder")
+def revoke_all(access: Revokes, body: HolderRevocation) -> Done:
+    """Every certificate of a device or user, for good."""
+    with access.change() as change:
+        done = revoking.revoke_all(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            which=body.certificates(change.session, access),
+            now=utc_now(),
+            reason=body.reason,
+        )
+        return change.answer(Done(**asdict(done)))
+
+
+@router.post("/suspend-all", operation_id="suspendCertificatesOfHolder")
+def suspend_all(access: Revokes, body: Holder) -> Done:
+    """Every certificate of a device or user, until they are reinstated."""
+    with access.change() as change:
+        which = body.certificates(change.session, access)
+        done = revoking.suspend_all(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, which=which, now=utc_now()
+        )
+        return change.answer(Done(**asdict(done)))
+
+
+@router.post("/reinstate-all", operation_id="reinstateCertificatesOfHolder")
+def reinstate_all(access: Revokes, body: Holder) -> Done:
+    """Whichever of a device or user are suspended; what is revoked stays so."""
+    with access.change() as change:
+        which = body.certificates(change.session, access)
+        done = revoking.reinstate_all(change.session, actor=access.actor, tenant_id=access.tenant_id, which=which)
+        return change.answer(Done(**asdict(done)))
+
+
+@router.get("/{serial}", operation_id="getCertificate")
+def get_certificate(access: Reads, serial: Serial) -> CertificateInFull:
+    with access.read() as session:
+        row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
+        return access.shown(in_full(session, row))
+
+
+@router.get("/{serial}/download", operation_id="downloadCertificate", response_class=Response)
+def download(access: Reads, serial: Serial, form: Literal["pem", "chain", "ca", "der"] = "pem") -> Response:
+    """pem: the certificate and the authorities below the root; chain: these alone; ca: the root; der: the certificate
+    alone."""
+    with access.read() as session:
+        row = certificates.require_by_serial(session, tenant_id=access.tenant_id, serial=serial)
+        issued = certificates.with_chain(session, row, None)
+    if form == "der":
+        return Response(row.certificate_der, media_type=_DER)
+    return Response(certificates.pem_files(issued)["cert" if form == "pem" else form], media_type=PEM)
+
+
+@router.post("/{serial}/renew", status_code=201, operation_id="renewCertificate")
+def renew_certificate(access: Issues, serial: Serial, body: Handing) -> HandedOut:
+    """Another one with its profile, names and holder, for a new key; this one stays as it is."""
+    request = _request(body)
+    with access.change() as change:
+        old = require_held(change.session, tenant_id=access.tenant_id, serial=certificates.parse_serial(serial))
+        issued = renew(
+            change.session, actor=access.actor, old=old, request=request, signing=access.signing, now=utc_now()
+        )
+        return _hand_out(change, access, issued, body)
+
+
+@router.post("/{serial}/revoke", operation_id="revokeCertificate")
+def revoke(access: Revokes, serial: Serial, body: Revocation) -> CertificateInFull:
+    """For good: by the cell, in resumed TLS sessions, OCSP and CRL; sessions that it opened are asked to end.
+
+    What renewed it is revoked with it, unless the reason is superseded.
+    """
+    with access.change() as change:
+        row = certificates.revoke(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            serial=serial,
+            now=utc_now(),
+            reason=body.reason,
+        )
+        return change.answer(in_full(change.session, row))
+
+
+@router.post("/{serial}/suspend", operation_id="suspendCertificate")
+def suspend(access: Revokes, serial: Serial) -> CertificateInFull:
+    """Nobody is admitted with it until it is reinstated. What renewed it stays good."""
+    with access.change() as change:
+        row = certificates.suspend(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial, now=utc_now()
+        )
+        return change.answer(in_full(change.session, row))
+
+
+@router.post("/{serial}/reinstate", operation_id="reinstateCertificate")
+def reinstate(access: Revokes, serial: Serial) -> CertificateInFull:
+    """Ends a suspension; a revocation never ends."""
+    with access.change() as change:
+        row = certificates.reinstate(change.session, actor=access.actor, tenant_id=access.tenant_id, serial=serial)
+        return change.answer(in_full(change.session, row))
+
+
+def _request(body: Handing) -> SigningRequest | None:
+    if body.csr is not None and body.pkcs12 is not None:
+        raise InvalidInput("A PKCS#12 file holds the key, and that of a request is not here.", place="pkcs12")
+    return signing_request(body.csr)
+
+
+def _hand_out(change: Change, access: Access, issued: IssuedCertificate, body: Handing) -> HandedOut:
+    row = certificates.require_by_serial(change.session, tenant_id=access.tenant_id, serial=issued.serial.hex())
+    return change.answer(handed_out(change.session, row, issued, body.pkcs12))

@@ -1,0 +1,223 @@
+"""How devices and people come by certificates: one-time secrets and links, and how devices are set up."""
+
+import base64
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.certificate_settings import Manages
+from api.v1.certificate_shapes import Sans
+from api.v1.inputs import Input, Text
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.certificates.issuing import ClientProfile
+from nac.clock import utc_now
+from nac.enrolment import service as enrolment
+from nac.models import EnrolmentSecret
+from nac.models.enrolment import EnrolmentKind
+from nac.scep.service import address_of
+from nac.supplicants import service as supplicants
+from nac.tenants import service as tenants
+
+router = APIRouter(prefix="/tenants/{tenant}", tags=["enrolment"])
+
+SecretName = Annotated[str, Path(description="Its id, or the name that it was given.", max_length=64)]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.CERTIFICATE_READ))]
+Issues = Annotated[Access, Depends(ChangesTenant(Permission.CERTIFICATE_ISSUE))]
+_LIFE = Field(7 * 86_400, ge=1, le=365 * 86_400, description="How long it is good.")
+
+
+class Secret(BaseModel):
+    """The secret itself is not stored."""
+
+    id: str
+    kind: EnrolmentKind
+    name: str | None
+    status: Literal["open", "used", "expired", "revoked"]
+    profile: str
+    # With neither the asker proposes names.
+    common_name: str | None
+    sans: list[str]
+    owner: str
+    ssid: str
+    uses: int
+    most_uses: int
+    expires_at: datetime
+    last_used_at: datetime | None
+    created_by: str
+
+
+class MadeLink(Secret):
+    # Who has it has the certificate: for its owner alone. Shown this once.
+    url: str
+
+
+class MadeSecret(Secret):
+    # Where devices enrol.
+    url: str
+    # Of HTTP basic authentication (EST); null for SCEP, where the secret is the challenge.
+    user: str | None
+    # Shown this once.
+    secret: str
+
+
+class _ForWhom(Input):
+    profile: ClientProfile = "eap-client-device"
+    # Without it the name of the endpoint or user.
+    common_name: Text | None = Field(None, examples=["laptop-1"])
+    sans: Sans = Field(default=[])
+    endpoint_mac: str | None = Field(None, max_length=40)
+    user_name: str | None = Field(None, max_length=256)
+    # Whose the device is, in words.
+    owner: Text = ""
+    life_seconds: int = _LIFE
+
+
+class NewLink(_ForWhom):
+    # The Wi-Fi network that an Apple profile sets up.
+    ssid: Text = ""
+
+
+class NewSecret(_ForWhom):
+    kind: Literal["est", "scep"] = "est"
+    # For EST, in place of the user name that is made up.
+    name: Text | None = None
+    uses: int = Field(1, ge=1, le=enrolment.MOST_USES)
+
+
+class RenewalSettings(Input):
+    # Whether a renewal may keep its key.
+    keeps_key: bool
+
+
+class SetUpFile(BaseModel):
+    name: str
+    # In base64.
+    content: str
+
+
+class SetUp(BaseModel):
+    network: str
+    server_names: list[str]
+    files: list[SetUpFile]
+
+
+@router.get("/enrolment-secrets", operation_id="listEnrolmentSecrets")
+def list_secrets(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Secret]:
+    """Secrets and links, by id."""
+    after = paging.after()
+    with access.read() as session:
+        rows = enrolment.list_secrets(
+            session, tenant_id=access.tenant_id, after_public_id=after, limit=paging.limit + 1
+        )
+        return paging.page(rows, lambda row: row.public_id, _secret)
+
+
+@router.get("/enrolment-secrets/{secret}", operation_id="getEnrolmentSecret")
+def get_secret(access: Reads, secret: SecretName) -> Secret:
+    with access.read() as session:
+        return access.shown(_secret(enrolment.require_secret(session, tenant_id=access.tenant_id, name=secret)))
+
+
+@router.post("/enrolment-links", status_code=201, operation_id="makeEnrolmentLink")
+def make_link(access: Issues, body: NewLink) -> MadeLink:
+    """A page where a person is given one certificate: as PKCS#12, as an Apple profile, or for a request. To look at the
+    page takes nothing."""
+    with access.change() as change:
+        made = enrolment.create_secret(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, kind="link", now=utc_now(), **_given(body)
+        )
+        url = f"{access.asked.request.app.state.settings.link_url}/enrol/{made.token.reveal()}"
+        return change.answer(MadeLink(**_secret(made.row).model_dump(), url=url))
+
+
+@router.post("/enrolment-secrets", status_code=201, operation_id="makeEnrolmentSecret")
+def make_secret(access: Issues, body: NewSecret) -> MadeSecret:
+    """For EST (user and secret of HTTP basic authentication) or SCEP (the challenge). Without names, endpoint and user
+    the device says its names."""
+    settings = access.asked.request.app.state.settings
+    with access.change() as change:
+        made = enrolment.create_secret(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, now=utc_now(), **_given(body)
+        )
+        slug = tenants.require(change.session, tenant_id=access.tenant_id).slug
+        shown = _secret(made.row).model_dump()
+        if body.kind == "scep":
+            url = address_of(settings.public_url, slug)
+            return change.answer(MadeSecret(**shown, url=url, user=None, secret=made.token.reveal()))
+        url, user = f"{settings.enrolment_url}/.well-known/est/{slug}", made.row.name or made.row.public_id
+        return change.answer(MadeSecret(**shown, url=url, user=user, secret=made.token.secret))
+
+
+@router.post("/enrolment-secrets/{secret}/revoke", operation_id="revokeEnrolmentSecret")
+def revoke_secret(access: Issues, secret: SecretName) -> Secret:
+    """It gives out nothing more; what it gave out stays good."""
+    with access.change() as change:
+        row = enrolment.revoke_secret(change.session, actor=access.actor, tenant_id=access.tenant_id, name=secret)
+        return change.answer(_secret(row))
+
+
+@router.get("/renewal-settings", operation_id="getRenewalSettings")
+def get_renewal(access: Reads) -> RenewalSettings:
+    """Of certificates that devices renew by EST and SCEP."""
+    with access.read() as session:
+        row = tenants.require(session, tenant_id=access.tenant_id)
+        return access.shown(RenewalSettings(keeps_key=row.renewal_keeps_key))
+
+
+@router.put("/renewal-settings", operation_id="setRenewalSettings")
+def set_renewal(access: Manages, body: RenewalSettings) -> RenewalSettings:
+    with access.change() as change:
+        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        change.require_match(RenewalSettings(keeps_key=row.renewal_keeps_key))
+        tenants.set_renewal(change.session, actor=access.actor, tenant_id=access.tenant_id, keeps_key=body.keeps_key)
+        return change.answer(body)
+
+
+@router.get("/device-set-up", operation_id="getDeviceSetUp")
+def get_set_up(
+    access: Reads,
+    form: Annotated[Literal["apple", "windows", "wpa_supplicant", "networkmanager", "android"], Query()],
+    ssid: Annotated[str, Query(max_length=32, description="The Wi-Fi network; without it a wired one.")] = "",
+    identity: Annotated[str, Query(max_length=200, description="What the device calls itself.")] = "device",
+    server_name: Annotated[list[Annotated[str, Field(max_length=253)]] | None, Query(max_length=20)] = None,
+    device_folder: Annotated[str, Query(max_length=200, description="Of a Linux device.")] = "/etc/admit",
+) -> SetUp:
+    """How devices are set up: EAP-TLS, the tenant's roots, the names of its servers. No key, no secret."""
+    with access.read() as session:
+        network = supplicants.describe_network(
+            session, tenant_id=access.tenant_id, now=utc_now(), ssid=ssid, server_names=server_name or ()
+        )
+    files = supplicants.export(network, form=form, identity=identity, folder=device_folder)
+    return SetUp(
+        network=network.title,
+        server_names=list(network.server_names),
+        files=[SetUpFile(name=name, content=base64.b64encode(content).decode()) for name, content in files.items()],
+    )
+
+
+def _given(body: _ForWhom) -> dict[str, Any]:
+    given = body.model_dump()
+    return given | {"life": timedelta(seconds=given.pop("life_seconds"))}
+
+
+def _secret(row: EnrolmentSecret) -> Secret:
+    return Secret(
+        id=row.public_id,
+        kind=cast(EnrolmentKind, row.kind),
+        name=row.name,
+        status=enrolment.status_of(row, utc_now()),
+        profile=row.profile,
+        common_name=row.common_name,
+        sans=row.sans,
+        owner=row.owner,
+        ssid=row.ssid,
+        uses=row.uses,
+        most_uses=row.most_uses,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        created_by=row.created_by,
+    )

@@ -1,0 +1,135 @@
+"""Authorities that a tenant brings along: trusted in its slot alone, for the certificates of its devices."""
+
+import base64
+import binascii
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from api.v1.authorities import Authorities, AuthorityInFull, Manages, Which, in_full, shown
+from api.v1.inputs import Input
+from nac.certificates import external, refreshing
+from nac.clock import utc_now
+from nac.errors import InvalidInput
+from pki.uploads import FILE_BYTES_MOST
+
+router = APIRouter(prefix="/tenants/{tenant}/authorities", tags=["authorities", "external"])
+
+_FILES_MOST = 20
+Url = Annotated[str, Field(max_length=1_000, examples=["http://crl.acme.example/root.crl"])]
+
+
+class File(Input):
+    name: str = Field("", max_length=200, examples=["root.pem"])
+    # PEM; DER and PKCS#7 in base64.
+    content: str = Field(max_length=FILE_BYTES_MOST * 4 // 3 + 4)
+
+    @property
+    def data(self) -> bytes:
+        if "-----BEGIN" in self.content:
+            return self.content.encode()
+        try:
+            return base64.b64decode(self.content, validate=True)
+        except (binascii.Error, ValueError) as exc:
+            raise InvalidInput("This is neither PEM nor base64.", place=self.name or "content") from exc
+
+
+class Upload(Input):
+    # Every authority that issues certificates to devices, and those above it up to the root.
+    files: list[File] = Field(min_length=1, max_length=_FILES_MOST)
+    # Where their lists of revoked certificates are, and where their status is asked for; "": as certificates say.
+    crl_url: Url | Literal[""] = ""
+    ocsp_url: Url | Literal[""] = ""
+
+
+class Uploaded(Authorities):
+    # Its radiusd is exchanged in a quiet moment, within seconds, before the new ones admit anybody.
+    needs_exchange: bool
+
+
+class Sources(Input):
+    # "" goes by what certificates say; what is left out stays.
+    crl_url: Url | Literal[""] | None = None
+    ocsp_url: Url | Literal[""] | None = None
+
+
+class Asked(BaseModel):
+    id: UUID
+    name: str
+    # Empty where no address is known.
+    asked: list[Literal["crl", "ocsp"]]
+
+
+class Refreshed(BaseModel):
+    items: list[Asked]
+
+
+class Removed(BaseModel):
+    removed: list[UUID]
+
+
+@router.post("", status_code=201, operation_id="importAuthorities")
+def import_authorities(access: Manages, body: Upload) -> Uploaded:
+    """Trust them for devices of the tenant. All are trusted, or, where anything is wrong with one of them, none."""
+    with access.change() as change:
+        imported = external.import_authorities(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            files=[(file.name or f"files[{number}]", file.data) for number, file in enumerate(body.files)],
+            now=utc_now(),
+            crl_url=body.crl_url,
+            ocsp_url=body.ocsp_url,
+        )
+        sources = external.sources_of(change.session, tenant_id=access.tenant_id)
+        items = [shown(access, row, sources.get(row.id)) for row in imported.authorities]
+        return change.answer(Uploaded(items=items, needs_exchange=imported.needs_exchange))
+
+
+@router.post("/refresh", status_code=202, operation_id="refreshAuthorities")
+def refresh_all(access: Manages) -> Refreshed:
+    """Have the status of what all external authorities issued fetched now. The worker does it within a minute; what
+    came of it is shown with each authority."""
+    return _refresh(access, None)
+
+
+@router.post("/{authority}/refresh", status_code=202, operation_id="refreshAuthority")
+def refresh(access: Manages, authority: Which) -> Refreshed:
+    """The same for one."""
+    return _refresh(access, authority)
+
+
+@router.patch("/{authority}", operation_id="setAuthoritySources")
+def set_sources(access: Manages, authority: Which, body: Sources) -> AuthorityInFull:
+    """Where the status of certificates of an external authority is fetched."""
+    with access.change() as change:
+        row = external.require_external(change.session, tenant_id=access.tenant_id, which=authority)
+        change.require_match(in_full(change.session, access, row))
+        row = external.set_sources(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority, **body.model_dump()
+        )
+        source = external.get_source(change.session, tenant_id=access.tenant_id, authority_id=row.id)
+        change.session.refresh(source)
+        return change.answer(in_full(change.session, access, row))
+
+
+@router.delete("/{authority}", operation_id="removeAuthority")
+def remove_authority(access: Manages, authority: Which) -> Removed:
+    """Trust an external authority no more, nor those below it that no other one vouches for."""
+    with access.change() as change:
+        gone = external.remove_authority(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, which=authority
+        )
+        return change.answer(Removed(removed=[row.id for row in gone]))
+
+
+def _refresh(access: Manages, which: str | None) -> Refreshed:
+    with access.change() as change:
+        asked = refreshing.ask_again(change.session, tenant_id=access.tenant_id, which=which, now=utc_now())
+        items = [
+            Asked.model_validate({"id": row.id, "name": row.name, "asked": asked.about(row.id)})
+            for row in asked.authorities
+        ]
+        return change.answer(Refreshed(items=items))

@@ -1,0 +1,326 @@
+"""Policies of a tenant: drafts, versions, what is in force."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.bodies import BodyTooLarge
+from api.change import HasChanged
+from api.v1.inputs import Comment, Input, Name, Slug
+from api.v1.jobs import Job, accepted
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.engine import PolicyErrors, read_policy_text
+from nac.engine.document import MAX_DOCUMENT_BYTES
+from nac.errors import InvalidInput
+from nac.jobs import service as jobs
+from nac.models import Policy as PolicyRow
+from nac.models import PolicyVersion
+from nac.policies import service as policies
+from nac.policies.asking import PUBLISH, publishing_takes_long
+from nac.policies.hits import count_hits, hit_rows
+from nac.policies.reading import as_written, in_reading_order
+
+router = APIRouter(prefix="/tenants/{tenant}/policies", tags=["policies"])
+
+PolicySlug = Annotated[str, Path(max_length=63, pattern=r"^[a-z0-9-]+$", examples=["office"])]
+VersionNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.POLICY_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_MANAGE))]
+Publishes = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH))]
+EXAMPLE: dict[str, Any] = {
+    "rules": [
+        {
+            "id": "printers",
+            "name": "Printers by MAC address",
+            "when": {"attribute": "endpoint.group", "operator": "equals", "value": "printers"},
+            "then": {"verdict": "permit", "vlan": "20"},
+        }
+    ]
+}
+_AS_DOCUMENT = {
+    "requestBody": {
+        "required": True,
+        "description": f"The document itself, at most {MAX_DOCUMENT_BYTES} bytes; it is kept as it is written.",
+        "content": {"application/json": {"schema": {"type": "object"}, "example": EXAMPLE}},
+    }
+}
+
+
+class Policy(BaseModel):
+    id: UUID
+    slug: str
+    name: str
+    # Number of the version that decides; null: everything is denied.
+    published_version: int | None
+    # Where it decides, by slug. Assigned by a change of the site.
+    sites: list[str]
+
+
+class VersionInShort(BaseModel):
+    version: int
+    # draft: it decides nothing yet. superseded: it was a draft or in force before.
+    status: Literal["draft", "published", "superseded"]
+    comment: str
+    created_at: datetime
+    published_at: datetime | None
+
+
+class Version(VersionInShort):
+    document: dict[str, Any]
+    # As it was written, where it came as a text.
+    written: str | None
+    # What the replay before publishing found, and who acknowledged it; null without one.
+    replayed: dict[str, Any] | None
+
+
+class RuleHits(BaseModel):
+    # "" is the fallback.
+    rule: str
+    name: str
+    kind: Literal["pinned-deny", "rule", "fallback"]
+    # Decisions by this version of the last 1, 7 and 30 days (UTC).
+    hits_1d: int
+    hits_7d: int
+    hits_30d: int
+    last_hit: datetime | None
+    never_hit: bool
+    # By a version that was in force before.
+    last_hit_before: datetime | None
+
+
+class Hits(BaseModel):
+    slug: str
+    version: int
+    published_at: datetime | None
+    rules: list[RuleHits]
+
+
+class NewPolicy(Input):
+    slug: Slug = Field(examples=["office"])
+    name: Name = ""
+
+
+class Publication(Input):
+    # Only if this is the draft: what was reviewed is what is published.
+    version: VersionNumber | None = Field(None, examples=[3])
+    # The digest of differences that a replay told: publish in spite of them.
+    acknowledge: str = Field("", max_length=64, pattern="^[0-9a-f]*$", examples=["9f86d081884c7d65"])
+
+
+class RollBack(Input):
+    # One that was in force before.
+    version: VersionNumber = Field(examples=[2])
+    comment: Comment = ""
+
+
+async def document_text(request: Request) -> bytes:
+    """The body, a policy as it is written. Raises BodyTooLarge."""
+    text = await request.body()
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise BodyTooLarge(f"A policy has at most {MAX_DOCUMENT_BYTES} bytes.", remedy="Use groups instead of lists.")
+    return text
+
+
+_DocumentText = Annotated[bytes, Depends(document_text)]
+
+
+@router.get("", operation_id="listPolicies")
+def list_policies(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Policy]:
+    """By slug."""
+    after = paging.after()
+    with access.read() as session:
+        rows = policies.list_page(session, tenant_id=access.tenant_id, after_slug=after, limit=paging.limit + 1)
+        sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=rows)
+        return paging.page(rows, lambda row: row.slug, lambda row: _policy(row, sites.get(row.id, ())))
+
+
+@router.post("", status_code=201, operation_id="createPolicy")
+def create_policy(access: Changes, body: NewPolicy) -> Policy:
+    """Without versions: where it is assigned, everything is denied until one is published."""
+    with access.change() as change:
+        row = policies.create_policy(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, slug=body.slug, name=body.name
+        )
+        return change.answer(_policy(row, ()))
+
+
+@router.get("/{policy}", operation_id="getPolicy")
+def get_policy(access: Reads, policy: PolicySlug) -> Policy:
+    with access.read() as session:
+        return access.shown(_read(session, access, policy))
+
+
+@router.delete("/{policy}", status_code=204, operation_id="removePolicy")
+def remove_policy(access: Changes, policy: PolicySlug) -> None:
+    """With all its versions; it must decide at no site."""
+    with access.change() as change:
+        change.require_match(_read(change.session, access, policy))
+        policies.remove_policy(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=policy)
+        change.answer_nothing()
+
+
+@router.get("/{policy}/versions", operation_id="listPolicyVersions")
+def list_versions(access: Reads, policy: PolicySlug, paging: Annotated[Paging, Depends()]) -> Page[VersionInShort]:
+    """Newest first."""
+    below = _number(paging.after())
+    with access.read() as session:
+        rows = policies.list_versions(
+            session, tenant_id=access.tenant_id, slug=policy, below=below, limit=paging.limit + 1
+        )
+        return paging.page(rows, lambda row: str(row.number), _in_short)
+
+
+@router.get("/{policy}/versions/{version}", operation_id="getPolicyVersion")
+def get_version(access: Reads, policy: PolicySlug, version: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Version:
+    """With its document."""
+    with access.read() as session:
+        row = policies.require_version(session, tenant_id=access.tenant_id, slug=policy, number=version)
+        return access.shown(version_of(row))
+
+
+@router.get("/{policy}/draft", operation_id="getPolicyDraft")
+def get_draft(access: Reads, policy: PolicySlug) -> Version:
+    """The version that would be published."""
+    with access.read() as session:
+        row = policies.get_draft(session, tenant_id=access.tenant_id, slug=policy)
+        if row is None:
+            raise policies.PolicyVersionNotFound("There is no draft.", place="policy", remedy="Save one.")
+        return access.shown(version_of(row))
+
+
+@router.put("/{policy}/draft", operation_id="savePolicyDraft", openapi_extra=_AS_DOCUMENT)
+def save_draft(
+    access: Changes,
+    policy: PolicySlug,
+    text: _DocumentText,
+    comment: Annotated[Comment, Query(description="What changed and why.")] = "",
+) -> Version:
+    """The body is the document. It becomes the newest version, and decides nothing until it is published.
+
+    `If-Match` with the draft's ETag: only if nobody has saved another one meanwhile.
+    """
+    try:
+        document = read_policy_text(text)
+    except PolicyErrors as errors:
+        raise policies.InvalidPolicy(errors.mistakes) from errors
+    with access.change() as change:
+        before = policies.get_draft(change.session, tenant_id=access.tenant_id, slug=policy, lock=True)
+        if before is not None:
+            change.require_match(version_of(before))
+        elif change.request.headers.get("if-match") is not None:
+            raise HasChanged("There is no draft.", remedy="Look at what is in force, and decide anew.")
+        row = policies.save_draft(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            slug=policy,
+            document=document,
+            comment=comment,
+            written=as_written(text),
+        )
+        change.session.refresh(row)
+        return change.answer(version_of(row))
+
+
+@router.post(
+    "/{policy}/publish",
+    operation_id="publishPolicy",
+    response_model=Version | Job,
+    responses={202: {"model": Job, "description": "A job: there are many requests to replay before."}},
+)
+def publish_policy(access: Publishes, response: Response, policy: PolicySlug, body: Publication) -> Version | Job:
+    """Put the draft in force at every site that the policy is assigned to.
+
+    Refused (409) where a test of the policy fails (`policy-tests-failed`, with `failed_tests`) and, if the tenant asks
+    for a replay, where the draft would answer recorded requests otherwise and nobody acknowledged that
+    (`unacknowledged-differences`, with the `replay`, whose `digest` acknowledges them). Where that replay takes long, a
+    job publishes (202), and is refused in the same way.
+    """
+    with access.change() as change:
+        if publishing_takes_long(change.session, tenant_id=access.tenant_id):
+            row = jobs.start(
+                change.session,
+                actor=access.actor,
+                owner=access.owner,
+                kind=PUBLISH,
+                title=f"Publish {policy}",
+                input={"slug": policy, "number": body.version, "acknowledge": body.acknowledge},
+                seal=access.signing.sealer.seal,
+            )
+            return change.answer(accepted(access, response, row))
+        version = policies.publish_policy(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            slug=policy,
+            number=body.version,
+            acknowledge=body.acknowledge,
+        )
+        return change.answer(version_of(version))
+
+
+@router.post("/{policy}/roll-back", operation_id="rollBackPolicy")
+def roll_back(access: Publishes, policy: PolicySlug, body: RollBack) -> Version:
+    """Put an earlier version back in force, as a new version. Its tests must pass; no replay is asked for."""
+    with access.change() as change:
+        row = policies.roll_back_policy(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            slug=policy,
+            number=body.version,
+            comment=body.comment,
+        )
+        change.session.refresh(row)
+        return change.answer(version_of(row))
+
+
+@router.get("/{policy}/hits", operation_id="getPolicyHits")
+def get_hits(access: Reads, policy: PolicySlug) -> Hits:
+    """How often each rule of the version in force decided, and when last."""
+    with access.read() as session:
+        counts = count_hits(session, tenant_id=access.tenant_id, slug=policy)
+        rows = [RuleHits.model_validate(row) for row in hit_rows(counts)]
+        return Hits(slug=counts.slug, version=counts.version, published_at=counts.published_at, rules=rows)
+
+
+def _read(session: Session, access: Access, slug: str) -> Policy:
+    row = policies.require_by_slug(session, tenant_id=access.tenant_id, slug=slug)
+    sites = policies.sites_by_policy(session, tenant_id=access.tenant_id, policies=[row])
+    return _policy(row, sites.get(row.id, ()))
+
+
+def _policy(row: PolicyRow, sites: Sequence[str]) -> Policy:
+    return Policy(id=row.id, slug=row.slug, name=row.name, published_version=row.published_version, sites=list(sites))
+
+
+def _number(after: str) -> int | None:
+    if after and not (after.isascii() and after.isdigit() and len(after) < 10):
+        raise InvalidInput("This is no place in this list.", place="after")
+    return int(after) if after else None
+
+
+def _in_short(row: PolicyVersion) -> VersionInShort:
+    return VersionInShort(
+        version=row.number,
+        status=cast(Any, row.status),
+        comment=row.comment,
+        created_at=row.created_at,
+        published_at=row.published_at,
+    )
+
+
+def version_of(row: PolicyVersion) -> Version:
+    return Version(
+        **_in_short(row).model_dump(),
+        document=cast("dict[str, Any]", in_reading_order(row.document)),
+        written=row.written,
+        replayed=row.replayed,
+    )

@@ -1,0 +1,220 @@
+"""Trying policies: checks, their own tests, single requests, and the requests of days past. Nothing is changed."""
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal, cast
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.inputs import Input, Slug
+from api.v1.jobs import Job, accepted
+from api.v1.policies import EXAMPLE, Reads, VersionNumber
+from api.v1.policy_shapes import Checked, Mistake, Replayed, Simulated, Tested
+from nac.accounts.permissions import Permission
+from nac.decisions import service as decisions
+from nac.engine import read_moment
+from nac.engine.attributes import CATALOGUE, open_attributes
+from nac.engine.operators import operators_of
+from nac.errors import InvalidInput
+from nac.ids import TenantId
+from nac.jobs import service as jobs
+from nac.nases import service as nases
+from nac.policies import asking
+from nac.policies import service as policies
+from nac.policies.asking import ReplayAsked
+from nac.policies.fitting import notes, vendors_of
+from nac.policies.rendering import mistake_rows, replay_row
+from nac.policies.replaying import MAX_DAYS
+from nac.policies.schema import policy_schema
+from nac.policies.simulation import recorded_row, simulate, simulation_row
+from nac.policies.testing import test_row
+
+router = APIRouter(prefix="/tenants/{tenant}", tags=["policies", "trials"])
+
+# What was decided of real devices is in the answer.
+ReadsLog = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
+# May begin a job.
+Replays = Annotated[Access, Depends(ChangesTenant(Permission.LOG_READ))]
+Document = Annotated[dict[str, Any], Field(examples=[EXAMPLE])]
+
+
+class ToCheck(Input):
+    document: Document
+
+
+class Which(Input):
+    """A document, whatever is stored, or a version of a policy; the newest where none is said."""
+
+    document: Document | None = None
+    # May be left out where the tenant has one only.
+    policy: Slug | None = Field(None, examples=["office"])
+    version: VersionNumber | None = None
+
+    def find(self, session: Session, tenant_id: TenantId) -> object:
+        if self.document is not None:
+            return self.document
+        policy = policies.find_policy(session, tenant_id=tenant_id, slug=self.policy or "")
+        return policies.require_newest(session, tenant_id=tenant_id, slug=policy.slug, number=self.version).document
+
+
+class ToSimulate(Input):
+    # Attribute -> value or values, named as in conditions; those of the packet also as RADIUS does (NAS-Identifier).
+    request: dict[str, Any] | None = Field(
+        None, examples=[{"method": "mab", "mac": "00:00:5e:00:53:01", "nas.identifier": "switch-1"}]
+    )
+    # In place of `request`: that of this decision of the log, with all that the cell knew.
+    decision: str | None = Field(None, max_length=100)
+    # Without it what is in force of the policy, or at the site; without a site, at that of the NAS.
+    document: Document | None = None
+    policy: Slug | None = None
+    site: Slug | None = None
+    # Now, or when it was decided.
+    at: str | None = Field(None, max_length=40, examples=["2026-01-05T09:00:00Z"])
+    # Add nothing that the request does not say.
+    as_given: bool = False
+
+
+class ToReplay(Which):
+    days: int = Field(ge=1, le=MAX_DAYS, examples=[7])
+    # At this one alone, whatever decides there; else at all sites that use the policy.
+    site: Slug | None = None
+    # Compare with what was answered then, or with what the policy in force says now.
+    against: Literal["recorded", "published"] = "recorded"
+
+    def asked(self) -> ReplayAsked:
+        given = self.model_dump(exclude={"policy", "site"})
+        return ReplayAsked(**given, policy=self.policy or "", site=self.site or "")
+
+
+class Attribute(BaseModel):
+    attribute: str
+    kind: str
+    # Whether a request may hold several values of it.
+    many: bool
+    # Of those that have only a few.
+    choices: list[str]
+    operators: list[str]
+    meaning: str
+
+
+class Attributes(BaseModel):
+    items: list[Attribute]
+
+
+@router.get("/policy-attributes", operation_id="listPolicyAttributes")
+def list_attributes(access: Reads) -> Attributes:
+    """What conditions may read."""
+    return Attributes(
+        items=[
+            Attribute(
+                attribute=each.name,
+                kind=each.kind,
+                many=each.many,
+                choices=list(each.choices),
+                operators=list(operators_of(each)),
+                meaning=each.meaning,
+            )
+            for each in (*CATALOGUE.values(), *open_attributes())
+        ]
+    )
+
+
+@router.get("/policy-schema", operation_id="getPolicySchema")
+def get_schema(access: Reads) -> dict[str, Any]:
+    """The JSON Schema of policy documents, for editors and for checks before anything is sent here."""
+    return policy_schema()
+
+
+@router.post("/policy-checks", operation_id="checkPolicy")
+def check_policy(access: Reads, body: ToCheck) -> Checked:
+    """Whether the document could become a policy here; every mistake with its place (422) where it could not."""
+    with access.read() as session:
+        compiled = policies.check_document(session, tenant_id=access.tenant_id, document=body.document)
+        vendors = vendors_of(nases.list_nases(session, tenant_id=access.tenant_id))
+    # Who has registered none yet may mean any.
+    noted = notes(compiled, vendors or None)
+    return Checked(
+        rules=len(compiled.rules),
+        tests=len(compiled.tests),
+        fallback=cast(Any, compiled.fallback.verdict),
+        notes=[Mistake.model_validate(row) for row in mistake_rows(noted)],
+    )
+
+
+@router.post("/policy-tests", operation_id="testPolicy")
+def test_policy(access: Reads, body: Which) -> Tested:
+    """Run the tests that a policy carries."""
+    with access.read() as session:
+        document = body.find(session, access.tenant_id)
+        results = policies.try_tests(session, tenant_id=access.tenant_id, document=document)
+    rows = [test_row(result) for result in results]
+    return Tested.model_validate({"passed": all(result.passed for result in results), "tests": rows})
+
+
+@router.post("/policy-simulations", operation_id="simulatePolicy")
+def simulate_request(access: ReadsLog, body: ToSimulate) -> Simulated:
+    """What a policy answers to one request, and why; nothing is stored and nobody is let in.
+
+    What follows from the packet, and what is stored about the NAS, the endpoint of `mac` and the user of `user.name`,
+    is added where the request does not say it.
+    """
+    if (body.request is None) == (body.decision is None):
+        raise InvalidInput("Give either a request or a decision.", place="request")
+    request, site, at, fill = body.request, body.site or "", _moment(body.at), not body.as_given
+    recorded = None
+    with access.read() as session:
+        if body.decision is not None:
+            recorded = decisions.require_decision(session, tenant_id=access.tenant_id, reference=body.decision)
+            request, site, fill = recorded.log.request, site or recorded.site, False
+            at = int(recorded.log.at.timestamp()) if at is None else at
+        simulation = simulate(
+            session,
+            tenant_id=access.tenant_id,
+            request=request,
+            document=body.document,
+            slug=body.policy or "",
+            site=site,
+            at=at,
+            fill=fill,
+        )
+    return Simulated.model_validate({**simulation_row(simulation), "recorded": recorded and recorded_row(recorded)})
+
+
+@router.post(
+    "/policy-replays",
+    operation_id="replayPolicy",
+    response_model=Replayed | Job,
+    responses={202: {"model": Job, "description": "A job: many requests. Its result is such a replay."}},
+)
+def replay(access: Replays, response: Response, body: ToReplay) -> Replayed | Job:
+    """Which recorded requests a draft would answer otherwise, in groups, with counts and examples.
+
+    Requests that no policy decided, because credentials did not hold, say, are counted and left out. Many are replayed
+    by a job, which the answer names (202).
+    """
+    asked = body.asked()
+    with access.read() as session:
+        count = asking.count_recorded(session, tenant_id=access.tenant_id, days=body.days)
+        if count <= asking.AT_ONCE_MOST:
+            found = asking.replay_asked(session, asked, tenant_id=access.tenant_id)
+            return Replayed.model_validate(replay_row(found))
+    with access.change() as change:
+        row = jobs.start(
+            change.session,
+            actor=access.actor,
+            owner=access.owner,
+            kind=asking.REPLAY,
+            title=f"Replay of {body.days} days",
+            input=asdict(asked),
+            seal=access.signing.sealer.seal,
+        )
+        return change.answer(accepted(access, response, row))
+
+
+def _moment(text: str | None) -> int | None:
+    try:
+        return None if text is None else read_moment(text)
+    except ValueError as exc:
+        raise InvalidInput(f"It {exc}.", place="at") from exc

@@ -1,0 +1,124 @@
+"""SCEP of a tenant: where devices enrol, and who judges their challenges."""
+
+from datetime import datetime
+from typing import Annotated
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from api.v1.certificate_settings import Manages
+from api.v1.enrolment import Reads
+from api.v1.inputs import Input
+from nac.certificates.issuing import ClientProfile
+from nac.clock import utc_now
+from nac.models import ScepWebhook
+from nac.scep import registration, webhooks
+from nac.scep.service import address_of
+from nac.scep.settings import WebhookSettings
+from nac.tenants import service as tenants
+
+router = APIRouter(prefix="/tenants/{tenant}/scep", tags=["enrolment", "scep"])
+
+_Network = Annotated[str, Field(max_length=50)]
+
+
+class Scep(BaseModel):
+    """What is entered in an MDM. One-time challenges are enrolment secrets of the kind scep."""
+
+    url: str
+    # The registration authority, which opens requests and signs answers.
+    ra_serial: str
+    ra_not_after: datetime
+    ra_sha256: str
+    # Where challenges are sent that are not made here.
+    webhook: str | None
+
+
+class NewWebhook(Input):
+    url: str = Field(max_length=1_000, examples=["https://mdm.acme.example/scep"])
+    # Of the certificates that it allows.
+    profile: ClientProfile = "eap-client-device"
+    timeout_seconds: float = Field(5.0, ge=0.5, le=10.0)
+    # Where alone its host may be, as CIDR.
+    networks: list[_Network] = Field(default=[], max_length=50)
+    # PEM of the authority of its server certificate; "" for those of the system.
+    ca_certificate: str = Field("", max_length=64 * 1024)
+
+
+class Webhook(BaseModel):
+    url: str
+    profile: str
+    timeout_seconds: float
+    networks: list[str]
+    ca_certificate: str
+
+
+class SetWebhook(Webhook):
+    # Signs what is sent there: a new one each time, shown this once.
+    secret: str
+
+
+@router.get("", operation_id="getScep")
+def get_scep(access: Reads) -> Scep:
+    """The registration authority is made when it is first asked for."""
+    settings = access.asked.request.app.state.settings
+    with access.read() as session:
+        current, *_ = registration.ensure(session, tenant_id=access.tenant_id, signing=access.signing, now=utc_now())
+        webhook = webhooks.find(session, tenant_id=access.tenant_id)
+        assert current.certificate_der is not None
+        certificate = x509.load_der_x509_certificate(current.certificate_der)
+        return Scep(
+            url=address_of(settings.public_url, tenants.require(session, tenant_id=access.tenant_id).slug),
+            ra_serial=current.serial.hex(),
+            ra_not_after=current.not_after,
+            ra_sha256=certificate.fingerprint(hashes.SHA256()).hex(":"),
+            webhook=webhooks.settings_of(webhook).url if webhook else None,
+        )
+
+
+@router.get("/webhook", operation_id="getScepWebhook")
+def get_webhook(access: Reads) -> Webhook:
+    with access.read() as session:
+        return access.shown(_webhook(webhooks.require(session, tenant_id=access.tenant_id)))
+
+
+@router.put("/webhook", operation_id="setScepWebhook")
+def set_webhook(access: Manages, body: NewWebhook) -> SetWebhook:
+    """Where challenges are sent that are not made here."""
+    wanted = WebhookSettings(**body.model_dump(exclude={"networks"}), networks=tuple(body.networks))
+    with access.change() as change:
+        before = webhooks.find(change.session, tenant_id=access.tenant_id)
+        if before is not None:
+            change.require_match(_webhook(before))
+        secret = webhooks.set_webhook(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            settings=wanted,
+            sealer=access.signing.sealer,
+            now=utc_now(),
+        )
+        row = webhooks.require(change.session, tenant_id=access.tenant_id)
+        return change.answer(SetWebhook(**_webhook(row).model_dump(), secret=secret))
+
+
+@router.delete("/webhook", status_code=204, operation_id="removeScepWebhook")
+def remove_webhook(access: Manages) -> None:
+    """Challenges that are not made here are refused from now on."""
+    with access.change() as change:
+        change.require_match(_webhook(webhooks.require(change.session, tenant_id=access.tenant_id)))
+        webhooks.remove_webhook(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        change.answer_nothing()
+
+
+def _webhook(row: ScepWebhook) -> Webhook:
+    settings = webhooks.settings_of(row)
+    return Webhook(
+        url=settings.url,
+        profile=settings.profile,
+        timeout_seconds=settings.timeout_seconds,
+        networks=list(settings.networks),
+        ca_certificate=settings.ca_certificate,
+    )

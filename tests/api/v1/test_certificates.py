@@ -1,0 +1,283 @@
+"""Certificates through the API: issued once, handed out once, renewed, revoked; and what is no request for one."""
+
+import base64
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, pkcs12
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Engine
+
+from api.v1.certificate_shapes import alternative_names, signing_request
+from nac.certificates import issuing
+from nac.certificates.errors import CertificateRefused
+from pki.requests import SigningRequest
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import Platform, make_tenant
+from tests.postgres import Database
+from tests.statements import counted
+
+HERE = "/v1/tenants/alpha"
+CERTIFICATES = f"{HERE}/certificates"
+PRINTER = "00:00:5e:00:53:01"
+
+pytestmark = pytest.mark.usefixtures("alpha")
+
+
+def request_pem(common_name: str = "laptop-1") -> str:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name)
+    return request.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+def issue(api: httpx.Client, **more: Any) -> dict[str, Any]:
+    answer = api.post(CERTIFICATES, json={"name": "laptop-1", **more})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def public_bytes(key: Any) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def test_key_that_is_made_here_is_handed_out_once(api: httpx.Client, database: Database) -> None:
+    headers = {"Idempotency-Key": "k"}
+    asked = {"name": "laptop-1", "names": ["dns:laptop-1.acme.example"]}
+    answer, again = (api.post(CERTIFICATES, json=asked, headers=headers) for _ in range(2))
+    assert answer.status_code == again.status_code == 201, answer.text
+    assert again.json() == answer.json()
+    assert again.headers["idempotency-replayed"] == "true"
+    made = answer.json()
+    key = serialization.load_pem_private_key(made["key"].encode(), None)
+    leaf, issuing_authority = x509.load_pem_x509_certificates(made["pem"].encode())
+    assert public_bytes(key.public_key()) == public_bytes(leaf.public_key())
+    leaf.verify_directly_issued_by(issuing_authority)
+    issuing_authority.verify_directly_issued_by(x509.load_pem_x509_certificate(made["ca"].encode()))
+    shown = api.get(f"{CERTIFICATES}/{made['certificate']['serial']}").json()
+    assert shown == made["certificate"]
+    assert (shown["name"], shown["names"], shown["status"]) == ("laptop-1", ["dns:laptop-1.acme.example"], "valid")
+    assert shown["ocsp_url"].startswith("http")
+    assert len(api.get(CERTIFICATES, params={"name": "laptop"}).json()["items"]) == 1
+    secret = made["key"].splitlines()[1]
+    with psycopg.connect(database.owner_url) as connection:
+        for table in ("idempotency_keys", "audit_log", "certificates"):
+            rows = connection.execute(f"SELECT t::text FROM {table} t".encode()).fetchall()
+            assert rows
+            for form in (secret, secret.encode().hex()):
+                assert not any(form in row[0] for row in rows), table
+
+
+def test_bundle_opens_with_its_password_and_request_keeps_its_key(api: httpx.Client) -> None:
+    for password in (None, "correct horse"):
+        made = issue(api, pkcs12={"password": password} if password else {})
+        assert made["key"] is None
+        assert password in (None, made["pkcs12_password"])
+        bundle = pkcs12.load_pkcs12(base64.b64decode(made["pkcs12"]), made["pkcs12_password"].encode())
+        assert bundle.cert is not None
+        assert bundle.cert.certificate.serial_number == int(made["certificate"]["serial"], 16)
+    pem = request_pem()
+    signed = issue(api, csr=pem)
+    assert (signed["key"], signed["pkcs12"]) == (None, None)
+    leaf = x509.load_pem_x509_certificates(signed["pem"].encode())[0]
+    wanted = x509.load_pem_x509_csr(pem.encode()).public_key()
+    assert public_bytes(leaf.public_key()) == public_bytes(wanted)
+    again = api.post(CERTIFICATES, json={"name": "other", "csr": pem})
+    assert (again.status_code, again.json()["code"]) == (409, "duplicate-key")
+    both = api.post(CERTIFICATES, json={"name": "x", "csr": request_pem(), "pkcs12": {}})
+    assert (both.status_code, both.json()["place"]) == (422, "pkcs12")
+
+
+def test_certificate_is_renewed_suspended_reinstated_and_revoked_with_what_renewed_it(api: httpx.Client) -> None:
+    first = issue(api, names=["dns:laptop-1.acme.example"])["certificate"]
+    path = f"{CERTIFICATES}/{first['serial']}"
+    renewed = api.post(f"{path}/renew", json={"csr": request_pem()})
+    assert renewed.status_code == 201, renewed.text
+    second = renewed.json()["certificate"]
+    assert (second["names"], second["name"]) == (first["names"], first["name"])
+    assert api.get(path).json()["renewed_by"] == [second["serial"]]
+    with_key = api.post(f"{path}/renew", json={})
+    assert with_key.json()["key"].startswith("-----BEGIN")
+    assert api.post(f"{path}/renew", json={"csr": request_pem("somebody")}).json()["code"] == "name-refused"
+    assert api.post(f"{path}/suspend").json()["status"] == "suspended"
+    assert api.post(f"{path}/renew", json={}).json()["code"] == "renewal-refused"
+    assert api.post(f"{path}/reinstate").json()["status"] == "valid"
+    revoked = api.post(f"{path}/revoke", json={"reason": "keyCompromise"})
+    assert (revoked.json()["status"], revoked.json()["revocation_reason"]) == ("revoked", "keyCompromise")
+    assert int(revoked.headers["admit-position"]) > 0
+    assert api.get(f"{CERTIFICATES}/{second['serial']}").json()["status"] == "revoked"
+    assert api.post(f"{path}/reinstate").json()["code"] == "certificate-status-conflict"
+
+
+def test_all_of_a_device_are_found_and_revoked_together(api: httpx.Client) -> None:
+    api.post(f"{HERE}/endpoints", json={"mac": PRINTER})
+    serials = {issue(api, endpoint=PRINTER)["certificate"]["serial"] for _ in range(2)}
+    other = issue(api)["certificate"]["serial"]
+    found = api.get(CERTIFICATES, params={"endpoint": PRINTER}).json()["items"]
+    assert {each["serial"] for each in found} == serials
+    assert api.get(f"{CERTIFICATES}/{min(serials)}").json()["endpoint"] == PRINTER
+    for action, status in (("suspend-all", "suspended"), ("reinstate-all", "valid"), ("revoke-all", "revoked")):
+        done = api.post(f"{CERTIFICATES}/{action}", json={"endpoint": PRINTER})
+        assert done.json() == {"authorities": 0, "certificates": 2, "disconnects": 0}
+        found = api.get(CERTIFICATES, params={"status": status, "endpoint": PRINTER}).json()["items"]
+        assert {each["serial"] for each in found} == serials
+    assert api.get(f"{CERTIFICATES}/{other}").json()["status"] == "valid"
+    for body in ({}, {"endpoint": PRINTER, "user": "anna"}):
+        assert api.post(f"{CERTIFICATES}/revoke-all", json=body).status_code == 422
+
+
+def test_downloads_are_what_tools_read(api: httpx.Client) -> None:
+    made = issue(api)
+    path = f"{CERTIFICATES}/{made['certificate']['serial']}/download"
+    for form, text in (("pem", made["pem"]), ("chain", made["chain"]), ("ca", made["ca"])):
+        answer = api.get(path, params={"form": form})
+        assert (answer.text, answer.headers["content-type"]) == (text, "application/x-pem-file")
+    der = x509.load_der_x509_certificate(api.get(path, params={"form": "der"}).content)
+    assert der.serial_number == int(made["certificate"]["serial"], 16)
+
+
+def test_pages_cost_the_same_however_many_there_are(api: httpx.Client) -> None:
+    costs = []
+    for _ in range(2):
+        issue(api)
+        issue(api)
+        with counted(Engine) as statements:
+            page = api.get(CERTIFICATES, params={"limit": 3}).json()
+        costs.append(len(statements))
+    assert costs[0] == costs[1] <= 7, costs
+    rest = api.get(CERTIFICATES, params={"after": page["next"]}).json()["items"]
+    serials = [each["serial"] for each in (*page["items"], *rest)]
+    # With the server's own, which the tenant was made with.
+    assert (len(serials), serials) == (5, sorted(serials))
+
+
+def test_change_that_fails_after_its_intent_may_be_asked_for_again(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise CertificateRefused("The token is away.")
+
+    headers = {"Idempotency-Key": "k"}
+    with monkeypatch.context() as patch:
+        patch.setattr(issuing, "issue", fail)
+        failed = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
+        assert failed.json()["detail"] == "The token is away."
+    intended = api.get(CERTIFICATES, params={"status": "intended"}).json()["items"]
+    assert [each["name"] for each in intended] == ["laptop-1"]
+    made = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
+    assert made.status_code == 201, made.text
+    assert "idempotency-replayed" not in made.headers
+
+
+def test_change_whose_process_died_is_told_as_under_way_and_later_done_anew(
+    api: httpx.Client, database: Database
+) -> None:
+    headers = {"Idempotency-Key": "k"}
+    made = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
+    with psycopg.connect(database.owner_url, autocommit=True) as connection:
+        # As the intent's commit left it.
+        connection.execute("UPDATE idempotency_keys SET status = NULL, headers = NULL, body_sealed = NULL")
+        waits = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
+        assert (waits.status_code, waits.json()["code"]) == (409, "still-under-way")
+        assert waits.headers["retry-after"] == "1"
+        connection.execute("UPDATE idempotency_keys SET created_at = now() - interval '2 minutes'")
+    again = api.post(CERTIFICATES, json={"name": "laptop-1"}, headers=headers)
+    assert again.status_code == 201
+    assert again.json()["certificate"]["serial"] != made.json()["certificate"]["serial"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"name": ""},
+        {"name": "x" * 65},
+        {"name": "a\0b"},
+        {"name": "x", "profile": "eap-server"},
+        {"name": "x", "profile": "radsec-server"},
+        {"name": "x", "names": ["dns:"]},
+        {"name": "x", "names": ["dns:x"] * 21},
+        {"name": "x", "names": ["x" * 2_000]},
+        {"name": "x", "csr": ""},
+        {"name": "x", "csr": "-----BEGIN CERTIFICATE REQUEST-----\n!\n-----END CERTIFICATE REQUEST-----\n"},
+        {"name": "x", "csr": request_pem() * 100},
+        {"name": "x", "csr": "A" * 49_000},
+        {"name": "x", "pkcs12": {"password": "short"}},
+        {"name": "x", "pkcs12": {"colour": "red"}},
+        {"name": "x", "endpoint": "00:00:5e:00:53:99"},
+        {"name": "x", "user": "nobody"},
+        {"name": "x", "endpoint": "\0"},
+    ],
+)
+def test_what_cannot_be_issued_is_refused_and_leaves_nothing(api: httpx.Client, body: object) -> None:
+    if body == {"name": "x", "profile": "radsec-server"}:
+        # Its name is no name of a host.
+        body = {"name": "not a host", "profile": "radsec-server"}
+    answer = api.post(CERTIFICATES, json=body)
+    assert answer.status_code in (404, 422), answer.text
+    items = api.get(CERTIFICATES).json()["items"]
+    assert [each["profile"] for each in items] == ["eap-server"]
+
+
+@pytest.mark.parametrize("serial", ["01", "zz", "%00", "f" * 90, "00"])
+def test_serial_numbers_of_nobody_are_not_found(api: httpx.Client, serial: str) -> None:
+    for answer in (
+        api.get(f"{CERTIFICATES}/{serial}"),
+        api.get(f"{CERTIFICATES}/{serial}/download"),
+        api.post(f"{CERTIFICATES}/{serial}/revoke", json={}),
+        api.post(f"{CERTIFICATES}/{serial}/renew", json={}),
+    ):
+        assert answer.status_code in (404, 422), answer.text
+
+
+_REQUEST = request_pem()
+# JSON that holds half of a surrogate pair is refused before.
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(
+    st.one_of(
+        _TEXT,
+        st.tuples(st.integers(0, len(_REQUEST)), st.integers(0, len(_REQUEST)), _TEXT).map(
+            lambda cut: _REQUEST[: min(cut[:2])] + cut[2] + _REQUEST[max(cut[:2]) :]
+        ),
+        st.binary(max_size=400).map(
+            lambda der: _REQUEST.splitlines()[0] + f"\n{base64.b64encode(der).decode()}\n" + _REQUEST.splitlines()[-1]
+        ),
+    )
+)
+def test_any_text_is_a_request_or_is_refused(text: str) -> None:
+    with suppress(CertificateRefused):
+        assert isinstance(signing_request(text), SigningRequest)
+
+
+@given(st.lists(_TEXT, max_size=3))
+def test_any_alternative_names_are_such_or_are_refused(texts: list[str]) -> None:
+    with suppress(CertificateRefused):
+        assert len(alternative_names(texts)) == len(texts)
+
+
+def test_certificates_of_another_tenant_are_nobodys(
+    api: httpx.Client, alpha: Certified, app_engine: Engine, platform: Platform
+) -> None:
+    """Of the same MSP, whose administrator may do everything in both."""
+    make_tenant(app_engine, platform, "bravo")
+    foreign, unknown = alpha.authorities.server.serial.hex(), "7" * 32
+    path = f"/v1/tenants/bravo/certificates/{foreign}"
+    assert api.get(f"{CERTIFICATES}/{foreign}").status_code == 200
+    for answer in (
+        api.get(path),
+        api.get(f"{path}/download"),
+        api.post(f"{path}/revoke", json={}),
+        api.post(f"{path}/renew", json={}),
+        api.get(f"/v1/tenants/bravo/authorities/{alpha.authorities.root.id}"),
+    ):
+        assert answer.status_code == 404, answer.text
+    assert api.get(path).text.replace(foreign, unknown) == api.get(path.replace(foreign, unknown)).text

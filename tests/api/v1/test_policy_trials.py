@@ -1,0 +1,96 @@
+"""Policies are tried through the API: checks, simulations, replays, and what is asked for wrongly."""
+
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from nac.engine import compile_policy
+from tests.api.v1.test_policies import HERE, document, mistakes, publish
+
+pytestmark = pytest.mark.usefixtures("with_dictionary")
+
+SIMULATE, REPLAY, CHECK = (f"{HERE}/policy-{what}" for what in ("simulations", "replays", "checks"))
+
+
+def test_simulation_tells_the_whole_explanation(api: httpx.Client) -> None:
+    publish(api, document())
+    api.post(f"{HERE}/endpoints", json={"mac": "00:00:5e:00:53:01", "name": "Printer"})
+    request = {"method": "mab", "mac": "00:00:5e:00:53:01", "NAS-Identifier": "switch-1"}
+    answer = api.post(SIMULATE, json={"policy": "office", "request": request})
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert (told["verdict"], told["vlan"], told["rule"], told["version"]) == ("permit", "20", "printers", 1)
+    assert told["trace"][0]["because"][0] == {
+        "place": "rules[0].when",
+        "attribute": "method",
+        "operator": "equals",
+        "value": "mab",
+        "seen": ["mab"],
+        "matched": True,
+    }
+    assert told["request"]["endpoint.known"] == [True]
+    assert "endpoint.known" in told["filled"]
+    assert any("not registered" in note for note in told["notes"])
+    assert told["recorded"] is None
+    as_given = api.post(SIMULATE, json={"document": document("30"), "request": request, "as_given": True}).json()
+    assert (as_given["vlan"], as_given["filled"], as_given["version"]) == ("30", [], None)
+
+
+def test_mistakes_of_request_and_document_are_told_at_once(api: httpx.Client) -> None:
+    wrong = document()
+    wrong["rules"][0]["when"]["operator"] = "resembles"
+    answer = api.post(SIMULATE, json={"document": wrong, "request": {"method": "mab", "colour": "red"}})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-simulation")
+    assert set(mistakes(answer)) == {"request.colour", "policy.rules[0].when.operator"}
+
+
+def test_check_tells_what_some_vendors_cannot_do(api: httpx.Client) -> None:
+    acl = document()
+    acl["rules"][0]["then"]["downloadable_acl"] = ["permit ip any any"]
+    told = api.post(CHECK, json={"document": acl}).json()
+    assert (told["rules"], told["tests"], told["fallback"]) == (1, 0, "deny")
+    assert told["notes"]
+    assert api.post(CHECK, json={"document": document()}).json()["notes"] == []
+
+
+def test_attributes_and_schema_are_those_of_the_engine(api: httpx.Client) -> None:
+    attributes = {each["attribute"]: each for each in api.get(f"{HERE}/policy-attributes").json()["items"]}
+    assert "equals" in attributes["method"]["operators"]
+    schema = api.get(f"{HERE}/policy-schema").json()
+    assert list(Draft202012Validator(schema).iter_errors(document())) == []
+    assert compile_policy(document()).rules
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        (SIMULATE, {}, "request"),
+        (SIMULATE, {"request": {}, "decision": "x"}, "request"),
+        (SIMULATE, {"request": {}, "at": "tomorrow"}, "at"),
+        (SIMULATE, {"request": {}, "at": "9999-12-31T23:59:59Z"}, "at"),
+        (SIMULATE, {"request": []}, "body.request"),
+        (SIMULATE, {"request": {}, "extra": 1}, "body.extra"),
+        (SIMULATE, {"request": {"method": "\0"}, "document": {}}, "request.method[0]"),
+        (SIMULATE, {"request": {"a" * 200: 1}, "document": {}}, f"request.{'a' * 128}"),
+        (SIMULATE, {"request": {"method": {"x": [[]]}}, "document": {}}, "request.method[0]"),
+        (REPLAY, {"days": 0}, "body.days"),
+        (REPLAY, {"days": 367}, "body.days"),
+        (REPLAY, {"days": 1, "against": "me"}, "body.against"),
+        (REPLAY, {"days": 1, "document": {"rules": 1}}, "rules"),
+        (CHECK, {"document": {"a": [{"b": [{}]}]}}, "a"),
+        (CHECK, {"document": {"rules": "x" * 300_000}}, ""),
+    ],
+)
+def test_wrong_questions_are_told_where_they_are_wrong(api: httpx.Client, path: str, body: Any, place: str) -> None:
+    answer = api.post(path, json=body)
+    assert answer.status_code == 422, answer.text
+    assert place in (*mistakes(answer), answer.json().get("place", "-")), answer.text
+
+
+def test_decision_that_is_not_here_is_not_found(api: httpx.Client) -> None:
+    publish(api, document())
+    for decision in ("x", "1-2", "\0", "9" * 90):
+        answer = api.post(SIMULATE, json={"decision": decision})
+        assert answer.status_code in (404, 422), answer.text
