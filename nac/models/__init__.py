@@ -56,7 +56,7 @@ from nac.models.retention import (
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
-from nac.models.tenant import PurgedTenant, Tenant
+from nac.models.tenant import PurgedTenant, Tenant, TenantMove
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
@@ -133,6 +133,7 @@ __all__ = [
     "Slot",
     "StatusSource",
     "Tenant",
+    "TenantMove",
     "User",
     "UserGroup",
     "UserGroupMember",

@@ -55,7 +55,8 @@ def test_every_route_names_one_permission_at_its_level(world: World) -> None:
     assert len(found) > 10
     for route in found:
         name = _PLACE.get(route.requires.level)
-        assert (f"{{{name}}}" in route.path) == (name is not None), route
+        in_path = name is not None and not route.requires.in_body
+        assert (f"{{{name}}}" in route.path) == in_path, route
         assert route.requires.permission.level <= route.requires.level, route
 
 
@@ -66,7 +67,7 @@ def test_each_role_reaches_its_own_and_nothing_else(world: World) -> None:
         for at in world.of_level(level):
             path = _path(route.path, at.slug)
             for (place, role), token in world.tokens.items():
-                answer = world.request(token, route.method, path, **_body(route))
+                answer = world.request(token, route.method, path, **_body(route, at.slug))
                 checked += 1
                 told = (route.method, path, place.slug, role, answer.status_code, answer.text)
                 missing = f"{_PLACE.get(level)}-not-found"
@@ -77,7 +78,9 @@ def test_each_role_reaches_its_own_and_nothing_else(world: World) -> None:
                 elif place.covers(at) or level is Level.PLATFORM:
                     assert answer.status_code == 403, told
                 else:
-                    unknown = world.request(token, route.method, _path(route.path, "nothing"), **_body(route))
+                    unknown = world.request(
+                        token, route.method, _path(route.path, "nothing"), **_body(route, "nothing")
+                    )
                     assert (answer.status_code, answer.content) == (404, unknown.content), told
                     assert missing in answer.text, told
     assert checked > 500
@@ -92,17 +95,25 @@ def test_without_a_good_token_nothing_is_answered(world: World) -> None:
             {"Authorization": f"Bearer admit_{'a' * 16}_{'a' * 26}"},
             {"Authorization": "Basic YTpi"},
         ):
-            answer = world.client.request(route.method, path, headers=headers, **_body(route))
+            answer = world.client.request(route.method, path, headers=headers, **_body(route, "acme"))
             assert answer.status_code == 401, (route, headers, answer.text)
             assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 def _path(path: str, slug: str) -> str:
     return path.format(
-        tenant=slug, msp=slug, mac="00:00:5e:00:53:01", token_id=_ID, member_id=_ID, slug="own", site="main"
+        tenant=slug,
+        msp=slug,
+        cell="cell-1",
+        mac="00:00:5e:00:53:01",
+        token_id=_ID,
+        member_id=_ID,
+        slug="own",
+        site="main",
     )
 
 
-def _body(route: Route) -> dict[str, object]:
-    """Nothing that could be done: what is asked is whether one may."""
-    return {"json": {}} if route.method in ("POST", "PATCH", "PUT") else {}
+def _body(route: Route, slug: str) -> dict[str, object]:
+    """Nothing that could be done: what is asked is whether one may. A tenant of this slug is there already."""
+    named = {"msp": slug, "slug": "acme-1"} if route.requires.in_body else {}
+    return {"json": named} if route.method in ("POST", "PATCH", "PUT") else {}
