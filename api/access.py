@@ -239,5 +239,5 @@ class ReadsPlatform(Requires):
 class ChangesPlatform(Requires):
     level = Level.PLATFORM
 
-    def __call__(self, asked: _Asks, digest: _Digest) -> Access:
-        return replace(self._on_platform(asked), digest=digest)
+    def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:
+        return replace(self._on_platform(asked), digest=digest, wait=wait is not None)

@@ -30,6 +30,8 @@ _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
 # What migration 0001 gives in register_cell. An agent reports every 5 s.
 SILENT_SECONDS = 60
+# Of advisory locks, with a cell's id: its shippers hold it shared while they write, and read behind it whose.
+SHIPPING_LOCK = 0x41444D
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
@@ -160,6 +162,16 @@ def free_slots(session: Session, *, cell_id: CellId, numbers: Collection[SlotNum
         if slot.number in numbers and slot.status == "retired":
             slot.status = "free"
     session.flush()
+
+
+def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
+    """radiusd answers with the secrets of these reserved slots, which are named by them as they are stored. As
+    admit_cell."""
+    session.execute(
+        update(Slot)
+        .where(Slot.cell_id == cell_id, Slot.status == "reserved", Slot.secret_sealed.in_(sealed))
+        .values(status="ready")
+    )
 
 
 def _renew_secret(slot: Slot, seal: Seal) -> None:
