@@ -9,6 +9,7 @@ from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
+from nac.clock import utc_now
 from nac.db import enter_tenant
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, SeveralMistakes
 from nac.ids import MspId, TenantId
@@ -92,6 +93,8 @@ def _change_status(
         return tenant
     if tenant.status not in allowed:
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
+    if tenant.purge_at is not None and tenant.purge_at <= utc_now():
+        raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
     before, tenant.status = tenant.status, to
     tenant.purge_at = purge_at
     session.flush()

@@ -11,3 +11,5 @@ ALTER TABLE tenants
     ADD COLUMN purge_at timestamptz,
     ADD CONSTRAINT ck_tenants_purge_at CHECK (purge_at IS NULL OR status = 'deleting');
 CREATE INDEX ix_tenants_purge_at ON tenants (purge_at) WHERE purge_at IS NOT NULL;
+-- The worker carries deletions out.
+GRANT DELETE ON retention_holds TO admit_worker;
