@@ -6,11 +6,13 @@ from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import cells, endpoints, members, moves, msps, roles, sites, tenants, tokens
+from api.v1 import cells, endpoints, jobs, members, moves, msps, roles, sites, tenant_files, tenants, tokens
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (msps, cells, moves, tenants, sites, endpoints, members, roles, tokens))
+V1 = tuple(
+    noun.router for noun in (msps, cells, moves, tenants, tenant_files, sites, endpoints, members, roles, tokens, jobs)
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

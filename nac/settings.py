@@ -20,7 +20,8 @@ from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
 # Variables of the processes' own.
-_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR")
+_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -91,6 +92,16 @@ class Settings:
     @property
     def http_ports(self) -> range:
         return range(self.api_port, self.api_port + 3)
+
+    @property
+    def local_address(self) -> str:
+        """Where what listens on `listen_address` is found from this machine."""
+        return _HERE.get(self.listen_address, self.listen_address)
+
+    @property
+    def api_url(self) -> str:
+        """From this machine."""
+        return f"http://{url_host(self.local_address)}:{self.api_port}"
 
     @property
     def public_port(self) -> int:

@@ -61,7 +61,7 @@ def write_last_file(
     temporary = path.with_suffix(".part")
     temporary.unlink(missing_ok=True)
     with open(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        with session_scope(TenantScope(tenant_id), engine=engine, is_snapshot=True) as session:
             write_tenant(session, file, actor=ACTOR, tenant_id=tenant_id, sealer=sealer, passphrase=passphrase)
         file.flush()
         os.fsync(file.fileno())

@@ -33,7 +33,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
         ("coa_requests", "redecisions", "redecision_items", "redecision_marks", "redecision_failures"), "under way"
     ),
     **dict.fromkeys(("authority_intents", "revocation_work", "scep_transactions", "ocsp_signers"), "under way"),
-    **dict.fromkeys(("feed_marks", "export_jobs", "idempotency_keys", "endpoint_expiries"), "under way"),
+    **dict.fromkeys(("feed_marks", "export_jobs", "jobs", "idempotency_keys", "endpoint_expiries"), "under way"),
     **dict.fromkeys(
         ("retention_holds", "retention_notices", "early_deletions", "log_sizes", "expiry_warnings"), "of its logs"
     ),

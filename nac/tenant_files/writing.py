@@ -49,7 +49,10 @@ def write_tenant(
     passphrase: str = "",
     logs: bool = False,
 ) -> Written:
-    """Without a passphrase no secret and no key is in it. Raises PassphraseRefused."""
+    """Without a passphrase no secret and no key is in it; whole where the session is a snapshot.
+
+    Raises PassphraseRefused.
+    """
     key = FileKey.make(passphrase) if passphrase else None
     tenant = tenants.require(session, tenant_id=tenant_id)
     writer = _Writer(session, tenant, sealer, key)

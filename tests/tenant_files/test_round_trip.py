@@ -27,7 +27,7 @@ SECRET = b"a-secret-of-sixteen"
 def exported(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> io.BytesIO:
     target = io.BytesIO()
     given = {"passphrase": PASSPHRASE} | changes
-    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+    with session_scope(TenantScope(tenant_id), engine=app_engine, is_snapshot=True) as session:
         write_tenant(session, target, actor=ACTOR, tenant_id=tenant_id, sealer=SEALER, **given)
     return target
 

@@ -8,6 +8,7 @@ from nac.clock import utc_now
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
+from nac.tenant_files.asked import folder_of
 from nac.tenant_files.purging import forget_files, purge_due
 from nac.tenants.purge import delete_logs as delete_logs_of_purged
 
@@ -29,4 +30,5 @@ def purge() -> None:
     settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
     folder = settings.export_dir / "tenants"
     purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
-    forget_files(folder, kept=timedelta(days=settings.export_kept_days))
+    for each in (folder, folder_of(settings.export_dir)):
+        forget_files(each, kept=timedelta(days=settings.export_kept_days))

@@ -1,0 +1,9 @@
+"""What the worker does for each kind of job that somebody asks for (`nac.jobs`)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from nac.jobs.running import Handler
+from worker.tenant_files import TENANT_FILES
+
+HANDLERS: Final[Mapping[str, Handler]] = {**TENANT_FILES}
