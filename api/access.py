@@ -187,11 +187,13 @@ class Requires:
     """A route's permission and the level that it is asked for at."""
 
     level: ClassVar[Level]
+    # Whether the body names the place, not the path.
+    in_body: ClassVar[bool] = False
 
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
 
-    __call__: Callable[..., Access]
+    __call__: "Callable[..., Access | Naming]"
 
     def _on_tenant(self, asked: Asked) -> Access:
         place = asked.tenant
@@ -242,8 +244,34 @@ class ReadsMsp(Requires):
 class ChangesMsp(Requires):
     level = Level.MSP
 
-    def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest) -> Access:
-        return replace(self._on_msp(asked), digest=digest)
+    def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest, wait: _Wait = None) -> Access:
+        return replace(self._on_msp(asked), digest=digest, wait=wait is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """An MSP is yet to be named, by the body of the request."""
+
+    asked: Asked
+    requires: "ChangesNamedMsp"
+    digest: bytes
+    wait: bool
+
+    def on_msp(self, key: str) -> Access:
+        """Raises MspNotFound and PermissionMissing."""
+        with session_scope(CredentialScope("")) as session:
+            asked = replace(self.asked, msp_id=find_msp(session, key))
+        return replace(self.requires._on_msp(asked), digest=self.digest, wait=self.wait)
+
+
+class ChangesNamedMsp(Requires):
+    """Of an MSP that the body names as `msp`."""
+
+    level = Level.MSP
+    in_body = True
+
+    def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Naming:
+        return Naming(asked, self, digest, wait is not None)
 
 
 class ReadsPlatform(Requires):
@@ -256,8 +284,8 @@ class ReadsPlatform(Requires):
 class ChangesPlatform(Requires):
     level = Level.PLATFORM
 
-    def __call__(self, asked: _Asks, digest: _Digest) -> Access:
-        return replace(self._on_platform(asked), digest=digest)
+    def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:
+        return replace(self._on_platform(asked), digest=digest, wait=wait is not None)
 
 
 class Mine:

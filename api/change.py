@@ -63,6 +63,8 @@ class Change:
     session: Session
     request: Request
     response: Response
+    # Whose cell is to decide by it.
+    tenant_id: TenantId | None
     body: bytes | None = None
 
     def require_match(self, current: BaseModel) -> None:
@@ -108,18 +110,18 @@ def changing(
         audit.note_origin(session, origin)
         if named is not None and (before := idempotency.begin(session, named, unseal=sealer.open)) is not None:
             raise DoneBefore(before)
-        change = Change(session, request, response)
+        change = Change(session, request, response, owner.tenant_id)
         yield change
         assert change.body is not None, "the route gives no answer"
         session.flush()
-        if owner.tenant_id is not None:
+        if change.tenant_id is not None:
             response.headers["Admit-Position"] = cells.current_xact(session)
         if named is not None:
             status = response.status_code or request.scope["route"].status_code or 200
             answer = Answer(status, dict(response.headers), change.body)
             idempotency.finish(session, named, answer, seal=sealer.seal)
-    if owner.tenant_id is not None:
-        live = _is_live(scope, owner.tenant_id, response.headers["Admit-Position"], wait=wait)
+    if change.tenant_id is not None:
+        live = _is_live(scope, change.tenant_id, response.headers["Admit-Position"], wait=wait)
         response.headers["Admit-Live"] = "true" if live else "false"
 
 

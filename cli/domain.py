@@ -75,11 +75,11 @@ class Domain:
             return [tenant.slug for page in found for tenant in page if tenant.status != "deleting"]
 
     @contextmanager
-    def tenant(self, slug: str) -> Iterator[tuple[Session, TenantId]]:
-        """A session in the scope of the tenant."""
+    def tenant(self, slug: str, *, is_snapshot: bool = False) -> Iterator[tuple[Session, TenantId]]:
+        """A session in the scope of the tenant; `is_snapshot` as `session_scope` has it."""
         with self.platform() as session:
             tenant_id = tenants.require_by_slug(session, slug=slug).id
-        with session_scope(TenantScope(tenant_id), engine=self._engine) as session:
+        with session_scope(TenantScope(tenant_id), engine=self._engine, is_snapshot=is_snapshot) as session:
             yield session, tenant_id
 
     @contextmanager

@@ -161,6 +161,11 @@ def make_app(settings: Settings) -> Celery:
                 "task": "scep.prune_transactions",
                 "schedule": crontab(hour="3", minute="57"),
             },
+            "tenants.purge": {
+                "task": "tenants.purge",
+                "schedule": crontab(minute="*/10"),
+                "options": {"expires": 600},
+            },
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },
     )

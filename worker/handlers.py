@@ -10,6 +10,7 @@ from nac.sealing import Seal
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from nac.templates import rollouts
+from worker.tenant_files import TENANT_FILES
 
 
 def _seal() -> Seal:
@@ -19,5 +20,6 @@ def _seal() -> Seal:
 HANDLERS: Final[Mapping[str, Handler]] = {
     **imports.handlers(_seal),
     **policies.HANDLERS,
+    **TENANT_FILES,
     rollouts.KIND: rollouts.HANDLER,
 }

@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from api.v1 import (
     authorities,
     bulk,
+    cells,
     certificate_settings,
     certificates,
     endpoint_care,
@@ -20,6 +21,8 @@ from api.v1 import (
     jobs,
     me,
     members,
+    moves,
+    msps,
     my_factors,
     nases,
     policies,
@@ -33,13 +36,14 @@ from api.v1 import (
     sign_on,
     sites,
     templates,
+    tenant_files,
     tenants,
     tokens,
     users,
 )
 
 _PEOPLE = (sign_in, me, my_factors, sign_on, sign_in_rules, members, roles, tokens)
-_MSPS = (tenants, templates)
+_MSPS = (msps, cells, moves, tenants, tenant_files, templates)
 _CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
 
 V1: Final[tuple[APIRouter, ...]] = (

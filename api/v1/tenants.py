@@ -1,28 +1,41 @@
 """Tenants: those that the asker may see, and those of an MSP."""
 
-from datetime import datetime
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
 
-from api.access import Access, ChangesMsp, ChangesTenant, ReadsMsp, ReadsTenant
+from api.access import Access, ChangesMsp, ChangesNamedMsp, ChangesTenant, Naming, ReadsMsp, ReadsTenant
 from api.state import signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
+from nac.accounts.places import find_tenant
 from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import enter_tenant
+from nac.ids import TenantId
+from nac.methods import Offer, parse_offer
 from nac.models import Tenant as TenantRow
+from nac.models.tenant import StatusFailure
+from nac.msps import service as msps
 from nac.provisioning import provision_tenant
 from nac.tenants import service as tenants
 
 router = APIRouter(tags=["tenants"])
 
+_Status = Literal["active", "suspended", "deleting"]
+_Key = Annotated[str, Path(description="Slug or id.", max_length=63)]
+_Words = list[Annotated[str, Field(max_length=40)]]
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 Manages = Annotated[Access, Depends(ChangesTenant(Permission.TENANT_MANAGE))]
 Lists = Annotated[Access, Depends(ReadsMsp(Permission.MSP_READ))]
 Creates = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE))]
+Names = Annotated[Naming, Depends(ChangesNamedMsp(Permission.TENANT_CREATE))]
+Deletes = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE))]
 
 
 class Tenant(BaseModel):
@@ -30,6 +43,8 @@ class Tenant(BaseModel):
     slug: str
     name: str
     status: str
+    # Of one that is being deleted: when all of it goes.
+    purge_at: datetime | None
     created_at: datetime
     updated_at: datetime
 
@@ -37,12 +52,28 @@ class Tenant(BaseModel):
 class Listeners(BaseModel):
     """Where the tenant's NASes send to."""
 
+    # "": where the cell listens, as who runs the platform knows.
+    address: str
     auth_port: int
     acct_port: int
 
 
-class TenantWithListeners(Tenant):
+class Settings(BaseModel):
+    methods: list[str]
+    tls_versions: list[str]
+    replay_days: int
+    renewal_keeps_key: bool
+    status_failure: str
+    nat_session_seconds: int
+    silent_reports: int
+    silent_days: int
+    failure_limit: int
+    failure_window_seconds: int
+
+
+class WholeTenant(Tenant):
     listeners: Listeners
+    settings: Settings
 
 
 class NewTenant(Input):
@@ -50,22 +81,62 @@ class NewTenant(Input):
     name: Name = Field("", examples=["Hill School"])
     # Names that devices check in the RADIUS server's certificate; without any, one of the slug.
     server_names: list[Annotated[str, Field(max_length=253)]] = Field(default=[], max_length=10)
+    # standard: what its administrators have let in comes in, nothing else. none: it denies everything.
+    policy: Literal["standard", "none"] = "standard"
+    # The tenant goes to a cell with this label; without one, to that with most free slots.
+    place: Slug | Literal[""] = Field("", examples=["frankfurt"])
+
+
+class NewTenantOfMsp(NewTenant):
+    msp: str = Field(max_length=63, description="Slug or id.", examples=["acme"])
+
+
+class TenantChange(Input):
+    name: Name | None = None
+    methods: _Words | None = Field(None, max_length=20, examples=[["eap-tls", "mab"]])
+    tls_versions: _Words | None = Field(None, max_length=5, examples=[["1.2", "1.3"]])
+    # 0 asks for no replay.
+    replay_days: int | None = Field(None, ge=0, le=tenants.MAX_REPLAY_DAYS)
+    renewal_keeps_key: bool | None = None
+    status_failure: StatusFailure | None = None
+    nat_session_seconds: int | None = Field(None, ge=0, le=tenants.NAT_SESSION_SECONDS[1])
+    silent_reports: int | None = Field(None, ge=1, le=1000)
+    silent_days: int | None = Field(None, ge=1, le=1000)
+    failure_limit: int | None = Field(None, ge=1, le=1_000_000)
+    failure_window_seconds: int | None = Field(None, ge=1, le=3_600)
 
 
 @router.get("/msps/{msp}/tenants", operation_id="listTenants")
-def list_tenants(access: Lists, paging: Annotated[Paging, Depends()]) -> Page[Tenant]:
+def list_tenants(
+    access: Lists,
+    paging: Annotated[Paging, Depends()],
+    text: Annotated[str, Query(max_length=200, description="A part of slug or name.")] = "",
+    status: Annotated[list[_Status] | None, Query()] = None,
+) -> Page[Tenant]:
     """By slug: those of the MSP that the asker may see."""
     after = paging.after()
     only = access.principal.tenants_of(access.msp_id)
     with access.read() as session:
-        rows = tenants.list_tenants(session, after_slug=after, limit=paging.limit + 1, only=only)
+        rows = tenants.list_tenants(
+            session, after_slug=after, limit=paging.limit + 1, only=only, text=text, statuses=status or ()
+        )
         return paging.page(rows, lambda row: row.slug, _tenant)
 
 
-@router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenant")
-def create_tenant(request: Request, access: Creates, body: NewTenant) -> TenantWithListeners:
-    """With slot, first site, certificate authorities and server certificate. It denies everything until a policy is
-    assigned to its site."""
+@router.post("/tenants", status_code=201, operation_id="createTenant")
+def create_tenant(request: Request, names: Names, body: NewTenantOfMsp) -> WholeTenant:
+    """With slot, first site, certificate authorities and server certificate. With the standard policy it is useful at
+    once; `?wait=live` answers when its cell does."""
+    return _create(request, names.on_msp(body.msp), body)
+
+
+@router.post("/msps/{msp}/tenants", status_code=201, operation_id="createTenantOfMsp")
+def create_tenant_of_msp(request: Request, access: Creates, body: NewTenant) -> WholeTenant:
+    """As `createTenant`."""
+    return _create(request, access, body)
+
+
+def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
     with access.as_platform().change() as change:
         row = provision_tenant(
             change.session,
@@ -74,20 +145,52 @@ def create_tenant(request: Request, access: Creates, body: NewTenant) -> TenantW
             msp_id=access.msp_id,
             name=body.name,
             server_names=body.server_names,
+            label=body.place,
+            has_policy=body.policy == "standard",
             signing=signing_of(request),
         )
-        slot = cells.require_slot(change.session, tenant_id=row.id)
-        listeners = Listeners(auth_port=slot.auth_port, acct_port=slot.acct_port)
-        return change.answer(TenantWithListeners(**_tenant(row).model_dump(), listeners=listeners))
+        change.tenant_id = row.id
+        return change.answer(_whole(change.session, row))
 
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
-def get_tenant(access: Reads) -> TenantWithListeners:
+def get_tenant(access: Reads) -> WholeTenant:
     with access.read() as session:
-        row = tenants.require(session, tenant_id=access.tenant_id)
-        slot = cells.require_slot(session, tenant_id=access.tenant_id)
-        listeners = Listeners(auth_port=slot.auth_port, acct_port=slot.acct_port)
-        return access.shown(TenantWithListeners(**_tenant(row).model_dump(), listeners=listeners))
+        return access.shown(_whole(session, tenants.require(session, tenant_id=access.tenant_id)))
+
+
+@router.patch("/tenants/{tenant}", operation_id="changeTenant")
+def change_tenant(access: Manages, body: TenantChange) -> WholeTenant:
+    """What is left out stays as it is. All of it is changed, or nothing."""
+    with access.change() as change:
+        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        change.session.refresh(row, with_for_update=True)
+        change.require_match(_whole(change.session, row))
+        _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
+        row = tenants.require(change.session, tenant_id=access.tenant_id)
+        return change.answer(_whole(change.session, row))
+
+
+def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
+    who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id}
+    asked = {name: ",".join(given[name]) if name in given else None for name in ("methods", "tls_versions")}
+    offer = parse_offer(**asked)
+    if offer != Offer(None, None):
+        tenants.set_offer(session, **who, offer=offer)
+    if "name" in given:
+        tenants.set_name(session, **who, name=given["name"])
+    if "replay_days" in given:
+        tenants.set_replay_days(session, **who, days=given["replay_days"] or None)
+    if "renewal_keeps_key" in given:
+        tenants.set_renewal(session, **who, keeps_key=given["renewal_keeps_key"])
+    if "status_failure" in given:
+        tenants.set_status_failure(session, **who, to=given["status_failure"])
+    if "nat_session_seconds" in given:
+        tenants.set_nat_session(session, **who, seconds=given["nat_session_seconds"])
+    tenants.set_silence(session, **who, reports=given.get("silent_reports"), days=given.get("silent_days"))
+    tenants.set_failures(
+        session, **who, limit=given.get("failure_limit"), window_seconds=given.get("failure_window_seconds")
+    )
 
 
 @router.post("/tenants/{tenant}/suspend", operation_id="suspendTenant")
@@ -100,9 +203,48 @@ def suspend_tenant(access: Manages) -> Tenant:
 
 @router.post("/tenants/{tenant}/resume", operation_id="resumeTenant")
 def resume_tenant(access: Manages) -> Tenant:
+    """Ends a suspension. A deletion is taken back by `restoreTenant`."""
     with access.change() as change:
-        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=access.tenant_id, is_deletion=False)
         return change.answer(_tenant(row))
+
+
+@router.delete("/msps/{msp}/tenants/{tenant}", operation_id="deleteTenant")
+def delete_tenant(
+    access: Deletes,
+    tenant: _Key,
+    days: Annotated[int | None, Query(ge=msps.DELETION_DAYS[0], le=msps.DELETION_DAYS[1])] = None,
+) -> Tenant:
+    """It is stopped at once, and all of it goes after `days`, or after as many as the MSP has set: until then it can be
+    restored. Audit entries stay."""
+    with access.change() as change:
+        tenant_id = _enter(change.session, access, tenant)
+        grace = days or msps.require(change.session, msp_id=access.msp_id).deletion_days
+        row = tenants.delete_tenant(
+            change.session,
+            actor=access.actor,
+            tenant_id=tenant_id,
+            purge_at=utc_now() + timedelta(days=grace),
+        )
+        return change.answer(_tenant(row))
+
+
+@router.post("/msps/{msp}/tenants/{tenant}/restore", operation_id="restoreTenant")
+def restore_tenant(access: Deletes, tenant: _Key) -> Tenant:
+    """Takes a deletion back that has not been carried out; the tenant answers as before."""
+    with access.change() as change:
+        tenant_id = _enter(change.session, access, tenant)
+        row = tenants.resume_tenant(change.session, actor=access.actor, tenant_id=tenant_id)
+        return change.answer(_tenant(row))
+
+
+def _enter(session: Session, access: Access, key: str) -> TenantId:
+    """A tenant of the MSP. Raises TenantNotFound."""
+    place = find_tenant(session, key)
+    if place is None or place.msp_id != access.msp_id:
+        raise tenants.TenantNotFound("There is no such tenant.", place="tenant")
+    enter_tenant(session, place.tenant_id)
+    return place.tenant_id
 
 
 def _tenant(row: TenantRow) -> Tenant:
@@ -111,6 +253,18 @@ def _tenant(row: TenantRow) -> Tenant:
         slug=row.slug,
         name=row.name,
         status=row.status,
+        purge_at=row.purge_at,
         created_at=row.created_at,
         updated_at=row.updated_at,
+    )
+
+
+def _whole(session: Session, row: TenantRow) -> WholeTenant:
+    slot = cells.require_slot(session, tenant_id=row.id)
+    address = cells.require_cell(session, cell_id=slot.cell_id).address
+    settings = {name: getattr(row, name) for name in Settings.model_fields if name != "replay_days"}
+    return WholeTenant(
+        **_tenant(row).model_dump(),
+        listeners=Listeners(address=address, auth_port=slot.auth_port, acct_port=slot.acct_port),
+        settings=Settings(**settings, replay_days=row.replay_days or 0),
     )

@@ -14,7 +14,7 @@ def command() -> None:
 
 
 def _row(msp: Msp) -> Row:
-    return {"slug": msp.slug, "name": msp.name, "id": msp.id}
+    return {"slug": msp.slug, "name": msp.name, "deletion_days": msp.deletion_days, "id": msp.id}
 
 
 @command.command()
@@ -36,3 +36,17 @@ def list_(as_json: bool) -> None:
     with Domain().platform() as session:
         rows = [_row(msp) for msp in msps.list_msps(session)]
     show_list(rows, as_json=as_json)
+
+
+@command.command("set")
+@click.argument("slug")
+@click.option("--name", help="For people.")
+@click.option("--deletion-days", type=int, help="How long a tenant that was deleted can be had back (first: 30).")
+@json_option
+def set_(slug: str, name: str | None, deletion_days: int | None, as_json: bool) -> None:
+    """Change the MSP SLUG; what is not given stays."""
+    domain = Domain()
+    with domain.platform() as session:
+        msp = msps.require_by_slug(session, slug=slug)
+        row = _row(msps.set_msp(session, actor=domain.actor, msp_id=msp.id, name=name, deletion_days=deletion_days))
+    show_one(row, as_json=as_json)

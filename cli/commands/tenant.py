@@ -1,6 +1,8 @@
 """`./admit tenant`."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 import click
@@ -10,6 +12,7 @@ from cli.domain import Domain
 from cli.fail import Refused, confirm
 from cli.output import Row, json_option, pages, show_list, show_one
 from nac.cells import service as cells
+from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.ids import MspId
 from nac.methods import METHODS, TLS_VERSIONS, parse_offer, risks_of
@@ -59,13 +62,22 @@ def _full_row(domain: Domain, session: Session, tenant: Tenant) -> Row:
 @click.argument("slug")
 @click.option("--name", default="", help="For people; SLUG where not given.")
 @click.option("--msp", metavar="SLUG", help="Whose tenant it is; may be left out where there is one MSP.")
+@click.option("--place", default="", metavar="LABEL", help="Of the cell that it goes to.")
+@click.option("--standard-policy", is_flag=True, help="What its administrators let in comes in, nothing else.")
 @json_option
-def create(slug: str, name: str, msp: str | None, as_json: bool) -> None:
-    """Create the tenant SLUG; it denies everything until a site of it has a policy."""
+def create(slug: str, name: str, msp: str | None, place: str, standard_policy: bool, as_json: bool) -> None:
+    """Create the tenant SLUG; without a policy at a site of it, it denies everything."""
     domain = Domain()
     with domain.platform() as session:
         tenant = provision_tenant(
-            session, actor=domain.actor, slug=slug, name=name, msp_id=_find_msp(session, msp), signing=domain.signing
+            session,
+            actor=domain.actor,
+            slug=slug,
+            name=name,
+            msp_id=find_msp(session, msp),
+            label=place,
+            has_policy=standard_policy,
+            signing=domain.signing,
         )
         row = _full_row(domain, session, tenant)
         xact = cells.current_xact(session)
@@ -73,7 +85,7 @@ def create(slug: str, name: str, msp: str | None, as_json: bool) -> None:
     show_one(row, as_json=as_json)
 
 
-def _find_msp(session: Session, slug: str | None) -> MspId:
+def find_msp(session: Session, slug: str | None) -> MspId:
     if slug is not None:
         return msps.require_by_slug(session, slug=slug).id
     found = msps.list_msps(session)
@@ -203,13 +215,19 @@ def resume(slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @click.option("--purge", is_flag=True, help="Remove its data too, for good: certificates, endpoints, users, policies.")
 @click.option("--yes", is_flag=True, help="Do not ask before removing data.")
+@click.option(
+    "--days",
+    type=click.IntRange(*msps.DELETION_DAYS),
+    help="After which the worker removes it, a file of all of it written before; without them it stays until --purge.",
+)
 @json_option
-def delete(slug: str, purge: bool, yes: bool, as_json: bool) -> None:
+def delete(slug: str, purge: bool, yes: bool, days: int | None, as_json: bool) -> None:
     """Stop the tenant SLUG at once; with --purge remove it and its data."""
     domain = Domain()
     if purge and not yes:
         confirm(f"Remove tenant {slug} with all its data?")
-    tenant = _change(domain, slug, tenants.delete_tenant)
+    purge_at = utc_now() + timedelta(days=days) if days else None
+    tenant = _change(domain, slug, partial(tenants.delete_tenant, purge_at=purge_at))
     if purge:
         with domain.platform() as session:
             tenants.purge_tenant(session, actor=domain.actor, tenant_id=tenant.id)

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
+from datetime import datetime
 
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from nac.db.types import PgSnapshot, Xid8
@@ -8,8 +9,13 @@ from nac.ids import CellId, TenantId
 from nac.models import Cell, Slot
 
 
-def lock_free_slot(session: Session) -> Slot | None:
-    """A free slot of the active cell that has most of them; concurrent callers take different ones."""
+def lock_free_slot(
+    session: Session, *, label: str = "", cell_id: CellId | None = None, seen_since: datetime
+) -> Slot | None:
+    """A free slot of the active cell that has most of them; concurrent callers take different ones.
+
+    Of cells with this label, or of this one. One whose agent was not seen since then is the last choice.
+    """
     other = aliased(Slot)
     free_slots = (
         select(func.count())
@@ -17,11 +23,14 @@ def lock_free_slot(session: Session) -> Slot | None:
         .correlate(Slot)
         .scalar_subquery()
     )
+    query = select(Slot).join(Cell, Cell.id == Slot.cell_id).where(Slot.status == "free", Cell.status == "active")
+    if label:
+        query = query.where(Cell.labels.any_() == label)
+    if cell_id is not None:
+        query = query.where(Cell.id == cell_id)
+    is_seen = func.coalesce(Cell.agent_seen_at >= seen_since, False)
     return session.scalar(
-        select(Slot)
-        .join(Cell, Cell.id == Slot.cell_id)
-        .where(Slot.status == "free", Cell.status == "active")
-        .order_by(free_slots.desc(), Slot.cell_id, Slot.number)
+        query.order_by(is_seen.desc(), free_slots.desc(), Slot.cell_id, Slot.number)
         .limit(1)
         .with_for_update(of=Slot, skip_locked=True)
     )
@@ -35,6 +44,11 @@ def count_retired(session: Session) -> int:
 
 def slot_of_tenant(session: Session, tenant_id: TenantId) -> Slot | None:
     return session.scalar(select(Slot).where(Slot.tenant_id == tenant_id))
+
+
+def slots_held_for(session: Session, tenant_id: TenantId) -> Sequence[Slot]:
+    """The tenant's own, and one that it is moving to or from."""
+    return session.scalars(select(Slot).where(or_(Slot.tenant_id == tenant_id, Slot.reserved_for == tenant_id))).all()
 
 
 def list_assigned(session: Session) -> Sequence[Slot]:

@@ -6,7 +6,7 @@ import string
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from sqlalchemy import Engine, column, func, select, update
@@ -31,6 +31,8 @@ _SECRET_LENGTH = 32
 _POLL_SECONDS = 0.05
 # What migration 0001 gives in register_cell. An agent reports every 5 s.
 SILENT_SECONDS = 60
+# Of advisory locks, with a cell's id: its shippers hold it shared while they write, and read behind it whose.
+SHIPPING_LOCK = 0x41444D
 
 
 def register_cell(session: Session, *, name: str, host: str) -> CellId:
@@ -131,7 +133,7 @@ def ensure_slots(session: Session, *, cell_id: CellId, count: int, first_port: i
             session.add(slot)
         slot.auth_port, slot.acct_port = auth_port, acct_port
     for number, slot in slots.items():
-        if slot.status == "assigned":
+        if slot.status in ("assigned", "reserved", "ready"):
             raise Conflict(
                 f"Slot {number} of this cell holds a tenant.",
                 place="slots",
@@ -163,6 +165,16 @@ def free_slots(session: Session, *, cell_id: CellId, numbers: Collection[SlotNum
     session.flush()
 
 
+def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) -> None:
+    """radiusd answers with the secrets of these reserved slots, which are named by them as they are stored. As
+    admit_cell."""
+    session.execute(
+        update(Slot)
+        .where(Slot.cell_id == cell_id, Slot.status == "reserved", Slot.secret_sealed.in_(sealed))
+        .values(status="ready")
+    )
+
+
 def _renew_secret(slot: Slot, seal: Seal) -> None:
     slot.secret_sealed = seal(generate_secret().encode(), secret_context(slot))
 
@@ -172,19 +184,29 @@ def secret_context(slot: Slot) -> str:
     return f"slot:{slot.id}"
 
 
-def assign_slot(session: Session, *, tenant_id: TenantId) -> Slot:
-    """Take a free slot for a tenant. In PlatformScope."""
-    slot = repository.lock_free_slot(session)
-    if slot is None:
-        raise _no_free_slot(session)
+def assign_slot(session: Session, *, tenant_id: TenantId, label: str = "") -> Slot:
+    """Take a free slot for a tenant, in a cell with this label where one is given. In PlatformScope."""
+    slot = take_free_slot(session, label=label)
     slot.tenant_id = tenant_id
     slot.status = "assigned"
     session.flush()
     return slot
 
 
-def _no_free_slot(session: Session) -> NoFreeSlot:
+def take_free_slot(session: Session, *, label: str = "", cell_id: CellId | None = None) -> Slot:
+    """Locked, and as it was. Raises NoFreeSlot."""
+    seen_since = utc_now() - timedelta(seconds=SILENT_SECONDS)
+    slot = repository.lock_free_slot(session, label=label, cell_id=cell_id, seen_since=seen_since)
+    if slot is None:
+        raise _no_free_slot(session, label, cell_id)
+    return slot
+
+
+def _no_free_slot(session: Session, label: str, cell_id: CellId | None) -> NoFreeSlot:
     more = "Start another cell, or one with more slots."
+    if label or cell_id is not None:
+        which = f"No active cell with the label {label!r}" if label else "The cell"
+        return NoFreeSlot(f"{which} has a free slot.", place="cell", remedy=f"Choose another, or none. {more}")
     if count := repository.count_retired(session):
         return NoFreeSlot(
             f"No cell has a free slot; {count} of removed tenants wait until radiusd answers with a new secret.",
@@ -194,12 +216,12 @@ def _no_free_slot(session: Session) -> NoFreeSlot:
 
 
 def release_slot(session: Session, *, tenant_id: TenantId) -> None:
-    """The tenant leaves its cell; the slot waits for a new secret, because the old one is known outside."""
-    slot = repository.slot_of_tenant(session, tenant_id)
-    if slot is not None:
-        slot.tenant_id = None
+    """The tenant leaves its cell, and the one that it was moving to; the slots wait for a new secret, because the old
+    one is known outside."""
+    for slot in repository.slots_held_for(session, tenant_id):
+        slot.tenant_id = slot.reserved_for = None
         slot.status = "retired"
-        session.flush()
+    session.flush()
 
 
 def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:

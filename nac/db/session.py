@@ -43,12 +43,15 @@ def _scope_transaction(session: Session, transaction: SessionTransaction, connec
 
 
 @contextmanager
-def session_scope(scope: Scope, *, engine: Engine | None = None) -> Iterator[Session]:
+def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bool = False) -> Iterator[Session]:
     """A session whose transactions see the rows of `scope`; commits at exit, rolls back on any error.
 
-    Driver errors leave as errors of `nac.errors`.
+    Driver errors leave as errors of `nac.errors`. `is_snapshot`: all that it reads is of one moment.
     """
-    with Session(engine or process_engine(), expire_on_commit=False, info={"scope": scope}) as session:
+    chosen = engine or process_engine()
+    if is_snapshot:
+        chosen = chosen.execution_options(isolation_level="REPEATABLE READ")
+    with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
         session.info[_SETTINGS] = scope.settings()
         try:
             yield session

@@ -60,7 +60,7 @@ from nac.models.sign_in import Passkey, PasswordLink, RecoveryCode, SignInAttemp
 from nac.models.sign_on import SignOn, SignOnLink
 from nac.models.site import Site
 from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
-from nac.models.tenant import PurgedTenant, Tenant
+from nac.models.tenant import PurgedTenant, Tenant, TenantMove
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
@@ -151,6 +151,7 @@ __all__ = [
     "TemplateTenant",
     "TemplateVersion",
     "Tenant",
+    "TenantMove",
     "Totp",
     "User",
     "UserGroup",

@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint, func
+from sqlalchemy import ARRAY, BigInteger, ForeignKey, Identity, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UuidKey
@@ -30,8 +30,12 @@ class Cell(Base):
     name: Mapped[str] = mapped_column(unique=True)
     # Of the agent that serves it; "" where that one has left.
     host: Mapped[str]
-    # active | draining | retired
+    # active | draining (takes no new tenants) | retired
     status: Mapped[str] = mapped_column(default="active")
+    # Where it is and what it is for.
+    labels: Mapped[list[str]] = mapped_column(ARRAY(Text), default=list, server_default="{}")
+    # That NASes send to; "": where it listens.
+    address: Mapped[str] = mapped_column(default="", server_default="")
     dictionary_sha256: Mapped[bytes | None] = mapped_column(ForeignKey("dictionaries.sha256"))
     # pg_snapshot: every transaction visible in it decides in this cell.
     replica_position: Mapped[str | None]
@@ -57,7 +61,10 @@ class Slot(UuidKey, Base):
     # Sealed with context "slot:<id>".
     secret_sealed: Mapped[bytes]
     tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
-    # free | assigned | retired (waits for a new secret)
+    # Of another cell, and about to come here or just gone from here (nac.tenants.moving).
+    reserved_for: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id"), unique=True)
+    # free | assigned | retired (waits for a new secret) | reserved (radiusd is yet to answer with the secret of the
+    # tenant that is about to come) | ready (it does)
     status: Mapped[str] = mapped_column(default="free")
 
 
@@ -80,7 +87,10 @@ class QuarantinedRecord(Base):
     """A journal record that could not be stored, and why; `radius.agent.replay` ships it once it can be."""
 
     __tablename__ = "quarantined_records"
-    __table_args__ = (Index("ix_quarantined_records_cell_id_stream_id", "cell_id", "stream", "id"),)
+    __table_args__ = (
+        Index("ix_quarantined_records_cell_id_stream_id", "cell_id", "stream", "id"),
+        Index("ix_quarantined_records_handed_over", "cell_id", postgresql_where=text("handed_over")),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
     cell_id: Mapped[CellId] = mapped_column(ForeignKey("cells.id", ondelete="CASCADE"))
@@ -91,4 +101,6 @@ class QuarantinedRecord(Base):
     why: Mapped[str]
     # msgpack, as in the journal.
     payload: Mapped[bytes]
+    # Came from the cell that its tenant has moved away from: this cell's agent ships it by itself.
+    handed_over: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,5 +1,6 @@
 from uuid import uuid4
 
+from sqlalchemy import text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt
@@ -14,3 +15,5 @@ class Msp(CreatedAt, Base):
     id: Mapped[MspId] = mapped_column(primary_key=True, default=uuid4)
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
+    # How long a tenant that was deleted can be had back.
+    deletion_days: Mapped[int] = mapped_column(default=30, server_default=text("30"))

@@ -2,11 +2,11 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID, uuid4
 
-from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Text, func, text
+from sqlalchemy import ARRAY, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from nac.db.base import Base, CreatedAt, UpdatedAt
-from nac.ids import MspId, TenantId, TenantNumber
+from nac.db.base import Base, CreatedAt, TenantOwned, UpdatedAt, UuidKey
+from nac.ids import CellId, MspId, TenantId, TenantNumber
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
 TenantStatus = Literal["active", "suspended", "deleting"]
@@ -23,6 +23,7 @@ class Tenant(CreatedAt, UpdatedAt, Base):
             name="fk_tenants_id_default_site_id",
             use_alter=True,
         ),
+        Index("ix_tenants_purge_at", "purge_at", postgresql_where=text("purge_at IS NOT NULL")),
     )
 
     id: Mapped[TenantId] = mapped_column(primary_key=True, default=uuid4)
@@ -31,6 +32,8 @@ class Tenant(CreatedAt, UpdatedAt, Base):
     slug: Mapped[str] = mapped_column(unique=True)
     name: Mapped[str]
     status: Mapped[str] = mapped_column(default="active")
+    # Of one that is being deleted: when all of it goes.
+    purge_at: Mapped[datetime | None]
     default_site_id: Mapped[UUID | None]
     failure_limit: Mapped[int] = mapped_column(default=200)
     failure_window_seconds: Mapped[int] = mapped_column(default=60)
@@ -64,3 +67,28 @@ class PurgedTenant(Base):
 
     tenant_id: Mapped[TenantId] = mapped_column(primary_key=True)
     purged_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class TenantMove(UuidKey, TenantOwned, CreatedAt, Base):
+    """That a tenant goes to another cell, and how far that is."""
+
+    __tablename__ = "tenant_moves"
+    __table_args__ = (
+        Index(
+            "ix_tenant_moves_open",
+            "tenant_id",
+            unique=True,
+            postgresql_where=text("state = ANY (ARRAY['prepared'::text, 'switched'::text])"),
+        ),
+        Index("ix_tenant_moves_tenant_id", "tenant_id", "created_at"),
+    )
+
+    # prepared | switched | finished | cancelled
+    state: Mapped[str] = mapped_column(default="prepared", server_default="prepared")
+    from_cell_id: Mapped[CellId]
+    from_slot_id: Mapped[UUID]
+    to_cell_id: Mapped[CellId]
+    to_slot_id: Mapped[UUID]
+    created_by: Mapped[str]
+    switched_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]

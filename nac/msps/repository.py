@@ -10,5 +10,5 @@ def get_by_slug(session: Session, slug: str) -> Msp | None:
     return session.scalar(select(Msp).where(Msp.slug == slug))
 
 
-def list_all(session: Session) -> Sequence[Msp]:
-    return session.scalars(select(Msp).order_by(Msp.slug)).all()
+def list_page(session: Session, *, after_slug: str, limit: int) -> Sequence[Msp]:
+    return session.scalars(select(Msp).where(Msp.slug > after_slug).order_by(Msp.slug).limit(limit)).all()

@@ -1,14 +1,17 @@
-"""Managed service providers. In PlatformScope."""
+"""Managed service providers. In PlatformScope, but for what is said to be of any."""
 
 from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
-from nac.errors import AlreadyExists, NotFound
+from nac.errors import AlreadyExists, InvalidInput, NotFound
+from nac.ids import MspId
 from nac.models import Msp
 from nac.msps import repository
 from nac.validation import require_name, require_slug
+
+DELETION_DAYS = (1, 365)
 
 
 class MspNotFound(NotFound):
@@ -33,5 +36,37 @@ def require_by_slug(session: Session, *, slug: str) -> Msp:
     return msp
 
 
-def list_msps(session: Session) -> Sequence[Msp]:
-    return repository.list_all(session)
+def list_msps(session: Session, *, after_slug: str = "", limit: int = 1_000_000) -> Sequence[Msp]:
+    """By slug; page on with the last one's slug."""
+    return repository.list_page(session, after_slug=after_slug, limit=limit)
+
+
+def require(session: Session, *, msp_id: MspId, lock: bool = False) -> Msp:
+    """In any scope that sees it."""
+    msp = session.get(Msp, msp_id, with_for_update=lock, populate_existing=lock)
+    if msp is None:
+        raise MspNotFound
+    return msp
+
+
+def set_msp(
+    session: Session, *, actor: str, msp_id: MspId, name: str | None = None, deletion_days: int | None = None
+) -> Msp:
+    """Change what is given. Tenants that were deleted already keep their day."""
+    msp = require(session, msp_id=msp_id, lock=True)
+    wanted: dict[str, object] = {} if name is None else {"name": require_name(name)}
+    if deletion_days is not None:
+        least, most = DELETION_DAYS
+        if not least <= deletion_days <= most:
+            remedy = f"Give {least} to {most}."
+            raise InvalidInput(f"{deletion_days} days are not possible.", place="deletion_days", remedy=remedy)
+        wanted["deletion_days"] = deletion_days
+    before = {key: getattr(msp, key) for key in wanted}
+    if before != wanted:
+        for key, value in wanted.items():
+            setattr(msp, key, value)
+        session.flush()
+        audit.append(
+            session, actor=actor, action="msp.set", target=msp.slug, msp_id=msp.id, before=before, after=wanted
+        )
+    return msp

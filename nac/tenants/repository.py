@@ -1,6 +1,7 @@
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from nac.db.sets import among
@@ -30,11 +31,28 @@ def get(session: Session, tenant_id: TenantId) -> Tenant | None:
     return session.get(Tenant, tenant_id, populate_existing=True)
 
 
-def list_page(session: Session, *, after_slug: str, limit: int, only: Collection[TenantId] | None) -> Sequence[Tenant]:
+def list_page(
+    session: Session,
+    *,
+    after_slug: str,
+    limit: int,
+    only: Collection[TenantId] | None,
+    text: str,
+    statuses: Collection[str],
+) -> Sequence[Tenant]:
     query = select(Tenant).where(Tenant.slug > after_slug).order_by(Tenant.slug).limit(limit)
     if only is not None:
         query = query.where(among(Tenant.id, only))
+    if text:
+        query = query.where(or_(*(each.icontains(text, autoescape=True) for each in (Tenant.slug, Tenant.name))))
+    if statuses:
+        query = query.where(Tenant.status.in_(statuses))
     return session.scalars(query).all()
+
+
+def list_due(session: Session, *, now: datetime, limit: int) -> Sequence[Tenant]:
+    """Whose time to be purged has come."""
+    return session.scalars(select(Tenant).where(Tenant.purge_at <= now).order_by(Tenant.purge_at).limit(limit)).all()
 
 
 def delete_rows(session: Session, tenant_id: TenantId) -> None:

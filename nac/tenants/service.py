@@ -1,6 +1,7 @@
 """Tenants. Creating and purging happen in PlatformScope, the rest in any scope that sees the tenant."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
@@ -8,6 +9,7 @@ from nac.audit import service as audit
 from nac.cells import service as cells
 from nac.certificates.repository import list_authorities
 from nac.certificates.status import status_changed
+from nac.clock import utc_now
 from nac.db import enter_tenant
 from nac.errors import AlreadyExists, Conflict, InvalidInput, NotFound, SeveralMistakes
 from nac.ids import MspId, TenantId
@@ -26,13 +28,15 @@ NAT_SESSION_SECONDS = (60, 86_400)
 # A single report that is late ends no session; what was taken for ended may go on for as long (session_keeping).
 SILENT_REPORTS = (2, 100)
 SILENT_DAYS = (1, 60)
+FAILURE_LIMIT = (1, 1_000_000)
+FAILURE_WINDOW_SECONDS = (1, 3_600)
 
 
 class TenantNotFound(NotFound):
     """There is no such tenant."""
 
 
-def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "") -> Tenant:
+def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, name: str = "", label: str = "") -> Tenant:
     """A tenant with a slot and its first site; it denies everything until a policy is assigned.
 
     Enters the tenant. Its certificate authorities are made by `nac.provisioning.provision_tenant`, which calls this.
@@ -44,7 +48,7 @@ def create_tenant(session: Session, *, actor: str, slug: str, msp_id: MspId, nam
     session.add(tenant)
     session.flush()
     enter_tenant(session, tenant.id)
-    slot = cells.assign_slot(session, tenant_id=tenant.id)
+    slot = cells.assign_slot(session, tenant_id=tenant.id, label=label)
     after = {"name": tenant.name, "cell": slot.cell_id, "slot": slot.number}
     _audit(session, actor, tenant, "create", after=after)
     site = sites.add_site(session, actor=actor, tenant_id=tenant.id, slug="main", name="Main site")
@@ -60,29 +64,44 @@ def suspend_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tena
     )
 
 
-def resume_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tenant:
-    """Ends a suspension, and takes a deletion back that has not been carried out."""
-    allowed: tuple[TenantStatus, ...] = ("suspended", "deleting")
+def resume_tenant(session: Session, *, actor: str, tenant_id: TenantId, is_deletion: bool = True) -> Tenant:
+    """Ends a suspension, and with `is_deletion` takes a deletion back that has not been carried out."""
+    allowed: tuple[TenantStatus, ...] = ("suspended", "deleting") if is_deletion else ("suspended",)
     return _change_status(session, actor=actor, tenant_id=tenant_id, to="active", verb="resume", allowed=allowed)
 
 
-def delete_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> Tenant:
-    """Stops the tenant at once; its data stays until `purge_tenant`."""
+def delete_tenant(session: Session, *, actor: str, tenant_id: TenantId, purge_at: datetime | None = None) -> Tenant:
+    """Stops the tenant at once; its data stays until `purge_tenant`, which the worker calls after `purge_at`."""
     allowed: tuple[TenantStatus, ...] = ("active", "suspended")
-    return _change_status(session, actor=actor, tenant_id=tenant_id, to="deleting", verb="delete", allowed=allowed)
+    return _change_status(
+        session, actor=actor, tenant_id=tenant_id, to="deleting", verb="delete", allowed=allowed, purge_at=purge_at
+    )
 
 
 def _change_status(
-    session: Session, *, actor: str, tenant_id: TenantId, to: TenantStatus, verb: str, allowed: Sequence[TenantStatus]
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    to: TenantStatus,
+    verb: str,
+    allowed: Sequence[TenantStatus],
+    purge_at: datetime | None = None,
 ) -> Tenant:
     tenant = _require_locked(session, tenant_id)
     if tenant.status == to:
         return tenant
     if tenant.status not in allowed:
         raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it cannot {verb}.", place="status")
+    if tenant.purge_at is not None and tenant.purge_at <= utc_now():
+        raise Conflict(f"The time of tenant {tenant.slug!r} is over: it is being removed.", place="status")
     before, tenant.status = tenant.status, to
+    tenant.purge_at = purge_at
     session.flush()
-    _audit(session, actor, tenant, verb, before={"status": before}, after={"status": to})
+    after: dict[str, object] = {"status": to}
+    if purge_at is not None:
+        after["purge_at"] = purge_at.isoformat()
+    _audit(session, actor, tenant, verb, before={"status": before}, after=after)
     return tenant
 
 
@@ -105,6 +124,21 @@ def _audit(
         before=before,
         after=after,
     )
+
+
+def set_name(session: Session, *, actor: str, tenant_id: TenantId, name: str) -> Tenant:
+    return _set(session, actor, tenant_id, name=require_name(name))
+
+
+def set_failures(
+    session: Session, *, actor: str, tenant_id: TenantId, limit: int | None = None, window_seconds: int | None = None
+) -> Tenant:
+    """From how many failed attempts of one device within the window on it is not heard; None stays."""
+    given = {
+        "failure_limit": (limit, FAILURE_LIMIT),
+        "failure_window_seconds": (window_seconds, FAILURE_WINDOW_SECONDS),
+    }
+    return _set_within(session, actor, tenant_id, given)
 
 
 def set_replay_days(session: Session, *, actor: str, tenant_id: TenantId, days: int | None) -> Tenant:
@@ -155,6 +189,13 @@ def set_silence(
 ) -> Tenant:
     """After how many missed reports, or days of a session without any, a silent session has ended; None stays."""
     given = {"silent_reports": (reports, SILENT_REPORTS), "silent_days": (days, SILENT_DAYS)}
+    return _set_within(session, actor, tenant_id, given)
+
+
+def _set_within(
+    session: Session, actor: str, tenant_id: TenantId, given: Mapping[str, tuple[int | None, tuple[int, int]]]
+) -> Tenant:
+    """Each with its bounds. Raises InvalidInput of all that is out of them."""
     mistakes = [
         InvalidInput(f"{value} is not possible here.", place=place, remedy=f"Give {least} to {most}.")
         for place, (value, (least, most)) in given.items()
@@ -193,10 +234,16 @@ def purge_tenant(session: Session, *, actor: str, tenant_id: TenantId) -> None:
 
 
 def list_tenants(
-    session: Session, *, after_slug: str = "", limit: int = 1000, only: Collection[TenantId] | None = None
+    session: Session,
+    *,
+    after_slug: str = "",
+    limit: int = 1000,
+    only: Collection[TenantId] | None = None,
+    text: str = "",
+    statuses: Collection[TenantStatus] = (),
 ) -> Sequence[Tenant]:
-    """By slug, `only` these where it is given; page on with the last one's slug."""
-    return repository.list_page(session, after_slug=after_slug, limit=limit, only=only)
+    """By slug, `only` these where it is given; page on with the last one's slug. `text` is a part of slug or name."""
+    return repository.list_page(session, after_slug=after_slug, limit=limit, only=only, text=text, statuses=statuses)
 
 
 def require(session: Session, *, tenant_id: TenantId) -> Tenant:

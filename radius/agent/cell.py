@@ -28,6 +28,7 @@ from radius.agent.coa import CoaSender
 from radius.agent.coa_queue import CoaQueue
 from radius.agent.directory import Directory
 from radius.agent.generation import Generation, Generations
+from radius.agent.handed_over import HandedOver
 from radius.agent.hang import keep_pulse
 from radius.agent.identity import read_identity, write_identity
 from radius.agent.keeper import Keeper
@@ -289,6 +290,7 @@ class CellAgent:
             read_at=lambda: sync.read_at,
             given_twice=lambda: decisions.addresses_given_twice,
         )
+        handed_over = HandedOver(cell_id, self._engine, url=settings.database_cell_url, alarms=self._alarms)
         verifier = VerifierProcess(
             settings.verifier_port,
             self._paths,
@@ -313,6 +315,7 @@ class CellAgent:
                 "coa": coa.counters,
                 **({"live": live.counters} if live else {}),
                 "pools": pools.counters,
+                "handed_over": handed_over.counters,
                 **{name: shipper.counters for name, shipper in shippers.items()},
             },
             backlog={name: shipper.backlog_bytes for name, shipper in shippers.items()},
@@ -330,6 +333,7 @@ class CellAgent:
             "verifier": verifier.run,
             "coa": coa.run,
             "pulse": keep_pulse,
+            "handed-over": handed_over.run,
             **({"live": live.run, "live-notes": LiveNotes(self._engine, cell_id, live).run} if live else {}),
             "pools": pools.run,
         }

@@ -1,6 +1,6 @@
 """What the agent reads in PostgreSQL to configure radiusd: slots and secrets, NASes with their own, certificates."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -36,6 +36,8 @@ class SlotRow:
     nas_clients: tuple[NasClient, ...]
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
     trust_generation: int = 0
+    # As it is stored: another secret is another text.
+    sealed: bytes = b""
 
     def on_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
         return replace(self, auth_port=auth_port, acct_port=acct_port)
@@ -61,13 +63,16 @@ class Directory:
                     row.status,
                     row.tenant_id,
                     self._open(row.secret_sealed, f"slot:{row.id}"),
-                    tuple(clients.get(row.tenant_id, ())) if row.tenant_id else (),
+                    tuple(clients.get(whose, ())) if whose else (),
                     tuple(tenant.tls_versions) if tenant else DEFAULT_TLS_VERSIONS,
                     tenant.trust_generation if tenant else 0,
+                    row.secret_sealed,
                 )
                 for row in rows
                 if row.number < count
-                for tenant in [tenants.get(row.tenant_id) if row.tenant_id else None]
+                # radiusd is configured for one that is about to come as if it were there.
+                for whose in [row.tenant_id or row.reserved_for]
+                for tenant in [tenants.get(whose) if whose else None]
             ]
 
     def renew_retired(self, *, count: int) -> list[SlotNumber]:
@@ -78,6 +83,13 @@ class Directory:
     def free(self, numbers: Collection[SlotNumber]) -> None:
         with self._session() as session:
             cells.free_slots(session, cell_id=self._cell_id, numbers=numbers)
+
+    def make_ready(self, slots: Iterable[SlotRow]) -> None:
+        """radiusd answers with the secrets of these: tenants whom some of them are reserved for may come."""
+        sealed = [slot.sealed for slot in slots if slot.status == "reserved"]
+        if sealed:
+            with self._session() as session:
+                cells.make_ready(session, cell_id=self._cell_id, sealed=sealed)
 
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
         """Read in the caller's transaction, so that it is what the replica is about to say."""
@@ -136,7 +148,8 @@ class Directory:
 
     def _nas_clients(self, session: Session) -> dict[TenantId, list[NasClient]]:
         found: dict[TenantId, list[NasClient]] = {}
-        secrets = {row.tenant_id: row for row in session.scalars(select(Slot).where(Slot.cell_id == self._cell_id))}
+        held = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id))
+        secrets = {row.tenant_id or row.reserved_for: row for row in held}
         own = session.scalars(
             select(Nas)
             .where(

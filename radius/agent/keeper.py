@@ -246,6 +246,8 @@ class Keeper:
         if is_current and not bake:
             # What could not come into force may have been taken back.
             self._alarms.clear("exchange")
+            with self._asking():
+                self._directory.make_ready(slots)
             return
         log.info("exchanging radiusd for %s", "new certificates" if is_current else "a new configuration")
         trouble = self._radiusd.exchange(
@@ -261,6 +263,7 @@ class Keeper:
         self._alarms.clear("exchange")
         with self._asking():
             self._directory.free(renewed)
+            self._directory.make_ready(slots)
 
     def _forget_old_keys(self) -> None:
         try:

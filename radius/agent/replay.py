@@ -24,7 +24,11 @@ from radius.agent.streams import AccountingStream, AuthStream, Stream, Work
 
 BATCH_RECORDS = 500
 
-_WAITING = "SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s ORDER BY id"
+_WAITING = """
+SELECT id FROM quarantined_records WHERE cell_id = %s AND stream = %s AND (handed_over OR NOT %s) ORDER BY id
+"""
+# What cannot be stored waits as everything in quarantine does.
+_KEEP = "UPDATE quarantined_records SET handed_over = false WHERE handed_over AND id = ANY (%s)"
 # Only who holds it writes sessions (session_merge.py), the agent's shipper or a replay.
 _TURN = "SELECT FROM journal_positions WHERE cell_id = %s AND stream = %s FOR UPDATE"
 # What another replay holds is left to it.
@@ -54,15 +58,19 @@ def replay_cell(settings: Settings) -> dict[str, Replayed]:
     return replayed
 
 
-def replay(stream: Stream, *, cell_id: CellId, engine: Engine) -> Replayed:
-    """Try each record of the stream's quarantine; `engine` is `shipping_engine`'s. Raises what the database raises."""
+def replay(stream: Stream, *, cell_id: CellId, engine: Engine, handed_over: bool = False) -> Replayed:
+    """Try each record of the stream's quarantine, or those alone that another cell handed over; `engine` is
+    `shipping_engine`'s. Raises what the database raises."""
     with session_scope(CellScope(cell_id), engine=engine) as session:
-        rows = driver_connection(session).execute(_WAITING, (cell_id, stream.name)).fetchall()
+        rows = driver_connection(session).execute(_WAITING, (cell_id, stream.name, handed_over)).fetchall()
     waiting = [record_id for (record_id,) in rows]
     shipped = sum(
         _replay(stream, cell_id, engine, waiting[start : start + BATCH_RECORDS])
         for start in range(0, len(waiting), BATCH_RECORDS)
     )
+    if handed_over and shipped < len(waiting):
+        with session_scope(CellScope(cell_id), engine=engine) as session:
+            driver_connection(session).execute(_KEEP, (waiting,))
     return Replayed(shipped, len(waiting) - shipped)
 
 

@@ -13,6 +13,7 @@ import psycopg
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
+from nac.cells.service import SHIPPING_LOCK
 from nac.clock import epoch_microseconds
 from nac.db import CellScope, make_engine, session_scope
 from nac.errors import AdmitError, CellTaken
@@ -48,6 +49,7 @@ _POSITION_STORE = """
 UPDATE journal_positions SET segment = %s, "offset" = %s, open_conversations = %s::jsonb, updated_at = now()
 WHERE cell_id = %s AND stream = %s
 """
+_SHIPPING = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 _TENANTS = "SELECT tenant_id::text FROM slots WHERE cell_id = %s AND tenant_id IS NOT NULL"
 
 
@@ -83,7 +85,8 @@ def is_data_fault(exc: psycopg.Error) -> bool:
 
 
 def tenants_of(cursor: psycopg.Cursor, cell_id: CellId) -> frozenset[str]:
-    """Ids of the tenants that live in the cell."""
+    """Ids of the tenants that live in the cell, until the transaction ends: who moves one away waits for that."""
+    cursor.execute(_SHIPPING, (SHIPPING_LOCK, cell_id))
     return frozenset(row[0] for row in cursor.execute(_TENANTS, (cell_id,)))
 
 

@@ -101,7 +101,7 @@ def _authorize(request: AccessRequest, started: int) -> radiusd.Answer:
         case.place = _places.find(request, view)
         slot = case.place.slot
         if slot is None:
-            return _settler.settle(case, Outcome(False, "not-ready"), started)
+            return _settler.leave_unanswered(case)
         refusal = _settler.refusal(request, slot, case.at, case.identity)
         if refusal:
             case.method = method_asked(request)

@@ -5,6 +5,7 @@ import radiusd
 REJECT: int = radiusd.RLM_MODULE_REJECT
 FAIL: int = radiusd.RLM_MODULE_FAIL
 OK: int = radiusd.RLM_MODULE_OK
+HANDLED: int = radiusd.RLM_MODULE_HANDLED
 NOOP: int = radiusd.RLM_MODULE_NOOP
 UPDATED: int = radiusd.RLM_MODULE_UPDATED
 

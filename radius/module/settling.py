@@ -22,6 +22,7 @@ from radius.module.settings import CANARY_MAC, CANARY_NAS
 MAX_NAME = 253
 
 _DECIDED: tuple[radiusd.Update, ...] = (("Admit-Decided", ":=", "1"),)
+_UNANSWERED: tuple[radiusd.Update, ...] = (("Response-Packet-Type", ":=", "Do-Not-Respond"),)
 # Where radiusd has verified something itself, its Auth-Type stands: "=" sets only what is not set.
 _PERMITTED: tuple[radiusd.Update, ...] = (("Auth-Type", "=", "Accept"),)
 
@@ -62,6 +63,14 @@ class Settler:
             told += nat_timeout(slot, case.place.nas, outcome.sent)
             return radiusd.UPDATED, {"reply": outcome.sent + told, "config": _PERMITTED}
         return radiusd.REJECT, {"config": _DECIDED, "reply": mschap.error(case.request, case.method, outcome.reason)}
+
+    def leave_unanswered(self, case: Case) -> radiusd.Answer:
+        """The slot is nobody's. Who asks with its secret is a NAS of a tenant that has left: one that has moved is
+        found at its new address by those that hear nothing here, and not by those that are told no."""
+        if _is_canary(case.request):
+            return radiusd.REJECT, {"config": _DECIDED}
+        say_not_ready(case.request.slot, case.at)
+        return radiusd.HANDLED, {"config": _UNANSWERED}
 
     def _limit(self, case: Case, slot: SlotRecord, outcome: Outcome) -> int | None:
         """Counts a failure. Rejects this record also stands for, or None where it is not to be logged."""

@@ -82,7 +82,8 @@ def test_every_route_names_one_permission_at_its_level(noun: str) -> None:
         if not isinstance(route.asks, Requires):
             continue
         name = _PLACE.get(route.asks.level)
-        assert (f"{{{name}}}" in route.path) == (name is not None), route
+        in_path = name is not None and not route.asks.in_body
+        assert (f"{{{name}}}" in route.path) == in_path, route
         assert route.asks.permission.level <= route.asks.level, route
 
 
@@ -91,14 +92,14 @@ def test_each_role_reaches_its_own_and_nothing_else(world: World, noun: str) -> 
     for route, asks in _with_permission(ROUTES[noun]):
         missing = f"{_PLACE.get(asks.level)}-not-found"
         unknown = {
-            token: world.request(token, route.method, _path(route.path, "nothing"), **_body(route))
+            token: world.request(token, route.method, _path(route.path, "nothing"), **_body(route, "nothing"))
             for token in world.tokens.values()
         }
         seen: dict[bool, int] = defaultdict(int)
         for at in world.of_level(asks.level):
             path = _path(route.path, at.slug)
             for (place, role), token in world.tokens.items():
-                answer = world.request(token, route.method, path, **_body(route))
+                answer = world.request(token, route.method, path, **_body(route, at.slug))
                 told = (route.method, path, place.slug, role, answer.status_code, answer.text)
                 allowed = may(place, role, asks.permission, at)
                 seen[allowed] += 1
@@ -121,7 +122,7 @@ def test_without_a_good_token_nothing_is_answered(world: World, noun: str) -> No
             continue
         path = _path(route.path, "acme-1" if "{tenant}" in route.path else "acme")
         for headers in _BAD:
-            answer = world.client.request(route.method, path, headers=headers, **_body(route))
+            answer = world.client.request(route.method, path, headers=headers, **_body(route, "acme"))
             assert answer.status_code == 401, (route, headers, answer.text)
             assert answer.headers["www-authenticate"].startswith("Bearer")
 
@@ -143,6 +144,8 @@ def _path(path: str, slug: str) -> str:
     return path.format_map(_Values(_VALUES, tenant=slug, msp=slug))
 
 
-def _body(route: Route) -> Mapping[str, object]:
-    """Nothing that could be done: what is asked is whether one may."""
-    return {"json": {}} if route.method in ("POST", "PATCH", "PUT") else {}
+def _body(route: Route, slug: str) -> Mapping[str, object]:
+    """Nothing that could be done: what is asked is whether one may. A tenant of this slug is there already."""
+    in_body = isinstance(route.asks, Requires) and route.asks.in_body
+    named = {"msp": slug, "slug": "acme-1"} if in_body else {}
+    return {"json": named} if route.method in ("POST", "PATCH", "PUT") else {}

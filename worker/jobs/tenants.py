@@ -1,8 +1,15 @@
-"""What is left of tenants that are gone."""
+"""Tenants whose time is over, and what is left of those that are gone."""
+
+from datetime import timedelta
 
 from celery import shared_task
 
+from nac.clock import utc_now
 from nac.errors import Unavailable
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
+from nac.tenant_files.asked import folder_of
+from nac.tenant_files.purging import forget_files, purge_due
 from nac.tenants.purge import delete_logs as delete_logs_of_purged
 
 # Below the soft time limit; what is left then goes an hour later.
@@ -15,3 +22,13 @@ _SECONDS = 200
 def delete_logs() -> None:
     """Delete the logs of purged tenants, in batches."""
     delete_logs_of_purged(seconds=_SECONDS)
+
+
+@shared_task(name="tenants.purge", autoretry_for=(Unavailable,), retry_backoff=True, max_retries=3)
+def purge() -> None:
+    """Carry deletions out whose days are over, each after a file of all of it was written."""
+    settings = load_settings(required=("DATABASE_WORKER_URL", "MASTER_KEY_FILE"))
+    folder = settings.export_dir / "tenants"
+    purge_due(folder=folder, sealer=Sealer(MasterKeyFile(settings.master_key_file)), now=utc_now())
+    for each in (folder, folder_of(settings.export_dir)):
+        forget_files(each, kept=timedelta(days=settings.export_kept_days))

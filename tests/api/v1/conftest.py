@@ -18,7 +18,7 @@ from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import CellScope, MspScope, PlatformScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary, to_json
-from nac.ids import TenantId
+from nac.ids import CellId, TenantId
 from tests.api.served import served, settings_of_public
 from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.certificates import Certified, certify
@@ -61,24 +61,31 @@ def msp_token(make_token: MakeToken, platform: Platform) -> str:
     return make_token(Owner(platform.msp_id))
 
 
-@pytest.fixture
-def api(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId) -> Iterator[httpx.Client]:
-    """As the administrator of the MSP."""
-    with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
-        client.headers["Authorization"] = f"Bearer {msp_token}"
-        yield client
-
-
-@pytest.fixture
-def with_dictionary(cell_engine: Engine, platform: Platform) -> None:
-    """Without what the cell's radiusd knows no policy is checked."""
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=_dictionary(), server_version="3.2.7")
+def upload_dictionary(cell_engine: Engine, cell_id: CellId) -> None:
+    """Without what the cell's radiusd knows, no reply is checked and no policy published."""
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=cell_id, content=_dictionary(), server_version="3.2.7")
 
 
 @cache
 def _dictionary() -> bytes:
     return to_json(read_dictionary(FOLDER / "dictionary"))
+
+
+@pytest.fixture
+def api(
+    database: Database,
+    tmp_path: Path,
+    msp_token: str,
+    tenant_id: TenantId,
+    platform: Platform,
+    cell_engine: Engine,
+) -> Iterator[httpx.Client]:
+    """As the administrator of the MSP."""
+    upload_dictionary(cell_engine, platform.cell_id)
+    with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
+        client.headers["Authorization"] = f"Bearer {msp_token}"
+        yield client
 
 
 @pytest.fixture

@@ -2,23 +2,8 @@
 
 import httpx
 import pytest
-from sqlalchemy import Engine
-
-from nac.cells import service as cells
-from nac.db import CellScope, session_scope
-from nac.dictionary import read_dictionary, to_json
-from tests.dictionary.radiusd_library import FOLDER
-from tests.factories.tenancy import Platform
 
 SITES = "/v1/tenants/alpha/sites"
-
-
-@pytest.fixture(autouse=True)
-def _with_dictionary(platform: Platform, cell_engine: Engine) -> None:
-    """Without what the cell's radiusd knows, no reply is checked."""
-    content = to_json(read_dictionary(FOLDER / "dictionary"))
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
 
 
 def test_site_is_added_changed_made_the_default_and_removed(api: httpx.Client) -> None:

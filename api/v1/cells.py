@@ -1,0 +1,101 @@
+"""Cells, for who runs the platform."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesPlatform, ReadsPlatform
+from api.v1.inputs import Input, Slug
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.cells import operating
+from nac.cells.operating import CellState, CellStatus
+
+router = APIRouter(prefix="/cells", tags=["cells"])
+
+_Name = Annotated[str, Path(description="Name.", max_length=200)]
+Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
+Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE))]
+
+
+class Slots(BaseModel):
+    free: int
+    # That hold a tenant.
+    assigned: int
+    # Of tenants that are moving.
+    reserved: int
+    # Wait for a new secret.
+    retired: int
+
+
+class Cell(BaseModel):
+    name: str
+    # draining: takes no new tenants.
+    status: str
+    labels: list[str]
+    # That NASes send to; "": where it listens.
+    address: str
+    host: str
+    # Whether its agent told of itself within a minute.
+    seen: bool
+    seen_at: datetime | None
+    first_port: int | None
+    last_port: int | None
+    slots: Slots
+    radiusd_version: str
+    alarms: list[dict[str, Any]]
+
+
+class CellChange(Input):
+    status: CellStatus | None = None
+    labels: list[Slug] | None = Field(None, max_length=operating.MOST_LABELS, examples=[["frankfurt"]])
+    address: str | None = Field(None, max_length=253, examples=["radius-1.admit.example"])
+
+
+@router.get("", operation_id="listCells")
+def list_cells(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Cell]:
+    """By name."""
+    after = paging.after()
+    with access.read() as session:
+        states = operating.list_states(session, after_name=after, limit=paging.limit + 1)
+        return paging.page(states, lambda state: state.cell.name, _cell)
+
+
+@router.get("/{cell}", operation_id="getCell")
+def get_cell(access: Reads, cell: _Name) -> Cell:
+    with access.read() as session:
+        return access.shown(_cell(operating.require_state(session, name=cell)))
+
+
+@router.patch("/{cell}", operation_id="changeCell")
+def change_cell(access: Manages, cell: _Name, body: CellChange) -> Cell:
+    """A cell that is draining takes no new tenants; those that it has stay until they are moved."""
+    with access.change() as change:
+        given = body.model_dump(exclude_none=True)
+        return change.answer(_cell(operating.set_cell(change.session, actor=access.actor, name=cell, **given)))
+
+
+def _cell(state: CellState) -> Cell:
+    row, counted = state.cell, state.slots
+    first, last = state.ports or (None, None)
+    return Cell(
+        name=row.name,
+        status=row.status,
+        labels=row.labels,
+        address=row.address,
+        host=row.host,
+        seen=state.is_seen,
+        seen_at=row.agent_seen_at,
+        first_port=first,
+        last_port=last,
+        slots=Slots(
+            free=counted.get("free", 0),
+            assigned=counted.get("assigned", 0),
+            reserved=counted.get("reserved", 0) + counted.get("ready", 0),
+            retired=counted.get("retired", 0),
+        ),
+        radiusd_version=state.version,
+        alarms=row.alarms,
+    )

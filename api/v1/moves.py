@@ -1,0 +1,162 @@
+"""Moves of tenants to another cell."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
+from api.change import Change
+from api.state import signing_of
+from api.v1.inputs import Input
+from nac.accounts.permissions import Permission
+from nac.db import enter_tenant
+from nac.ids import TenantId
+from nac.tenants import moving
+from nac.tenants.moving import MoveStatus
+from nac.tenants.service import TenantNotFound
+
+router = APIRouter(tags=["moves"])
+
+_MOVE = "/cells/moves/{tenant}"
+_Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
+Reads = Annotated[Access, Depends(ReadsPlatform(Permission.CELL_READ))]
+Manages = Annotated[Access, Depends(ChangesPlatform(Permission.CELL_MANAGE))]
+ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
+
+
+class Place(BaseModel):
+    """Where NASes send to."""
+
+    # "" for where the cell listens, as who runs the platform knows.
+    address: str
+    auth_port: int
+    acct_port: int
+
+
+class OwnMove(BaseModel):
+    """What has to be changed at NASes. Their secrets stay as they are."""
+
+    # prepared: `after` does not answer yet. switched: `before` answers no more. finished, cancelled.
+    state: str
+    before: Place | None
+    after: Place | None
+    # What is to be done at NASes now, in a sentence.
+    told: str
+    created_at: datetime
+    switched_at: datetime | None
+    ended_at: datetime | None
+
+
+class Move(OwnMove):
+    from_cell: str
+    to_cell: str
+    # Whether it can be switched or finished.
+    ready: bool
+
+
+class NewMove(Input):
+    cell: str = Field(max_length=200, examples=["cell-2"])
+
+
+_TOLD = {
+    "prepared": "Add the new address and ports as the second RADIUS server, with the same secret, and permit the new "
+    "address to send Disconnect- and CoA-Requests. It does not answer yet.",
+    "switched": "The new address answers, the one of before does not. Make the new one the first RADIUS server.",
+    "finished": "Remove the address of before.",
+    "cancelled": "Remove the new address: the tenant stays where it was.",
+}
+
+
+@router.get("/tenants/{tenant}/move", operation_id="getOwnMove")
+def get_own_move(access: ReadsOwn) -> OwnMove:
+    """The last one, and what has to be done at NASes."""
+    with access.as_platform().read() as session:
+        enter_tenant(session, access.tenant_id)
+        status = moving.require_move(session, tenant_id=access.tenant_id)
+        return access.shown(OwnMove(**_shown(status)))
+
+
+@router.get(_MOVE, operation_id="getMove")
+def get_move(access: Reads, tenant: _Tenant) -> Move:
+    """The last one of the tenant."""
+    with access.read() as session:
+        tenant_id = _enter(session, access)
+        return access.shown(_move(moving.require_move(session, tenant_id=tenant_id)))
+
+
+@router.post(_MOVE, status_code=201, operation_id="prepareMove")
+def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMove) -> Move:
+    """A free slot of the cell is configured with the tenant's secret; for its NASes nothing changes yet."""
+    with access.change() as change:
+        sealer = signing_of(request).sealer
+        tenant_id = _enter(change.session, access)
+        status = moving.prepare_move(
+            change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
+        )
+        return change.answer(_move(status))
+
+
+@router.post(f"{_MOVE}/switch", operation_id="switchMove")
+def switch_move(request: Request, access: Manages, tenant: _Tenant) -> Move:
+    """From now on the new cell decides, and the one before answers no more; `?wait=live` answers when it does."""
+    with access.change() as change:
+        sealer = signing_of(request).sealer
+        tenant_id = _enter(change.session, access)
+        status = moving.switch_move(change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer)
+        return _answer(change, tenant_id, status)
+
+
+@router.post(f"{_MOVE}/finish", operation_id="finishMove")
+def finish_move(access: Manages, tenant: _Tenant) -> Move:
+    """The slot of before goes back to its cell."""
+    with access.change() as change:
+        tenant_id = _enter(change.session, access)
+        return _answer(change, tenant_id, moving.finish_move(change.session, actor=access.actor, tenant_id=tenant_id))
+
+
+@router.post(f"{_MOVE}/cancel", operation_id="cancelMove")
+def cancel_move(access: Manages, tenant: _Tenant) -> Move:
+    """As it was before: a tenant that was switched goes back at once."""
+    with access.change() as change:
+        tenant_id = _enter(change.session, access)
+        return _answer(change, tenant_id, moving.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id))
+
+
+def _answer(change: Change, tenant_id: TenantId, status: MoveStatus) -> Move:
+    change.tenant_id = tenant_id
+    return change.answer(_move(status))
+
+
+def _enter(session: Session, access: Access) -> TenantId:
+    place = access.asked.tenant
+    if place is None:
+        raise TenantNotFound("There is no such tenant.", place="tenant")
+    enter_tenant(session, place.tenant_id)
+    return place.tenant_id
+
+
+def _move(status: MoveStatus) -> Move:
+    return Move(**_shown(status), from_cell=status.before.cell, to_cell=status.after.cell, ready=status.is_ready)
+
+
+def _shown(status: MoveStatus) -> dict[str, Any]:
+    move = status.move
+    return {
+        "state": move.state,
+        "before": _place(status.before),
+        "after": _place(status.after),
+        "told": _TOLD[move.state],
+        "created_at": move.created_at,
+        "switched_at": move.switched_at,
+        "ended_at": move.ended_at,
+    }
+
+
+def _place(place: moving.Place) -> Place | None:
+    """None where its cell is no more."""
+    if not place.cell:
+        return None
+    return Place(address=place.address, auth_port=place.auth_port, acct_port=place.acct_port)

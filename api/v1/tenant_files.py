@@ -1,0 +1,92 @@
+"""All of a tenant as one file, and a tenant made of one: docs/tenants.md."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.responses import FileResponse
+from pydantic import Field
+
+from api.access import Access, ChangesMsp, ReadsMsp
+from api.state import signing_of
+from api.v1.inputs import Input, Slug
+from api.v1.jobs import Job, shown
+from nac.accounts.permissions import Permission
+from nac.accounts.places import find_tenant
+from nac.errors import NotFound
+from nac.jobs import service as jobs
+from nac.tenant_files import asked
+from nac.tenant_files.sealing import PASSPHRASE_CHARACTERS
+from nac.tenants import service as tenants
+
+router = APIRouter(tags=["tenant-files"])
+
+_Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
+_Job = Annotated[UUID, Path(description="Of the job that made it.")]
+Exports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_DELETE))]
+Fetches = Annotated[Access, Depends(ReadsMsp(Permission.TENANT_DELETE))]
+Imports = Annotated[Access, Depends(ChangesMsp(Permission.TENANT_CREATE))]
+
+
+class Export(Input):
+    # Without one no secret and no key is in the file.
+    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
+    logs: bool = False
+
+
+class Import(Input):
+    slug: Slug = Field(examples=["hill-school"])
+    file: str = Field(description="In base64.", max_length=asked.MOST_ASKED_BYTES * 4 // 3 + 4)
+    passphrase: str = Field("", max_length=PASSPHRASE_CHARACTERS[1])
+    # As of a new tenant.
+    place: Slug | None = None
+    # Authorities have the ids that their certificates name, in place of new ones: for a move to another installation.
+    keeps_authorities: bool = False
+
+
+@router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
+def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Export) -> Job:
+    """A job that makes the file; `getTenantFile` gives it, for some days."""
+    with access.change() as change:
+        place = find_tenant(change.session, tenant)
+        if place is None or place.msp_id != access.msp_id:
+            raise tenants.TenantNotFound("There is no such tenant.", place="tenant")
+        row = jobs.start(
+            change.session,
+            actor=access.actor,
+            owner=access.owner,
+            kind=asked.EXPORT,
+            title=f"All of tenant {tenant} as a file",
+            input={"tenant_id": str(place.tenant_id), **body.model_dump()},
+            seal=signing_of(request).sealer.seal,
+        )
+        return change.answer(shown(row))
+
+
+@router.get("/msps/{msp}/tenant-files/{job}", operation_id="getTenantFile", response_class=FileResponse)
+def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileResponse:
+    """What the job has made (a zip)."""
+    with access.read() as session:
+        row = jobs.require(session, owner=access.owner, job_id=job)
+    path = asked.path_of(request.app.state.settings.export_dir, row.id)
+    if row.kind != asked.EXPORT or not path.exists():
+        raise NotFound("There is no such file, or its days are over.", place="job")
+    return FileResponse(path, media_type="application/zip", filename=f"tenant-{row.id}.zip")
+
+
+@router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant")
+def import_tenant(request: Request, access: Imports, body: Import) -> Job:
+    """A job that makes a new tenant of the file, or refuses it with a sentence. A larger file is brought in by
+    `./admit tenant-file import`."""
+    with access.change() as change:
+        given = body.model_dump() | {"msp_id": str(access.msp_id), "place": body.place or ""}
+        row = jobs.start(
+            change.session,
+            actor=access.actor,
+            owner=access.owner,
+            kind=asked.IMPORT,
+            title=f"Tenant {body.slug} of a file",
+            input=given,
+            seal=signing_of(request).sealer.seal,
+        )
+        return change.answer(shown(row))

@@ -1,0 +1,88 @@
+"""`./admit tenant-move`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from cli.domain import Domain
+from cli.output import Row, json_option, show_one
+from nac.cells import service as cells
+from nac.db import enter_tenant
+from nac.tenants import moving
+from nac.tenants import service as tenants
+from nac.tenants.moving import MoveStatus, Place
+
+
+@click.group()
+def command() -> None:
+    """A tenant goes to another cell: prepare, switch, then finish or cancel (docs/tenants.md)."""
+
+
+def _row(status: MoveStatus) -> Row:
+    def told(place: Place) -> str:
+        return f"{place.address or place.cell}, ports {place.auth_port} and {place.acct_port}"
+
+    return {
+        "state": status.move.state,
+        "ready": status.is_ready,
+        "before": told(status.before),
+        "after": told(status.after),
+    }
+
+
+def _step(slug: str, step: Callable[..., MoveStatus], *, as_json: bool, is_sealing: bool = False, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
+    domain = Domain()
+    with domain.platform() as session:
+        tenant_id = tenants.require_by_slug(session, slug=slug).id
+        if is_sealing:
+            given["sealer"] = domain.sealer
+        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given))
+        xact = cells.current_xact(session)
+    domain.await_live(tenant_id, xact)
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--to", "cell", required=True, metavar="CELL", help="Name of the cell.")
+@json_option
+def prepare(slug: str, cell: str, as_json: bool) -> None:
+    """Configure a slot of another cell with the secret of the tenant SLUG; for its NASes nothing changes."""
+    _step(slug, moving.prepare_move, as_json=as_json, is_sealing=True, cell=cell)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def switch(slug: str, as_json: bool) -> None:
+    """From now on the new cell decides for the tenant SLUG, and the one before answers no more."""
+    _step(slug, moving.switch_move, as_json=as_json, is_sealing=True)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def finish(slug: str, as_json: bool) -> None:
+    """Give the slot of before back to its cell."""
+    _step(slug, moving.finish_move, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def cancel(slug: str, as_json: bool) -> None:
+    """As it was before: a tenant that was switched goes back at once."""
+    _step(slug, moving.cancel_move, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@json_option
+def show(slug: str, as_json: bool) -> None:
+    """Show the last move of the tenant SLUG."""
+    with Domain().platform() as session:
+        tenant_id = tenants.require_by_slug(session, slug=slug).id
+        enter_tenant(session, tenant_id)
+        row = _row(moving.require_move(session, tenant_id=tenant_id))
+    show_one(row, as_json=as_json)

@@ -1,0 +1,15 @@
+"""Placing tenants, moving them to another cell, and deleting them with a grace period."""
+
+from migrations.pieces import run_pieces, wall_tenants
+
+revision = "0042"
+down_revision = "0032"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+    wall_tenants("tenant_moves")
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,112 @@
+"""Cells as who runs the platform sees them. In PlatformScope."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.cells.service import SILENT_SECONDS
+from nac.clock import utc_now
+from nac.errors import InvalidInput, NotFound
+from nac.ids import CellId
+from nac.models import Cell, Dictionary, Slot
+from nac.validation import require_slug
+
+CellStatus = Literal["active", "draining"]
+MOST_LABELS = 20
+_ADDRESS_CHARACTERS = 253
+
+
+class CellNotFound(NotFound):
+    """There is no such cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellState:
+    cell: Cell
+    # Of radiusd; "" while it has not told.
+    version: str
+    # By their status.
+    slots: dict[str, int] = field(default_factory=dict)
+    # The lowest and the highest that its slots listen on; None without slots.
+    ports: tuple[int, int] | None = None
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether its agent told of itself of late."""
+        seen = self.cell.agent_seen_at
+        return seen is not None and (utc_now() - seen).total_seconds() < SILENT_SECONDS
+
+
+def list_states(
+    session: Session, *, after_name: str = "", limit: int = 1000, name: str | None = None
+) -> Sequence[CellState]:
+    """By name."""
+    query = (
+        select(Cell, func.coalesce(Dictionary.server_version, ""))
+        .outerjoin(Dictionary, Dictionary.sha256 == Cell.dictionary_sha256)
+        .where(Cell.name > after_name)
+        .order_by(Cell.name)
+        .limit(limit)
+    )
+    if name is not None:
+        query = query.where(Cell.name == name)
+    rows = session.execute(query).all()
+    counted: dict[CellId, dict[str, int]] = {}
+    ports: dict[CellId, tuple[int, int]] = {}
+    grouped = (
+        select(Slot.cell_id, Slot.status, func.count(), func.min(Slot.auth_port), func.max(Slot.acct_port))
+        .where(Slot.cell_id.in_([cell.id for cell, _ in rows]))
+        .group_by(Slot.cell_id, Slot.status)
+    )
+    for cell_id, status, count, first, last in session.execute(grouped):
+        counted.setdefault(cell_id, {})[status] = count
+        known = ports.get(cell_id, (first, last))
+        ports[cell_id] = (min(known[0], first), max(known[1], last))
+    return [CellState(cell, version, counted.get(cell.id, {}), ports.get(cell.id)) for cell, version in rows]
+
+
+def require_state(session: Session, *, name: str) -> CellState:
+    found = list_states(session, name=name, limit=1)
+    if not found:
+        raise CellNotFound(f"There is no cell {name!r}.", place="cell", remedy="They are listed by: ./admit cell list")
+    return found[0]
+
+
+def set_cell(
+    session: Session,
+    *,
+    actor: str,
+    name: str,
+    status: CellStatus | None = None,
+    labels: Sequence[str] | None = None,
+    address: str | None = None,
+) -> CellState:
+    """Change what is given. A draining cell takes no new tenants; those that it has stay until they are moved."""
+    cell = session.scalar(select(Cell).where(Cell.name == name).with_for_update())
+    if cell is None:
+        return require_state(session, name=name)
+    wanted: dict[str, object] = {} if status is None else {"status": status}
+    if labels is not None:
+        if len(labels) > MOST_LABELS:
+            raise InvalidInput(f"{len(labels)} labels are too many.", place="labels", remedy=f"{MOST_LABELS} at most.")
+        wanted["labels"] = sorted({require_slug(label, place="labels") for label in labels})
+    if address is not None:
+        wanted["address"] = _require_address(address)
+    before = {key: getattr(cell, key) for key in wanted}
+    if before != wanted:
+        for key, value in wanted.items():
+            setattr(cell, key, value)
+        session.flush()
+        audit.append(session, actor=actor, action="cell.set", target=name, before=before, after=wanted)
+    return require_state(session, name=name)
+
+
+def _require_address(text: str) -> str:
+    """A name or an address that people type into NASes, or "" for where the cell listens."""
+    if len(text) > _ADDRESS_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text or "/" in text:
+        raise InvalidInput("This is no host.", place="address", remedy="Give a name or an address, without a port.")
+    return text

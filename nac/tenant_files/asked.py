@@ -1,0 +1,80 @@
+"""Files of tenants that an MSP asks for, as jobs: in its scope, for the rights of who asked were looked at then."""
+
+import base64
+import binascii
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from nac.certificates.signing import Signing
+from nac.db import PlatformScope, enter_tenant, session_scope
+from nac.ids import MspId, TenantId
+from nac.jobs.running import Work
+from nac.secrets import Sealer
+from nac.tenant_files.importing import import_tenant
+from nac.tenant_files.reading import TenantFileRefused
+from nac.tenant_files.writing import write_tenant
+
+EXPORT, IMPORT = "tenants.export", "tenants.import"
+# What a job can be given; a larger one is brought in by ./admit tenant-file import.
+MOST_ASKED_BYTES = 16 << 20
+
+
+def folder_of(export_dir: Path) -> Path:
+    return export_dir / "tenants-asked"
+
+
+def path_of(export_dir: Path, job_id: UUID) -> Path:
+    return folder_of(export_dir) / f"{job_id}.zip"
+
+
+def run_export(work: Work, *, export_dir: Path, sealer: Sealer) -> Mapping[str, Any]:
+    path = path_of(export_dir, work.id)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    tenant_id = TenantId(UUID(work.input["tenant_id"]))
+    part.unlink(missing_ok=True)
+    with (
+        open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+        session_scope(work.scope, engine=work.engine, is_snapshot=True) as session,
+    ):
+        enter_tenant(session, tenant_id)
+        written = write_tenant(
+            session,
+            file,
+            actor=work.actor,
+            tenant_id=tenant_id,
+            sealer=sealer,
+            passphrase=work.input["passphrase"],
+            logs=work.input["logs"],
+        )
+    part.replace(path)
+    return {"bytes": path.stat().st_size, "rows": written.rows, "notes": written.notes}
+
+
+def run_import(work: Work, *, signing: Signing) -> Mapping[str, Any]:
+    """All in one transaction, which says that it is done as well."""
+    if work.place:
+        return work.place
+    try:
+        content = base64.b64decode(work.input["file"], validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise TenantFileRefused("The file is no base64.", place="file") from exc
+    with session_scope(PlatformScope(), engine=work.engine) as session:
+        done = import_tenant(
+            session,
+            io.BytesIO(content),
+            actor=work.actor,
+            slug=work.input["slug"],
+            msp_id=MspId(UUID(work.input["msp_id"])),
+            signing=signing,
+            passphrase=work.input["passphrase"],
+            label=work.input["place"],
+            keeps_authorities=work.input["keeps_authorities"],
+        )
+        result = {"tenant": done.tenant.slug, "id": str(done.tenant.id), "rows": done.rows, "notes": done.notes}
+        work.note_place(session, result)
+    return result

@@ -1,0 +1,211 @@
+"""A new tenant of a file: all of it, or nothing. In PlatformScope.
+
+Every id is made anew, of the new tenant's: no row of a file can be, or refer to, a row of somebody else. Authorities
+may keep theirs, which certificates name (`keeps_authorities`): where one is here already, the database refuses it all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+from uuid import UUID, uuid5
+
+from cryptography import x509
+from sqlalchemy import Table, Text, cast, func, insert, select
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.cells import service as cells
+from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import enter_tenant
+from nac.errors import AlreadyExists, InvalidInput
+from nac.ids import MspId, TenantId
+from nac.models import Tenant
+from nac.secrets import Sealer
+from nac.tenant_files import tables
+from nac.tenant_files.reading import Row, TenantFile, TenantFileRefused
+from nac.tenants import repository
+from nac.validation import RADIUS_SECRET, require_name, require_slug
+from pki.errors import PkiError
+from pki.keys import load_key, same_public_key
+
+_ROWS_AT_ONCE = 500
+_AUTHORITIES = "certificate_authorities"
+
+
+@dataclass(slots=True)
+class Imported:
+    tenant: Tenant
+    # By table.
+    rows: dict[str, int] = field(default_factory=dict)
+    # What somebody has to know or do.
+    notes: list[str] = field(default_factory=list)
+
+
+def import_tenant(
+    session: Session,
+    source: IO[bytes],
+    *,
+    actor: str,
+    slug: str,
+    msp_id: MspId,
+    signing: Signing,
+    passphrase: str = "",
+    label: str = "",
+    keeps_authorities: bool = False,
+) -> Imported:
+    """Enters the tenant. Raises TenantFileRefused, PassphraseRefused, NoFreeSlot, AlreadyExists."""
+    file = TenantFile(source, passphrase=passphrase)
+    require_slug(slug)
+    if repository.get_by_slug(session, slug):
+        raise AlreadyExists(f"There is a tenant {slug!r} already.", place="slug")
+    settings = file.settings()
+    settings["name"] = require_name(str(settings.get("name") or slug))
+    tenant = Tenant(slug=slug, msp_id=msp_id, **settings)
+    session.add(tenant)
+    session.flush()
+    enter_tenant(session, tenant.id)
+    slot = cells.assign_slot(session, tenant_id=tenant.id, label=label)
+    done = Imported(tenant)
+    taker = _Taker(session, file, tenant.id, signing.sealer, keeps_authorities=keeps_authorities)
+    for table in tables.contents():
+        done.rows[table.name] = taker.take(table)
+    if not done.rows["sites"]:
+        raise TenantFileRefused("It has no site.", place="sites")
+    tenant.default_site_id = taker.new_id("sites", file.default_site_id)
+    session.flush()
+    if not file.has_secrets:
+        create_tenant_authorities(session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now())
+        done.notes.append(
+            "The file has no secrets: the authorities are new, and devices need new certificates. Passwords of users, "
+            "secrets of NASes and of identity sources, feeds and webhooks have to be given again."
+        )
+    if (secret := file.radius_secret()) is not None:
+        slot.secret_sealed = signing.sealer.seal(_radius_secret(secret), cells.secret_context(slot))
+        done.notes.append("The RADIUS secret is the one of the file; the cell takes it up within half a minute.")
+    else:
+        done.notes.append("The RADIUS secret is a new one.")
+    if done.rows["feeds"]:
+        done.notes.append("Its feeds are paused: resume those that are to send from here.")
+    done.notes.append("Its NASes have to be told the new address and ports.")
+    audit.append(
+        session,
+        actor=actor,
+        action="tenant.import",
+        target=slug,
+        tenant_id=tenant.id,
+        msp_id=msp_id,
+        after={"rows": sum(done.rows.values()), "of": str(file.tenant_id), "secrets": file.has_secrets},
+    )
+    return done
+
+
+class _Taker:
+    def __init__(
+        self, session: Session, file: TenantFile, tenant_id: TenantId, sealer: Sealer, *, keeps_authorities: bool
+    ) -> None:
+        self._session = session
+        self._file = file
+        self._tenant_id = tenant_id
+        self._sealer = sealer
+        self._kept = {_AUTHORITIES} if keeps_authorities else set()
+        self._snapshot = session.scalar(select(cast(func.pg_current_snapshot(), Text)))
+
+    def new_id(self, table: str, old: UUID) -> UUID:
+        return old if table in self._kept else uuid5(self._tenant_id, str(old))
+
+    def take(self, table: Table) -> int:
+        """How many rows. Those that refer to others of their table come after these."""
+        parents = [column for column, referred in _references(table).items() if referred == table.name]
+        waiting: list[dict[str, Any]] = []
+        count = 0
+        for row in self._file.rows(table):
+            waiting.append(self._values(table, row))
+            count += 1
+            # Whole where rows refer to one another, and else a few at a time.
+            if not parents and len(waiting) >= _ROWS_AT_ONCE:
+                self._insert(table, waiting)
+                waiting = []
+        for batch in _by_generation(waiting, parents):
+            self._insert(table, batch)
+        return count
+
+    def _insert(self, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            self._session.execute(insert(table).inline(), rows)
+
+    def _values(self, table: Table, row: Row) -> dict[str, Any]:
+        values = row.values | {"tenant_id": self._tenant_id} | dict(tables.ANEW.get(table.name, {}))
+        if "id" in values:
+            values["id"] = self.new_id(table.name, values["id"])
+        for column, referred in _references(table).items():
+            if values.get(column) is not None:
+                values[column] = self.new_id(referred, values[column])
+        try:
+            _check(table, row)
+        except (ValueError, PkiError) as exc:
+            raise TenantFileRefused(f"{exc}", place=table.name) from exc
+        for name, context in tables.sealed_columns(table).items():
+            plain = row.secrets.get(name)
+            values[name] = (
+                None if plain is None else self._sealer.seal(plain, context(self._tenant_id, values.get("id")))
+            )
+        for name in tables.hashed_columns(table):
+            values[name] = row.secrets.get(name, tables.HASHES[f"{table.name}.{name}"].encode()).decode()
+        if table.name == "feeds":
+            values["done"] = self._snapshot
+        return values
+
+
+def _references(table: Table) -> dict[str, str]:
+    """Columns that hold ids of rows of the file, and of which table."""
+    found = {}
+    for constraint in table.foreign_key_constraints:
+        for column, key in zip(constraint.columns, constraint.elements, strict=True):
+            if key.column.name == "id" and constraint.referred_table.name in tables.CONTENTS:
+                found[column.name] = constraint.referred_table.name
+    return found
+
+
+def _by_generation(rows: list[dict[str, Any]], parents: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """Each behind what it refers to. Raises TenantFileRefused where they go round."""
+    if not parents:
+        return [rows]
+    there: set[object] = set()
+    batches = []
+    while rows:
+        own = {row["id"] for row in rows} | there
+        ready = [row for row in rows if all(row.get(each) in there or row.get(each) not in own for each in parents)]
+        if not ready:
+            raise TenantFileRefused("Its rows refer to one another in a circle.", place="file")
+        batches.append(ready)
+        there |= {row["id"] for row in ready}
+        rows = [row for row in rows if row["id"] not in there]
+    return batches
+
+
+def _check(table: Table, row: Row) -> None:
+    """What the database does not: values that reach beyond the tenant's own rows. Raises ValueError or PkiError."""
+    if table.name == "nases" and "secret_sealed" in row.secrets:
+        _radius_secret(row.secrets["secret_sealed"].decode("ascii", "replace"))
+    if table.name == _AUTHORITIES:
+        _check_authority(row)
+
+
+def _check_authority(row: Row) -> None:
+    """The key is one, and this certificate's: never the address of one in the platform's token."""
+    plain = row.secrets.get("key_sealed")
+    row.values["key_store"] = "sealed"
+    if plain is None:
+        return
+    key = load_key(plain)
+    certificate = x509.load_der_x509_certificate(row.values["certificate_der"])
+    if not same_public_key(key.public_key(), certificate.public_key()):
+        raise ValueError("the key of an authority is not that of its certificate")
+
+
+def _radius_secret(text: str) -> bytes:
+    if not RADIUS_SECRET.fullmatch(text):
+        raise InvalidInput("A RADIUS secret of the file cannot be used.", place="secrets")
+    return text.encode()

@@ -1,0 +1,127 @@
+"""Values of columns as JSON and back; what is read is of the column's type, or is refused."""
+
+import base64
+import binascii
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from ipaddress import ip_interface
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Column
+
+from nac.mac import normalise_mac
+
+_MOST_DIGITS = 80
+
+
+def to_json(value: Any) -> Any:  # noqa: ANN401 -- whatever a column holds
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case UUID() | Decimal():
+            return str(value)
+        case datetime() | date():
+            return value.isoformat()
+    return value
+
+
+def from_json(column: Column[Any], value: Any) -> Any:  # noqa: ANN401 -- whatever a file holds
+    """Raises ValueError with a sentence."""
+    if value is None:
+        if not column.nullable:
+            raise ValueError(f"{column.name} is missing")
+        return None
+    kind = type(column.type).__name__.upper()
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise ValueError(f"{column.name} cannot be read from a file")
+    try:
+        return reader(value)
+    except (TypeError, ValueError, InvalidOperation, binascii.Error, OverflowError) as exc:
+        raise ValueError(f"{column.name} is no {kind.lower()}") from exc
+
+
+def _text(value: Any) -> str:  # noqa: ANN401
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError
+    # Surrogates cannot be stored.
+    value.encode()
+    return value
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise ValueError
+    return value
+
+
+def _truth(value: Any) -> bool:  # noqa: ANN401
+    if type(value) is not bool:
+        raise ValueError
+    return value
+
+
+def _bytes(value: Any) -> bytes:  # noqa: ANN401
+    return base64.b64decode(_text(value), validate=True)
+
+
+def _texts(value: Any) -> list[str]:  # noqa: ANN401
+    if not isinstance(value, list):
+        raise TypeError
+    return [_text(each) for each in value]
+
+
+def _address(value: Any) -> str:  # noqa: ANN401
+    return str(ip_interface(_text(value))) if "/" in _text(value) else str(ip_interface(_text(value)).ip)
+
+
+def _mac(value: Any) -> str:  # noqa: ANN401
+    mac = normalise_mac(_text(value))
+    if not mac:
+        raise ValueError
+    return mac
+
+
+def _moment(value: Any) -> datetime:  # noqa: ANN401
+    moment = datetime.fromisoformat(_text(value))
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment
+
+
+def _decimal(value: Any) -> Decimal:  # noqa: ANN401
+    text = _text(value)
+    if len(text) > _MOST_DIGITS:
+        raise ValueError
+    number = Decimal(text)
+    if not number.is_finite():
+        raise ValueError
+    return number
+
+
+def _json(value: Any) -> Any:  # noqa: ANN401
+    """PostgreSQL has no zero character in text."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict):
+        return {_text(key): _json(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_json(each) for each in value]
+    return value
+
+
+_READERS = {
+    "TEXT": _text,
+    "UUID": lambda value: UUID(_text(value)),
+    "BOOLEAN": _truth,
+    **dict.fromkeys(("INTEGER", "SMALLINTEGER", "BIGINTEGER", "BIGINT"), _whole),
+    "NUMERIC": _decimal,
+    "DATETIME": _moment,
+    "DATE": lambda value: date.fromisoformat(_text(value)),
+    "LARGEBINARY": _bytes,
+    "ARRAY": _texts,
+    **dict.fromkeys(("JSON", "JSONB"), _json),
+    "HOSTADDRESS": _address,
+    "MAC": _mac,
+}

@@ -1,0 +1,53 @@
+"""The policy that a new tenant may begin with: what its administrators let in comes in, nothing else."""
+
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.policies import service as policies
+from nac.sites import service as sites
+
+SLUG = "standard"
+
+DOCUMENT: dict[str, object] = {
+    "rules": [
+        {
+            # The profile is known of certificates that this tenant's own authority has issued, and of no others.
+            "id": "certificates",
+            "name": "Our own devices and people by certificate",
+            "when": {
+                "attribute": "certificate.profile",
+                "operator": "one_of",
+                "value": ["eap-client-device", "eap-client-user"],
+            },
+            "then": {"verdict": "permit"},
+        },
+        {
+            "id": "users",
+            "name": "People by a password that held",
+            "when": {"attribute": "user.name", "operator": "exists", "value": True},
+            "then": {"verdict": "permit"},
+        },
+        {
+            "id": "endpoints",
+            "name": "Approved endpoints by MAC address",
+            "when": {
+                "all": [
+                    {"attribute": "method", "operator": "equals", "value": "mab"},
+                    {"attribute": "endpoint.known", "operator": "equals", "value": True},
+                ]
+            },
+            "then": {"verdict": "permit"},
+        },
+    ],
+    "fallback": {"verdict": "deny"},
+}
+
+
+def give_standard_policy(session: Session, *, actor: str, tenant_id: TenantId, site: str = "main") -> None:
+    """Publish it and let it decide at `site`."""
+    policy = policies.create_policy(session, actor=actor, tenant_id=tenant_id, slug=SLUG, name="Standard")
+    policies.save_draft(
+        session, actor=actor, tenant_id=tenant_id, slug=SLUG, document=DOCUMENT, comment="To begin with"
+    )
+    policies.publish_policy(session, actor=actor, tenant_id=tenant_id, slug=SLUG)
+    sites.assign_policy(session, actor=actor, tenant_id=tenant_id, slug=site, policy_id=policy.id)

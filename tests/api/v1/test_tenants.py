@@ -1,0 +1,129 @@
+"""Tenants, MSPs and cells through the API."""
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from nac.accounts.owners import Owner
+from tests.api.v1.conftest import upload_dictionary
+from tests.factories.tenancy import make_cell
+
+TENANT = "/v1/tenants/alpha"
+
+
+@pytest.fixture
+def operator(api: httpx.Client, make_token) -> dict[str, str]:
+    return {"Authorization": f"Bearer {make_token(Owner())}"}
+
+
+def test_new_tenant_of_an_msp_that_the_body_names_has_a_policy_that_decides(api: httpx.Client) -> None:
+    made = api.post("/v1/tenants", json={"msp": "acme", "slug": "hill-school", "name": "Hill School"})
+    assert made.status_code == 201, made.text
+    assert made.headers["admit-live"] == "false"
+    assert made.headers["admit-position"].isdigit()
+    assert made.json()["listeners"]["auth_port"] > 0
+    assert made.json() == api.get("/v1/tenants/hill-school").json()
+    (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
+    assert site["policy"] == "standard"
+
+
+def test_new_tenant_may_begin_without_policy(api: httpx.Client) -> None:
+    made = api.post("/v1/msps/acme/tenants", json={"slug": "hill-school", "policy": "none"})
+    assert made.status_code == 201, made.text
+    (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
+    assert site["policy"] is None
+
+
+def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
+    api: httpx.Client, operator: dict[str, str], cell_engine: Engine
+) -> None:
+    upload_dictionary(cell_engine, make_cell(cell_engine, name="cell-2", slots=1, first_port=20000))
+    changed = api.patch("/v1/cells/cell-2", headers=operator, json={"labels": ["frankfurt"], "address": "r2.example"})
+    assert changed.status_code == 200, changed.text
+    made = api.post("/v1/tenants", json={"msp": "acme", "slug": "bravo", "place": "frankfurt"})
+    assert made.json()["listeners"] == {"address": "r2.example", "auth_port": 20000, "acct_port": 20001}
+    full = api.post("/v1/tenants", json={"msp": "acme", "slug": "charlie", "place": "frankfurt"})
+    assert (full.status_code, full.json()["code"], full.json()["place"]) == (409, "no-free-slot", "cell")
+    api.patch("/v1/cells/cell-1", headers=operator, json={"status": "draining"})
+    none = api.post("/v1/tenants", json={"msp": "acme", "slug": "charlie"})
+    assert (none.status_code, none.json()["code"]) == (409, "no-free-slot")
+    assert api.get("/v1/tenants/charlie").status_code == 404
+
+
+def test_cells_show_slots_ports_and_what_runs_there(api: httpx.Client, operator: dict[str, str]) -> None:
+    (cell,) = api.get("/v1/cells", headers=operator).json()["items"]
+    assert cell["slots"] == {"free": 3, "assigned": 1, "reserved": 0, "retired": 0}
+    assert (cell["first_port"], cell["last_port"], cell["radiusd_version"]) == (18120, 18127, "3.2.7")
+    assert (cell["seen"], cell["alarms"]) == (True, [])
+    assert api.get("/v1/cells").status_code == 403
+    unknown = api.patch("/v1/cells/cell-9", headers=operator, json={"status": "active"})
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "cell-not-found")
+    wrong = api.patch("/v1/cells/cell-1", headers=operator, json={"address": "http://x/"})
+    assert (wrong.status_code, wrong.json()["place"]) == (422, "address")
+
+
+def test_settings_of_a_tenant_are_changed_together_or_not_at_all(api: httpx.Client) -> None:
+    before = api.get(TENANT)
+    change = {
+        "name": "Alpha Ltd",
+        "methods": ["mab", "eap-tls"],
+        "replay_days": 7,
+        "renewal_keeps_key": True,
+        "status_failure": "hard",
+        "silent_days": 3,
+        "failure_limit": 50,
+    }
+    after = api.patch(TENANT, json=change, headers={"If-Match": before.headers["etag"]})
+    assert after.status_code == 200, after.text
+    settings = after.json()["settings"]
+    assert {name: settings[name] for name in change if name != "name"} == {
+        name: value for name, value in change.items() if name != "name"
+    }
+    assert after.json()["name"] == "Alpha Ltd"
+    again = api.patch(TENANT, json={"name": "Beta"}, headers={"If-Match": before.headers["etag"]})
+    assert again.status_code == 412
+    refused = api.patch(TENANT, json={"name": "Beta", "silent_days": 61})
+    assert (refused.status_code, refused.json()["place"]) == (422, "silent_days")
+    assert api.get(TENANT).json() == after.json()
+    assert api.patch(TENANT, json={"methods": ["telepathy"]}).status_code == 422
+
+
+def test_tenants_are_searched_by_a_part_of_their_names(api: httpx.Client) -> None:
+    for number in range(3):
+        body = {"slug": f"school-{number}", "name": f"100% School_{number}", "policy": "none"}
+        assert api.post("/v1/msps/acme/tenants", json=body).status_code == 201
+
+    def found(**query: str) -> list[str]:
+        return [each["slug"] for each in api.get("/v1/msps/acme/tenants", params=query).json()["items"]]
+
+    assert found(text="SCHOOL") == ["school-0", "school-1", "school-2"]
+    assert found(text="% school_1") == ["school-1"]
+    assert found(text="%%") == []
+    api.post("/v1/tenants/school-1/suspend")
+    assert found(text="school", status="suspended") == ["school-1"]
+
+
+def test_deleted_tenant_is_restored_until_its_end(api: httpx.Client) -> None:
+    api.patch("/v1/msps/acme", json={"deletion_days": 3})
+    deleted = api.delete("/v1/msps/acme/tenants/alpha").json()
+    assert (deleted["status"], deleted["purge_at"] > deleted["updated_at"]) == ("deleting", True)
+    refused = api.post(f"{TENANT}/resume")
+    assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+    restored = api.post("/v1/msps/acme/tenants/alpha/restore").json()
+    assert (restored["status"], restored["purge_at"]) == ("active", None)
+    assert api.delete("/v1/msps/acme/tenants/nothing").json()["code"] == "tenant-not-found"
+
+
+def test_msps_are_made_and_changed(api: httpx.Client, operator: dict[str, str]) -> None:
+    made = api.post("/v1/msps", headers=operator, json={"slug": "bolt"})
+    assert made.status_code == 201, made.text
+    assert [each["slug"] for each in api.get("/v1/msps", headers=operator).json()["items"]] == ["acme", "bolt"]
+    assert api.get("/v1/msps").status_code == 403
+    assert api.get("/v1/msps/bolt").status_code == 404
+    shown = api.get("/v1/msps/acme")
+    assert shown.json()["deletion_days"] == 30
+    assert api.patch("/v1/msps/acme", json={"name": "Acme!"}, headers={"If-Match": '"x"'}).status_code == 412
+    changed = api.patch("/v1/msps/acme", json={"name": "Acme!"}, headers={"If-Match": shown.headers["etag"]})
+    assert changed.json()["name"] == "Acme!"
+    elsewhere = api.post("/v1/tenants", headers=operator, json={"msp": "nobody", "slug": "x"})
+    assert (elsewhere.status_code, elsewhere.json()["code"]) == (404, "msp-not-found")

@@ -1,0 +1,207 @@
+"""Files that somebody made up: refused with a sentence, and nothing of them stays."""
+
+import hashlib
+import io
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.errors import AdmitError
+from nac.models import Tenant
+from nac.tenant_files.reading import TenantFile, TenantFileRefused
+from nac.tenant_files.sealing import FileKey, PassphraseRefused
+from nac.tenant_files.tables import contents
+from nac.tenant_files.writing import signed_part
+from tests.factories.certificates import Certified
+from tests.factories.tenancy import Platform
+from tests.tenant_files.test_round_trip import PASSPHRASE, exported, full, imported
+
+__all__ = ["full"]
+
+Parts = dict[str, bytes]
+
+
+def unpacked(source: io.BytesIO) -> Parts:
+    with zipfile.ZipFile(source) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def packed(parts: Parts, *, twice: str = "") -> io.BytesIO:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, content in parts.items():
+            archive.writestr(name, content)
+        if twice:
+            archive.writestr(twice, parts[twice])
+    return target
+
+
+def resigned(parts: Parts) -> Parts:
+    """As whoever knows the passphrase makes it: checksums, numbers and signature fit what is in it."""
+    manifest = json.loads(parts["manifest.json"])
+    for name, told in manifest["files"].items():
+        content = parts[name]
+        told |= {"rows": content.count(b"\n"), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    if manifest["secrets"] is not None:
+        key = FileKey.make(PASSPHRASE, bytes.fromhex(manifest["secrets"]["salt"]))
+        manifest["signature"] = key.sign(signed_part(manifest))
+    return parts | {"manifest.json": json.dumps(manifest).encode()}
+
+
+def with_row(table: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Parts], Parts]:
+    """The first row of a table is another one."""
+
+    def changed(parts: Parts) -> Parts:
+        name = f"tables/{table}.jsonl"
+        first, *others = parts[name].splitlines(keepends=True)
+        row = change(json.loads(first))
+        return resigned(parts | {name: json.dumps(row).encode() + b"\n" + b"".join(others)})
+
+    return changed
+
+
+def with_manifest(**values: Any) -> Callable[[Parts], Parts]:
+    return lambda parts: resigned(
+        parts | {"manifest.json": json.dumps(json.loads(parts["manifest.json"]) | values).encode()}
+    )
+
+
+def doubled(table: str) -> Callable[[Parts], Parts]:
+    name = f"tables/{table}.jsonl"
+    return lambda parts: resigned(parts | {name: parts[name] + parts[name].splitlines(keepends=True)[0]})
+
+
+_ANOTHER = str(uuid4())
+
+HOSTILE: dict[str, tuple[Callable[[Parts], Parts], str]] = {
+    "path": (lambda parts: parts | {"../../etc/passwd": b"x"}, "no place for '../../etc/passwd'"),
+    "unknown table": (lambda parts: parts | {"tables/slots.jsonl": b""}, "no place for"),
+    "no manifest": (lambda parts: {name: parts[name] for name in parts if name != "manifest.json"}, "no manifest"),
+    "manifest no json": (lambda parts: parts | {"manifest.json": b"{"}, "no JSON"),
+    "manifest deep": (lambda parts: parts | {"manifest.json": b"[" * 100_000}, "no JSON"),
+    "format": (with_manifest(format="zip"), "no file of a tenant"),
+    "version": (with_manifest(version=2), "of format 2"),
+    "schema": (with_manifest(schema="9999"), "newer version"),
+    "no files": (with_manifest(tenant=None), "not whole"),
+    "setting": (with_manifest(settings={"status": "active"}), "no setting 'status'"),
+    "setting's type": (with_manifest(settings={"silent_days": "x"}), "silent_days is no"),
+    "missing file": (
+        lambda parts: {name: parts[name] for name in parts if name != "tables/users.jsonl"},
+        "not what its manifest names",
+    ),
+    "checksum": (lambda parts: parts | {"tables/users.jsonl": b"{}\n"}, "checksum|longer"),
+    "longer": (lambda parts: parts | {"tables/users.jsonl": parts["tables/users.jsonl"] + b"{}\n"}, "longer"),
+    "another tenant's id": (with_row("sites", lambda row: row | {"tenant_id": _ANOTHER}), "no column 'tenant_id'"),
+    "another tenant's policy": (with_row("sites", lambda row: row | {"policy_id": _ANOTHER}), "reference does not"),
+    "another tenant's pool": (with_row("pool_addresses", lambda row: row | {"pool_id": _ANOTHER}), "reference"),
+    "no row": (with_row("sites", lambda row: [row]), "no row"),
+    "wrong type": (with_row("sites", lambda row: row | {"monitor": "yes"}), "monitor is no boolean"),
+    "huge number": (with_row("pools", lambda row: row | {"stock": 1 << 70}), "stock is no"),
+    "zero character": (with_row("sites", lambda row: row | {"name": "a\0b"}), "name is no text"),
+    "surrogate": (with_row("sites", lambda row: row | {"name": "\ud800"}), "name is no text"),
+    "refused by the database": (with_row("pools", lambda row: row | {"stock": 0}), "refuses|stock"),
+    "key twice": (doubled("sites"), "Another row"),
+    "secret of another row": (
+        with_row("nases", lambda row: row | {"id": _ANOTHER}),
+        "a secret does not open",
+    ),
+    "token of the platform": (
+        lambda parts: _with_key(parts, b"pkcs11:id=%01;type=private"),
+        "key",
+    ),
+}
+
+
+def _with_key(parts: Parts, plain: bytes) -> Parts:
+    manifest = json.loads(parts["manifest.json"])
+    key = FileKey.make(PASSPHRASE, bytes.fromhex(manifest["secrets"]["salt"]))
+
+    def change(row: dict[str, Any]) -> dict[str, Any]:
+        return row | {"key_sealed": key.seal(plain, f"certificate_authorities.key_sealed:{row['id']}")}
+
+    return with_row("certificate_authorities", change)(parts)
+
+
+@pytest.fixture
+def parts(app_engine: Engine, full) -> Parts:
+    return unpacked(exported(app_engine, full))
+
+
+@pytest.fixture
+def slugs(owner_engine: Engine) -> Callable[[], list[str]]:
+    def read() -> list[str]:
+        with Session(owner_engine) as session:
+            return list(session.scalars(select(Tenant.slug)))
+
+    return read
+
+
+def test_made_up_files_are_refused_with_a_sentence(
+    app_engine: Engine, platform: Platform, parts: Parts, slugs: Callable[[], list[str]]
+) -> None:
+    for name, (change, told) in HOSTILE.items():
+        with pytest.raises(AdmitError, match=told) as refused:
+            imported(app_engine, platform, packed(change(dict(parts))))
+        assert refused.value.status in (409, 422), name
+        assert slugs() == ["alpha"], name
+    with pytest.raises(TenantFileRefused, match="twice"):
+        imported(app_engine, platform, packed(parts, twice="tables/sites.jsonl"))
+
+
+def test_wrong_and_missing_passphrases_are_refused(
+    app_engine: Engine, platform: Platform, parts: Parts, alpha: Certified
+) -> None:
+    for wrong in ("", "another passphrase", "short"):
+        with pytest.raises(PassphraseRefused):
+            imported(app_engine, platform, packed(parts), passphrase=wrong)
+    with pytest.raises(PassphraseRefused, match="fit"):
+        exported(app_engine, alpha.tenant_id, passphrase="short")
+
+
+def test_bomb_is_not_unpacked(parts: Parts) -> None:
+    bomb = resigned(parts | {"tables/users.jsonl": b"\n" * (64 << 20)})
+    with pytest.raises(TenantFileRefused, match="larger than a tenant"):
+        TenantFile(packed(bomb), passphrase=PASSPHRASE)
+    liar = json.loads(bomb["manifest.json"])
+    liar["files"]["tables/users.jsonl"] |= {"bytes": 10, "rows": 10}
+    liar["secrets"] = None
+    with pytest.raises(TenantFileRefused, match="longer"):
+        TenantFile(packed(bomb | {"manifest.json": json.dumps(liar).encode()}))
+
+
+def test_cut_files_are_refused_wherever_they_are_cut(app_engine: Engine, alpha: Certified) -> None:
+    whole = exported(app_engine, alpha.tenant_id, passphrase="").getvalue()
+    for length in range(0, len(whole), max(1, len(whole) // 60)):
+        with pytest.raises(TenantFileRefused):
+            TenantFile(io.BytesIO(whole[:length]))
+
+
+@pytest.fixture
+def whole(app_engine: Engine, alpha: Certified) -> bytes:
+    return exported(app_engine, alpha.tenant_id, passphrase="").getvalue()
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_altered_bytes_are_read_as_they_were_or_refused(whole: bytes, data: st.DataObject) -> None:
+    altered = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        altered[data.draw(st.integers(0, len(altered) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        file = TenantFile(io.BytesIO(bytes(altered)))
+        for table in contents():
+            for _ in file.rows(table):
+                pass
+        file.settings()
+    except (TenantFileRefused, PassphraseRefused):
+        pass

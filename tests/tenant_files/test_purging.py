@@ -1,0 +1,81 @@
+"""Deletions whose days are over: a file first, then everything goes but the audit."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.errors import Conflict
+from nac.ids import TenantId
+from nac.models import AuditEntry, Tenant
+from nac.tenant_files import purging
+from nac.tenants import service as tenants
+from tests.factories.certificates import SEALER, Certified
+from tests.factories.tenancy import ACTOR, Platform
+from tests.tenant_files.test_round_trip import contents_of, full, imported
+
+__all__ = ["full"]
+
+
+def delete(app_engine: Engine, tenant_id: TenantId, *, days: float) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=utc_now() + timedelta(days=days))
+
+
+def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
+    app_engine: Engine,
+    worker_engine: Engine,
+    owner_engine: Engine,
+    platform: Platform,
+    full: TenantId,
+    bravo: Certified,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(purging, "BATCH_ROWS", 1)
+
+    def purge(days: float) -> list[str]:
+        return purging.purge_due(
+            folder=tmp_path, sealer=SEALER, now=utc_now() + timedelta(days=days), engine=worker_engine
+        )
+
+    delete(app_engine, bravo.tenant_id, days=5)
+    delete(app_engine, full, days=0)
+    before = contents_of(owner_engine, full)
+    with (
+        pytest.raises(Conflict, match="is being removed"),
+        session_scope(PlatformScope(), engine=app_engine) as session,
+    ):
+        tenants.resume_tenant(session, actor=ACTOR, tenant_id=full)
+    assert purge(0) == ["alpha"]
+    assert not any(contents_of(owner_engine, full).values())
+    with Session(owner_engine) as session:
+        assert session.scalars(select(Tenant.slug)).all() == ["bravo"]
+        told = session.scalars(select(AuditEntry.action).where(AuditEntry.tenant_id == full)).all()
+    assert told[-3:] == ["tenant.delete", "tenant.export", "tenant.purge"]
+
+    (path,) = tmp_path.glob("*.zip")
+    with path.open("rb") as file:
+        done = imported(app_engine, platform, file, passphrase=purging.stored_passphrase(path, SEALER))
+    assert {name: len(rows) for name, rows in contents_of(owner_engine, done.tenant.id).items()} == {
+        name: len(rows) for name, rows in before.items()
+    }
+    purging.forget_files(tmp_path, kept=timedelta(days=1))
+    assert len(list(tmp_path.iterdir())) == 2
+    purging.forget_files(tmp_path, kept=timedelta(days=-1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tenant_whose_file_cannot_be_written_stays(
+    app_engine: Engine, worker_engine: Engine, alpha: Certified, tmp_path: Path, owner_engine: Engine
+) -> None:
+    delete(app_engine, alpha.tenant_id, days=0)
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "folder"
+    before = contents_of(owner_engine, alpha.tenant_id)
+    assert purging.purge_due(folder=folder, sealer=SEALER, now=utc_now(), engine=worker_engine) == []
+    assert contents_of(owner_engine, alpha.tenant_id) == before

@@ -1,0 +1,182 @@
+"""What goes into a tenant's file comes out of it: held for every table that there is."""
+
+import io
+from typing import Any
+from uuid import UUID, uuid5
+
+import pytest
+from sqlalchemy import Engine, Table, select, update
+from sqlalchemy.orm import Session
+
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db.base import Base
+from nac.errors import NoFreeSlot
+from nac.ids import TenantId
+from nac.models import AuditEntry, Tenant
+from nac.tenant_files import tables
+from nac.tenant_files.importing import Imported, import_tenant
+from nac.tenant_files.writing import write_tenant
+from tests.factories.certificates import SEALER, SIGNING, Certified
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR, Platform
+
+PASSPHRASE = "correct horse battery"
+SECRET = b"a-secret-of-sixteen"
+
+
+def exported(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> io.BytesIO:
+    target = io.BytesIO()
+    given = {"passphrase": PASSPHRASE} | changes
+    with session_scope(TenantScope(tenant_id), engine=app_engine, is_snapshot=True) as session:
+        write_tenant(session, target, actor=ACTOR, tenant_id=tenant_id, sealer=SEALER, **given)
+    return target
+
+
+def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **changes: Any) -> Imported:
+    given = {"passphrase": PASSPHRASE, "slug": "copy"} | changes
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        return import_tenant(session, source, actor=ACTOR, msp_id=platform.msp_id, signing=SIGNING, **given)
+
+
+@pytest.fixture
+def full(alpha: Certified, owner_engine: Engine) -> TenantId:
+    """With a row in every table, as the services make them or as the schema asks for it."""
+    with Session(owner_engine) as session, session.begin():
+        for slot in session.execute(select(Base.metadata.tables["slots"])).mappings().all():
+            sealed = SEALER.seal(b"a-radius-secret-of-the-slot", f"slot:{slot['id']}")
+            slots = Base.metadata.tables["slots"]
+            session.execute(update(slots).where(slots.c.id == slot["id"]).values(secret_sealed=sealed))
+        for table in tables.contents():
+            _add_row(session, table, alpha.tenant_id)
+        for table in tables.contents():
+            _seal_rows(session, table, alpha.tenant_id)
+    return alpha.tenant_id
+
+
+def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
+    authorities = Base.metadata.tables["certificate_authorities"]
+    if table is authorities:
+        make_row(session, table, tenant_id, kind="external")
+    elif table.name == "status_sources":
+        of_others = select(authorities.c.id).where(authorities.c.kind == "external")
+        make_row(session, table, tenant_id, authority_id=session.scalars(of_others).one())
+    elif session.scalar(select(table.c.tenant_id).where(table.c.tenant_id == tenant_id).limit(1)) is None:
+        make_row(session, table, tenant_id)
+
+
+def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
+    """What the factory made up is sealed by nobody."""
+    for name, context in tables.sealed_columns(table).items():
+        for row in session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all():
+            if (row[name] is None or _opens(row[name], context(tenant_id, row.get("id")))) and table.name != "nases":
+                continue
+            keys = [column == row[column.name] for column in table.primary_key.columns]
+            sealed = SEALER.seal(SECRET, context(tenant_id, row.get("id")))
+            session.execute(update(table).where(*keys).values({name: sealed, **_beside(table)}))
+
+
+def _beside(table: Table) -> dict[str, str]:
+    return {"address": "192.0.2.7"} if table.name == "nases" else {}
+
+
+def _opens(sealed: bytes, context: str) -> bool:
+    try:
+        SEALER.open(sealed, context)
+    except Exception:
+        return False
+    return True
+
+
+def contents_of(engine: Engine, tenant_id: TenantId, *, renamed_by: TenantId | None = None) -> dict[str, list[Any]]:
+    """Every row of every table that is not left out on purpose; ids as `renamed_by` renames them."""
+    found: dict[str, list[Any]] = {}
+    with Session(engine) as session:
+        for name, table in tables.tenant_tables().items():
+            if name in tables.LEFT_OUT or name in tables.LOGS:
+                continue
+            rows = session.execute(select(table).where(table.c.tenant_id == tenant_id)).mappings().all()
+            found[name] = sorted((_plain(table, dict(row), tenant_id, renamed_by) for row in rows), key=repr)
+    return found
+
+
+def _plain(table: Table, row: dict[str, Any], tenant_id: TenantId, renamed_by: TenantId | None) -> dict[str, Any]:
+    for column, context in tables.sealed_columns(table).items():
+        row[column] = row[column] and SEALER.open(row[column], context(tenant_id, row.get("id")))
+    del row["tenant_id"]
+    row |= tables.ANEW.get(table.name, {})
+    if table.name == "feeds":
+        del row["done"]
+    if renamed_by is not None:
+        for column, value in row.items():
+            if isinstance(value, UUID):
+                row[column] = uuid5(renamed_by, str(value))
+    return row
+
+
+def test_every_table_of_tenants_is_in_the_file_or_left_out_for_a_reason() -> None:
+    """A table that is new here: add it to one of the lists of nac/tenant_files/tables.py."""
+    named = [*tables.CONTENTS, *tables.LOGS, *tables.LEFT_OUT]
+    assert len(named) == len(set(named))
+    assert set(tables.tenant_tables()) == set(named)
+
+
+def test_every_secret_and_every_setting_is_known() -> None:
+    sealed = {
+        f"{table.name}.{column.name}"
+        for table in tables.contents()
+        for column in table.columns
+        if column.name.endswith("_sealed")
+    }
+    assert sealed == set(tables.SEALED)
+    assert {column.name for column in Tenant.__table__.columns} == {*tables.TENANT_COLUMNS, *tables.TENANT_PLACE}
+
+
+def test_all_of_a_tenant_comes_back_as_another(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
+) -> None:
+    with session_scope(TenantScope(full), engine=app_engine) as session:
+        session.execute(update(Tenant).values(silent_days=5, methods=["mab"], name="Alpha Ltd"))
+    before = contents_of(owner_engine, full)
+    assert all(before.values()), [name for name, rows in before.items() if not rows]
+    done = imported(app_engine, platform, exported(app_engine, full))
+    copy_id = done.tenant.id
+    assert contents_of(owner_engine, copy_id) == contents_of(owner_engine, full, renamed_by=copy_id)
+    assert contents_of(owner_engine, full) == before
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        old, new = session.get_one(Tenant, full), session.get_one(Tenant, copy_id)
+        assert [getattr(new, name) for name in tables.TENANT_COLUMNS] == [
+            getattr(old, name) for name in tables.TENANT_COLUMNS
+        ]
+        assert (new.slug, new.default_site_id) == ("copy", uuid5(copy_id, str(old.default_site_id)))
+        actions = session.scalars(select(AuditEntry.action).where(AuditEntry.tenant_id.in_((full, copy_id)))).all()
+    assert {"tenant.export", "tenant.import"} <= set(actions)
+
+
+def test_file_without_passphrase_has_no_secret_and_its_tenant_gets_authorities_of_its_own(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
+) -> None:
+    source = exported(app_engine, full, passphrase="", logs=True)
+    assert SECRET not in source.getvalue()
+    done = imported(app_engine, platform, source, passphrase="")
+    assert "new certificates" in " ".join(done.notes)
+    rows = contents_of(owner_engine, done.tenant.id)
+    assert {row["kind"] for row in rows["certificate_authorities"]} == {"root", "issuing", "external"}
+    assert {row["password_hash"] for row in rows["users"]} == {""}
+    assert all(row["secret_sealed"] is None for name in ("nases", "identity_sources") for row in rows[name])
+
+
+def test_import_that_finds_no_slot_leaves_nothing(
+    app_engine: Engine, platform: Platform, full: TenantId, owner_engine: Engine
+) -> None:
+    source = exported(app_engine, full)
+    for number in range(3):
+        imported(app_engine, platform, source, slug=f"copy-{number}")
+    with pytest.raises(NoFreeSlot):
+        imported(app_engine, platform, source, slug="copy-3")
+    with Session(owner_engine) as session:
+        assert session.scalars(select(Tenant.slug).order_by(Tenant.slug)).all() == [
+            "alpha",
+            "copy-0",
+            "copy-1",
+            "copy-2",
+        ]
