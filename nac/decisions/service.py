@@ -44,7 +44,7 @@ class LoggedDecision:
     @property
     def reference(self) -> str:
         """For people and programs to name it by."""
-        return f"{microseconds_of(self.log.at)}-{self.log.id}"
+        return reference_of(self.log)
 
     @property
     def verdict(self) -> str:
@@ -54,6 +54,10 @@ class LoggedDecision:
     @property
     def reason(self) -> Reason:
         return reason_of(self.log.reason)
+
+
+def reference_of(log: AuthLog) -> str:
+    return f"{microseconds_of(log.at)}-{log.id}"
 
 
 def list_decisions(

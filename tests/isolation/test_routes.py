@@ -99,7 +99,7 @@ def test_without_a_good_token_nothing_is_answered(world: World) -> None:
 
 def _path(path: str, slug: str) -> str:
     return path.format(
-        tenant=slug, msp=slug, mac="00:00:5e:00:53:01", token_id=_ID, member_id=_ID, slug="own", site="main"
+        tenant=slug, msp=slug, mac="00:00:5e:00:53:01", token_id=_ID, member_id=_ID, slug="own", site="main", session=1
     )
 
 
