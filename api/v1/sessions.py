@@ -64,11 +64,11 @@ class NetworkSession(BaseModel):
 
 class DecidedSession(NetworkSession):
     # The decision that began it; null where none did, or it is not in the log any more.
-    decision: str | None
-    rule: str | None
-    policy_version: int | None
-    vlan: str | None
-    decided_as: str | None
+    decision: str | None = None
+    rule: str | None = None
+    policy_version: int | None = None
+    vlan: str | None = None
+    decided_as: str | None = None
 
 
 @router.get("", operation_id="listSessions")
@@ -180,12 +180,14 @@ def _session(shown: Shown) -> NetworkSession:
 
 
 def _decided(shown: Shown, decision: AuthLog | None) -> DecidedSession:
-    known = decision is not None
+    known = _session(shown).model_dump()
+    if decision is None:
+        return DecidedSession(**known)
     return DecidedSession(
-        **_session(shown).model_dump(),
-        decision=reference_of(decision) if known else None,
-        rule=decision.rule_name if known else None,
-        policy_version=decision.policy_version if known else None,
-        vlan=decision.vlan if known else None,
-        decided_as=decision.identity if known else None,
+        **known,
+        decision=reference_of(decision),
+        rule=decision.rule_name,
+        policy_version=decision.policy_version,
+        vlan=decision.vlan,
+        decided_as=decision.identity,
     )
