@@ -6,11 +6,33 @@ from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import endpoints, members, roles, sessions, sites, tenants, tokens
+from api.v1 import (
+    accounting,
+    coa_requests,
+    decisions,
+    endpoints,
+    exports,
+    feeds,
+    members,
+    platform,
+    redecisions,
+    retention,
+    roles,
+    sessions,
+    sites,
+    tenants,
+    tokens,
+)
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, sessions))
+V1 = tuple(
+    noun.router
+    for noun in (
+        *(tenants, sites, endpoints, members, roles, tokens),
+        *(sessions, decisions, accounting, coa_requests, redecisions, retention, exports, feeds, platform),
+    )
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

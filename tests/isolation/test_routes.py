@@ -99,7 +99,18 @@ def test_without_a_good_token_nothing_is_answered(world: World) -> None:
 
 def _path(path: str, slug: str) -> str:
     return path.format(
-        tenant=slug, msp=slug, mac="00:00:5e:00:53:01", token_id=_ID, member_id=_ID, slug="own", site="main", session=1
+        tenant=slug,
+        msp=slug,
+        mac="00:00:5e:00:53:01",
+        token_id=_ID,
+        member_id=_ID,
+        slug="own",
+        site="main",
+        **dict.fromkeys(("session", "request", "redecision", "export", "hold"), 1),
+        **dict.fromkeys(("decision", "record"), "1767225600000000-1"),
+        file="manifest.json",
+        feed="siem",
+        log="auth",
     )
 
 

@@ -58,6 +58,7 @@ def msp_token(make_token: MakeToken, platform: Platform) -> str:
 @pytest.fixture
 def api(database: Database, tmp_path: Path, msp_token: str, tenant_id: TenantId) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
-    with served(create_app(settings_of_public(database, tmp_path))) as client:
+    own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1/128"}
+    with served(create_app(settings_of_public(database, tmp_path, **own))) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client
