@@ -70,18 +70,22 @@ def load(port: int, token: str, next_path: Callable[[], str | None], *, clients:
     return timing
 
 
-def page_after(port: int, token: str, path: str) -> dict[str, object]:
-    """One answer, read."""
+def turns_until_found(port: int, token: str, path: str, *, most: int) -> tuple[int, float]:
+    """How many requests, and milliseconds, until something is found or all was looked through; `most` at the most."""
 
-    async def ask() -> tuple[int, bytes]:
+    async def ask() -> tuple[int, float]:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
-        try:
-            return await _ask(reader, writer, path, token)
-        finally:
-            writer.close()
+        began, after, turns = time.perf_counter(), "", 0
+        while turns < most:
+            separator = "&" if "?" in path else "?"
+            status, body = await _ask(reader, writer, f"{path}{separator}after={after}", token)
+            if status != 200:
+                raise BenchError(f"GET {path} is answered {status}: {body[:300]!r}")
+            turns, page = turns + 1, json.loads(body)
+            if page["items"] or page["next"] is None:
+                break
+            after = page["next"]
+        writer.close()
+        return turns, (time.perf_counter() - began) * 1000
 
-    status, body = asyncio.run(ask())
-    if status != 200:
-        raise BenchError(f"GET {path} is answered {status}: {body[:300]!r}")
-    answer: dict[str, object] = json.loads(body)
-    return answer
+    return asyncio.run(ask())
