@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 
 from api.main import create_app
@@ -21,11 +20,6 @@ from loadtest.api import asking, data, plans
 from loadtest.api.searches import Search, log_searches, other_lists
 from loadtest.private_installation import PrivateInstallation
 from loadtest.processes import BenchError, Tree, cpu_seconds
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, permissions_at
-from nac.api_tokens import service as tokens
-from nac.clock import utc_now
-from nac.db import PlatformScope, session_scope
 from nac.errors import AdmitError
 from nac.ids import TenantId
 from nac.settings import Settings
@@ -56,17 +50,7 @@ def bench(tenants: int) -> Iterator[Bench]:
     with PrivateInstallation(AUTHORITY_KEY_STORE="sealed") as private:
         superuser = private.settings.database_owner_url.replace("admit_owner", "postgres", 1)
         made = data.make_tenants(superuser, tenants)
-        with session_scope(PlatformScope(), engine=private.installation.engine) as session:
-            held = permissions_at(Level.PLATFORM)
-            token = tokens.make_token(
-                session,
-                actor="bench",
-                held=held,
-                owner=Owner(),
-                name="bench",
-                permissions=held,
-                expires_at=utc_now() + timedelta(days=1),
-            ).text
+        token = data.make_platform_token(private.installation.engine)
         yield Bench(private, made, token, superuser)
 
 

@@ -8,8 +8,13 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
+from sqlalchemy import Engine
 
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Level, permissions_at
+from nac.api_tokens import service as tokens
 from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
 
 # The n-th tenant has 1/n^1.1 of what the first has: of 200, it has a fifth of all.
 _STEEPNESS = 1.1
@@ -143,6 +148,21 @@ def make_tenants(url: str, count: int) -> Tenants:
         [site for row in rows for site in row[2]],
         [nas for row in rows for nas in row[3]],
     )
+
+
+def make_platform_token(engine: Engine) -> str:
+    """It may everything."""
+    held = permissions_at(Level.PLATFORM)
+    with session_scope(PlatformScope(), engine=engine) as session:
+        return tokens.make_token(
+            session,
+            actor="bench",
+            held=held,
+            owner=Owner(),
+            name="bench",
+            permissions=held,
+            expires_at=utc_now() + timedelta(days=1),
+        ).text
 
 
 def fill_auth_log(url: str, tenants: Tenants, *, rows: int, days: int, tell: Callable[[str], None]) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
-from sqlalchemy import Connection, Engine, event, text
+from psycopg import sql
+from sqlalchemy import Engine, event, text
+from sqlalchemy.orm import Session
 
-from nac.db import TenantScope, session_scope
+from nac.db import TenantScope, driver_connection, session_scope
 from nac.ids import TenantId
 
 _LOGS = ("auth_log", "accounting_log", "session_history", "usage_hours")
@@ -60,14 +62,15 @@ def ask(app: FastAPI, client: httpx.Client, path: str, tenant_id: TenantId) -> A
     for statement, parameters in noted:
         if any(f"FROM {log}" in statement for log in _LOGS):
             with session_scope(TenantScope(tenant_id), engine=engine) as session:
-                plans.append(_explain(session.connection(), statement, parameters))
+                plans.append(_explain(session, statement, parameters))
     return Asked(len(noted), tuple(plans))
 
 
-def _explain(connection: Connection, statement: str, parameters: Any) -> Plan:  # noqa: ANN401 -- the driver's
-    explained = connection.exec_driver_sql(
-        f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}", parameters
-    ).scalar_one()[0]
+def _explain(session: Session, statement: str, parameters: Any) -> Plan:  # noqa: ANN401 -- the driver's
+    explain = sql.SQL("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {}").format(sql.SQL(statement))
+    row = driver_connection(session).execute(explain, parameters).fetchone()
+    assert row is not None
+    explained = row[0][0]
     read, scanned = set(), set()
     for node in _nodes(explained["Plan"]):
         name = node.get("Relation Name", "")
@@ -75,7 +78,7 @@ def _explain(connection: Connection, statement: str, parameters: Any) -> Plan:  
             read.add(name)
             if node["Node Type"] == "Seq Scan":
                 scanned.add(name)
-    rows = connection.execute(
+    rows = session.execute(
         text("SELECT relname FROM pg_class WHERE relname = ANY (:names) AND relpages > 5000"), {"names": list(scanned)}
     )
     # Of a few rows, reading all of them is right: 40 MB take some 20 ms.

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
@@ -85,48 +86,43 @@ def list_decisions(
     `mac` in any notation, `site` a slug, the others as `repository.Filter`. Without `mac` and `since` a filter looks
     at the newest SEARCHED_ROWS alone (`searched_since`).
     """
-    wanted = repository.Filter(
-        mac=require_mac(mac) if mac else "",
-        user=user,
-        reason=reason,
-        nas=nas,
-        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
-        rejects=rejects,
-        monitored=monitored,
-        since=since,
+    wanted = _wanted(
+        session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
     )
+    wanted = replace(wanted, since=since)
     if since is None and wanted.reads_rows:
         wanted = replace(wanted, since=searched_since(session, tenant_id=tenant_id))
     return _logged(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
+
+
+class _More(TypedDict, total=False):
+    user: str
+    reason: str
+    nas: str
+    # permit, quarantine or deny
+    verdict: str
+    rejects: bool
+    monitored: bool
+
+
+class Given(_More, total=False):
+    """As `list_decisions` takes them."""
+
+    mac: str
+    site: str
 
 
 def search_decisions(
     session: Session,
     *,
     tenant_id: TenantId,
-    mac: str = "",
-    user: str = "",
-    reason: str = "",
-    nas: str = "",
-    site: str = "",
-    verdict: str = "",
-    rejects: bool = False,
-    monitored: bool = False,
     since: datetime | None = None,
     before: Key | None = None,
     limit: int = 100,
+    **given: Unpack[Given],
 ) -> Searched[LoggedDecision]:
     """As `list_decisions`, for as long as one answer may take: fewer than `limit` need not be all that there are."""
-    wanted = repository.Filter(
-        mac=require_mac(mac) if mac else "",
-        user=user,
-        reason=reason,
-        nas=nas,
-        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
-        verdict=verdict,
-        rejects=rejects,
-        monitored=monitored,
-    )
+    wanted = _wanted(session, tenant_id, **given)
     found = search(
         session,
         AuthLog,
@@ -139,6 +135,16 @@ def search_decisions(
         limit=limit,
     )
     return Searched(_logged(session, tenant_id, found.rows), found.next)
+
+
+def _wanted(
+    session: Session, tenant_id: TenantId, *, mac: str = "", site: str = "", **more: Unpack[_More]
+) -> repository.Filter:
+    return repository.Filter(
+        mac=require_mac(mac) if mac else "",
+        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
+        **more,
+    )
 
 
 def find_decisions(

@@ -1,7 +1,6 @@
 """The bench of the API's lists, with few rows: every search is answered, and none reads more than its stretch."""
 
 import itertools
-from datetime import timedelta
 
 import pytest
 from fastapi import FastAPI
@@ -9,11 +8,7 @@ from fastapi import FastAPI
 from api.main import create_app
 from loadtest.api import asking, data, plans
 from loadtest.api.searches import log_searches, other_lists
-from nac.accounts.owners import Owner
-from nac.accounts.permissions import Level, permissions_at
-from nac.api_tokens import service as tokens
-from nac.clock import utc_now
-from nac.db import PlatformScope, make_engine, session_scope
+from nac.db import make_engine
 from nac.ids import TenantId
 from tests.api.served import served, served_on_port, settings_of_public
 from tests.postgres import Cluster, Database
@@ -28,19 +23,9 @@ def filled(cluster: Cluster) -> tuple[Database, data.Tenants, str]:
     data.fill_auth_log(database.superuser_url, tenants, rows=ROWS, days=DAYS, tell=print)
     data.fill_sessions(database.superuser_url, tenants, rows=300)
     engine = make_engine(database.app_url)
-    with session_scope(PlatformScope(), engine=engine) as session:
-        held = permissions_at(Level.PLATFORM)
-        made = tokens.make_token(
-            session,
-            actor="bench",
-            held=held,
-            owner=Owner(),
-            name="bench",
-            permissions=held,
-            expires_at=utc_now() + timedelta(days=1),
-        )
+    token = data.make_platform_token(engine)
     engine.dispose()
-    return database, tenants, made.text
+    return database, tenants, token
 
 
 @pytest.fixture
