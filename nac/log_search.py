@@ -30,7 +30,7 @@ Query = TypeVar("Query", bound=Select[*tuple[Any, ...]])
 BUDGET_SECONDS = 0.05
 # What is read of a log that no index serves, before it is looked how long that took.
 SLICE_ROWS = 4_000
-_FIRST_DAYS, _MOST_DAYS, _GROWTH = 2, 64, 4
+_FIRST_DAYS, _NEXT_DAYS, _MOST_DAYS, _GROWTH = 2, 16, 64, 4
 _INHERITS = table("pg_inherits", column("inhrelid"), column("inhparent"))
 _CLASSES = table("pg_class", column("oid"), column("relname"))
 
@@ -66,7 +66,9 @@ def search(
     deadline = monotonic() + BUDGET_SECONDS
     # Clocks are wrong: rows of times to come are of the first stretch.
     now = utc_now()
-    top, days, floor = min(before[0], now) if before else now, _FIRST_DAYS, since
+    top, floor = min(before[0], now) if before else now, since
+    # Where a search goes on, the days right behind are no likelier than others.
+    days = _FIRST_DAYS if before is None or reads_rows else _NEXT_DAYS
     while True:
         start: datetime | None = top - timedelta(days=days)
         if floor is None and (before is not None or days > _FIRST_DAYS):
