@@ -3,7 +3,7 @@
 A tenant or MSP that the asker may do nothing in is answered as one that there is not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
@@ -184,7 +184,10 @@ class Access:
 
 
 class Requires:
-    """A route's permission and the level that it is asked for at."""
+    """A route's permission and the level that it is asked for at.
+
+    Calls are `async` since they do no I/O: each that is not takes a turn of the thread pool.
+    """
 
     level: ClassVar[Level]
     # Whether the body names the place, not the path.
@@ -193,7 +196,7 @@ class Requires:
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
 
-    __call__: "Callable[..., Access | Naming]"
+    __call__: "Callable[..., Awaitable[Access | Naming]]"
 
     def _on_tenant(self, asked: Asked) -> Access:
         place = asked.tenant
@@ -223,28 +226,28 @@ class Requires:
 class ReadsTenant(Requires):
     level = Level.TENANT
 
-    def __call__(self, asked: _Asks, tenant: _Tenant) -> Access:
+    async def __call__(self, asked: _Asks, tenant: _Tenant) -> Access:
         return self._on_tenant(asked)
 
 
 class ChangesTenant(Requires):
     level = Level.TENANT
 
-    def __call__(self, asked: _Asks, tenant: _Tenant, digest: _Digest, wait: _Wait = None) -> Access:
+    async def __call__(self, asked: _Asks, tenant: _Tenant, digest: _Digest, wait: _Wait = None) -> Access:
         return replace(self._on_tenant(asked), digest=digest, wait=wait is not None)
 
 
 class ReadsMsp(Requires):
     level = Level.MSP
 
-    def __call__(self, asked: _Asks, msp: _Msp) -> Access:
+    async def __call__(self, asked: _Asks, msp: _Msp) -> Access:
         return self._on_msp(asked)
 
 
 class ChangesMsp(Requires):
     level = Level.MSP
 
-    def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest, wait: _Wait = None) -> Access:
+    async def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest, wait: _Wait = None) -> Access:
         return replace(self._on_msp(asked), digest=digest, wait=wait is not None)
 
 
@@ -270,28 +273,28 @@ class ChangesNamedMsp(Requires):
     level = Level.MSP
     in_body = True
 
-    def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Naming:
+    async def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Naming:
         return Naming(asked, self, digest, wait is not None)
 
 
 class ReadsPlatform(Requires):
     level = Level.PLATFORM
 
-    def __call__(self, asked: _Asks) -> Access:
+    async def __call__(self, asked: _Asks) -> Access:
         return self._on_platform(asked)
 
 
 class ChangesPlatform(Requires):
     level = Level.PLATFORM
 
-    def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:
+    async def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:
         return replace(self._on_platform(asked), digest=digest, wait=wait is not None)
 
 
 class Mine:
     """Of a route about the asker himself, who needs no permission for it."""
 
-    def __call__(self, asked: _Asks) -> Asked:
+    async def __call__(self, asked: _Asks) -> Asked:
         return asked
 
 
@@ -301,5 +304,5 @@ class Anyone:
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
-    def __call__(self) -> None:
+    async def __call__(self) -> None:
         return None

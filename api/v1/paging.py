@@ -55,10 +55,10 @@ class Paging:
         """Of rows that were read with a limit of one more than `limit`."""
         shown = rows[: self.limit]
         more = len(rows) > self.limit
-        return Page(items=[item(row) for row in shown], next=_cursor(key(shown[-1])) if more else None)
+        return Page(items=[item(row) for row in shown], next=cursor(key(shown[-1])) if more else None)
 
 
-def _cursor(key: str) -> str:
+def cursor(key: str) -> str:
     return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 

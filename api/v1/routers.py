@@ -5,15 +5,20 @@ from typing import Final
 from fastapi import APIRouter
 
 from api.v1 import (
+    accounting,
     authorities,
     bulk,
     cells,
     certificate_settings,
     certificates,
+    coa_requests,
+    decisions,
     endpoint_care,
     endpoints,
     enrolment,
+    exports,
     external_authorities,
+    feeds,
     groups,
     identity_sources,
     imports,
@@ -25,12 +30,16 @@ from api.v1 import (
     msps,
     my_factors,
     nases,
+    platform,
     policies,
     policy_trials,
     pools,
     radius_secret,
+    redecisions,
+    retention,
     roles,
     scep,
+    sessions,
     sign_in,
     sign_in_rules,
     sign_on,
@@ -45,6 +54,7 @@ from api.v1 import (
 _PEOPLE = (sign_in, me, my_factors, sign_on, sign_in_rules, members, roles, tokens)
 _MSPS = (msps, cells, moves, tenants, tenant_files, templates)
 _CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
+_LOGS = (sessions, decisions, accounting, coa_requests, redecisions, retention, exports, feeds)
 
 V1: Final[tuple[APIRouter, ...]] = (
     *(noun.router for noun in (*_PEOPLE, *_MSPS, radius_secret, sites, policies, policy_trials, *_CERTIFICATES)),
@@ -52,5 +62,5 @@ V1: Final[tuple[APIRouter, ...]] = (
     inbox.router,
     *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),
     *(groups.of_endpoints, groups.of_users),
-    jobs.router,
+    *(noun.router for noun in (*_LOGS, jobs, platform)),
 )

@@ -105,7 +105,7 @@ def _row(decision: LoggedDecision) -> Row:
         "monitored_by": log.monitored,
         "mac": log.mac and display_mac(log.mac),
         "user": log.identity,
-        "outer_user": _outer_name(decision),
+        "outer_user": decision.outer_user,
         "nas": decision.nas,
         "nas_port": log.nas_port,
         "site": decision.site,
@@ -132,7 +132,7 @@ def _show(decision: LoggedDecision) -> None:
     mac = display_mac(log.mac) if log.mac else "-"
     # MAB names the device by its MAC address again.
     user = "" if log.mac and normalise_mac(log.identity) == log.mac else log.identity
-    outer = _outer_name(decision)
+    outer = decision.outer_user
     user += f" ({outer} outside)" if outer else ""
     port = f"port {log.nas_port}" if log.nas_port else ""
     where = " at ".join(filter(None, (" ".join(filter(None, (decision.nas, port))), decision.site)))
@@ -162,12 +162,6 @@ def _monitored(decision: LoggedDecision) -> str:
     what = f"rule {log.rule_name!r}" if log.monitored == "rule" else f"site {decision.site or 'that is gone'}"
     would_be = _WOULD_BE.get(decision.verdict, decision.verdict)
     return f"would be {would_be}{by}; admitted because {what} is in monitor mode"
-
-
-def _outer_name(decision: LoggedDecision) -> str:
-    """What a device called itself outside the tunnel in which it said who it is."""
-    names: list[str] = decision.log.request.get("radius.User-Name", [])
-    return "".join(name for name in names[:1] if name != decision.log.identity)
 
 
 def _at(moment: datetime) -> str:

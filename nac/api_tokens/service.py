@@ -28,6 +28,9 @@ _USE_STEP = timedelta(minutes=1)
 Why = Literal["unknown", "wrong-secret", "revoked", "expired"]
 
 
+_PERMISSIONS = {permission.value: permission for permission in Permission}
+
+
 class TokenNotFound(NotFound):
     """There is no such token."""
 
@@ -117,7 +120,7 @@ def authenticate(session: Session, *, text: TokenText, address: str | None, now:
         row.last_used_at, row.last_used_from = now, address
         session.flush()
     # What a later version has no name for any more gives nothing.
-    permissions = frozenset(Permission(name) for name in row.permissions if name in set(Permission))
+    permissions = frozenset(_PERMISSIONS[name] for name in row.permissions if name in _PERMISSIONS)
     grant = Grant(permissions, msp_id=row.msp_id, tenant_id=row.tenant_id)
     return Principal(f"token:{row.name} ({text})", (grant,))
 

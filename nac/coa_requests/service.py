@@ -4,7 +4,7 @@ The answer is the NAS's: it comes later, and stands in the request's row.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy.orm import Session
 
@@ -147,13 +147,36 @@ def list_requests(
     return page()
 
 
+def require(session: Session, *, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """Raises CoaRequestNotFound."""
+    found = repository.list_by_ids(session, tenant_id, [request_id])
+    if not found:
+        raise _not_found(request_id)
+    return found[0]
+
+
+def retry(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
+    """Ask the same anew; returns the new request. Raises CoaRequestNotFound, NoLiveSession where its session has ended,
+    and Conflict where it waits still, or was done."""
+    request = require(session, tenant_id=tenant_id, request_id=request_id)
+    if request.state in (*WAITING, "acknowledged"):
+        raise Conflict(f"Request {request_id} is {request.state}: there is nothing to ask again.", place="request")
+    asked = ask(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        kind=cast(CoaKind, request.kind),
+        row=request.session_row,
+        attributes=request.attributes,
+    )
+    return asked[0]
+
+
 def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: int) -> CoaRequest:
     """No further packet of it is sent. Raises CoaRequestNotFound, and Conflict where it has ended."""
     request = repository.lock(session, tenant_id, request_id)
     if request is None:
-        raise CoaRequestNotFound(
-            f"There is no request {request_id}.", place="request", remedy="They are listed by: ./admit coa list"
-        )
+        raise _not_found(request_id)
     if request.state not in WAITING:
         raise Conflict(f"Request {request_id} is {request.state} already.", place="request")
     before, request.state = request.state, "withdrawn"
@@ -169,3 +192,9 @@ def withdraw(session: Session, *, actor: str, tenant_id: TenantId, request_id: i
         after={"state": request.state},
     )
     return request
+
+
+def _not_found(request_id: int) -> CoaRequestNotFound:
+    return CoaRequestNotFound(
+        f"There is no request {request_id}.", place="request", remedy="They are listed by: ./admit coa list"
+    )

@@ -1,11 +1,17 @@
 """Engines: one for each process and role."""
 
 from collections.abc import Sequence
+from time import monotonic
 
-from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from nac.errors import InvalidInput
 
+_USED_AT = "admit.used_at"
+_FRESH_SECONDS = 0.5
 _default: Engine | None = None
 
 
@@ -25,8 +31,6 @@ def make_engine(
         parsed.set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=pool_size,
-        # A restarted PostgreSQL costs the pool one failed ping each, not one failed request each.
-        pool_pre_ping=True,
         native_inet_types=False,
         connect_args={
             "application_name": application_name,
@@ -34,9 +38,30 @@ def make_engine(
             "options": _options(parsed, settings),
         },
     )
+    _ping_after_idling(engine)
     # Rows that are inserted together go in one statement for a thousand, and so do those that triggers add.
     engine.dialect.use_insertmanyvalues_wo_returning = True
     return engine
+
+
+def _ping_after_idling(engine: Engine) -> None:
+    """A restarted PostgreSQL costs the pool one failed ping each, not one failed request each. What was used a moment
+    ago is not asked: that would be one round trip in five."""
+
+    @event.listens_for(engine, "checkin")
+    def note(connection: object, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_AT] = monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy: object) -> None:
+        used_at = record.info.get(_USED_AT)
+        if used_at is None or monotonic() - used_at < _FRESH_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as exc:
+            # The pool makes a new one.
+            raise DisconnectionError from exc
 
 
 def _options(url: URL, settings: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ the same bytes: whoever reads them remembers what it made of those bytes, and de
 millions of rows.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -132,6 +133,7 @@ def _recorded(head: bytes) -> Recorded:
     return Recorded(site, refused, verdict, rule, name, vlan, monitored, int(suppressed))
 
 
+_REFERENCE = re.compile(r"([0-9]{1,16})-([0-9]{1,18})")
 _NO_VALUES = b"\\N\n"
 # COPY's escapes of what may stand in a column of text.
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -154,3 +156,9 @@ def moment_of(at: int) -> datetime:
 def microseconds_of(moment: datetime) -> int:
     """The other way round."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def key_of_reference(reference: str) -> tuple[datetime, int] | None:
+    """Of a row of a log that people name by its microseconds and id; None where nothing is named so."""
+    parts = _REFERENCE.fullmatch(reference)
+    return (moment_of(int(parts[1])), int(parts[2])) if parts else None

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
+from nac.log_search import Stretch, within
 from nac.models import AuthLog, Certificate, Nas, Site
 
 # Devices choose what the log holds.
@@ -32,12 +33,14 @@ class Filter:
     # Decided in monitor mode.
     monitored: bool = False
     since: datetime | None = None
+    # permit, quarantine or deny, as policy had it.
+    verdict: str = ""
 
     @property
     def reads_rows(self) -> bool:
         """Whether no index finds what it asks for: rows are read from the newest on until enough of them fit."""
         return not self.mac and bool(
-            self.user or self.reason or self.nas or self.site_id or self.rejects or self.monitored
+            self.user or self.reason or self.nas or self.site_id or self.rejects or self.monitored or self.verdict
         )
 
 
@@ -45,7 +48,22 @@ def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
     """Newest first, with the NAS's name and the site's slug as they are now."""
-    query = _named(tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc()).limit(limit)
+    query = _fitting(tenant_id, wanted).limit(limit)
+    if before is not None:
+        # The bound on `at` alone is what leaves out partitions.
+        query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
+    return session.execute(query).all()
+
+
+def list_stretch(
+    session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
+) -> Sequence[Row[AuthLog, str | None, str | None]]:
+    """As `list_page`, of a stretch of the log."""
+    return session.execute(within(_fitting(tenant_id, wanted), AuthLog, stretch).limit(limit)).all()
+
+
+def _fitting(tenant_id: TenantId, wanted: Filter) -> Select[AuthLog, str | None, str | None]:
+    query = _named(tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
     if wanted.mac:
         query = query.where(AuthLog.mac == wanted.mac)
     if wanted.user:
@@ -62,12 +80,11 @@ def list_page(
         query = query.where(AuthLog.permitted.is_(False))
     if wanted.monitored:
         query = query.where(AuthLog.monitored != "")
+    if wanted.verdict:
+        query = query.where(_verdict() == wanted.verdict)
     if wanted.since is not None:
         query = query.where(AuthLog.at >= wanted.since)
-    if before is not None:
-        # The bound on `at` alone is what leaves out partitions.
-        query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
-    return session.execute(query).all()
+    return query
 
 
 def list_keys(
@@ -98,6 +115,11 @@ def _is_of(tenant_id: TenantId, name: str) -> ColumnElement[bool]:
         AuthLog.certificate_serial == name.replace(":", ""),
         AuthLog.certificate_serial.in_(issued),
     )
+
+
+def _verdict() -> ColumnElement[str]:
+    """Rows of before there were verdicts have none."""
+    return case((AuthLog.verdict != "", AuthLog.verdict), (AuthLog.permitted, "permit"), else_="deny")
 
 
 def moment_of_row(session: Session, tenant_id: TenantId, number: int) -> datetime | None:

@@ -1,17 +1,18 @@
 """Decisions of a tenant's cell as the auth log keeps them, in words that a help desk can act on."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from nac.decisions import repository
-from nac.decisions.recorded import microseconds_of, moment_of
+from nac.decisions.recorded import key_of_reference, microseconds_of
 from nac.errors import NotFound
 from nac.ids import TenantId
+from nac.log_search import Key, Searched, search
 from nac.models import AuthLog
 from nac.reasons import Reason, reason_of
 from nac.sites import service as sites
@@ -19,7 +20,6 @@ from nac.validation import require_mac
 
 # Weeks of a small tenant, an hour of a large one.
 SEARCHED_ROWS = 100_000
-_REFERENCE = re.compile(r"([0-9]{1,16})-([0-9]{1,18})")
 
 
 class DecisionNotFound(NotFound):
@@ -44,7 +44,7 @@ class LoggedDecision:
     @property
     def reference(self) -> str:
         """For people and programs to name it by."""
-        return f"{microseconds_of(self.log.at)}-{self.log.id}"
+        return reference_of(self.log)
 
     @property
     def verdict(self) -> str:
@@ -52,8 +52,18 @@ class LoggedDecision:
         return self.log.verdict or ("permit" if self.log.permitted else "deny")
 
     @property
+    def outer_user(self) -> str:
+        """What a device called itself outside the tunnel in which it said who it is."""
+        names: list[str] = self.log.request.get("radius.User-Name", [])
+        return "".join(name for name in names[:1] if name != self.log.identity)
+
+    @property
     def reason(self) -> Reason:
         return reason_of(self.log.reason)
+
+
+def reference_of(log: AuthLog) -> str:
+    return f"{microseconds_of(log.at)}-{log.id}"
 
 
 def list_decisions(
@@ -76,19 +86,65 @@ def list_decisions(
     `mac` in any notation, `site` a slug, the others as `repository.Filter`. Without `mac` and `since` a filter looks
     at the newest SEARCHED_ROWS alone (`searched_since`).
     """
-    wanted = repository.Filter(
-        mac=require_mac(mac) if mac else "",
-        user=user,
-        reason=reason,
-        nas=nas,
-        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
-        rejects=rejects,
-        monitored=monitored,
-        since=since,
+    wanted = _wanted(
+        session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
     )
+    wanted = replace(wanted, since=since)
     if since is None and wanted.reads_rows:
         wanted = replace(wanted, since=searched_since(session, tenant_id=tenant_id))
     return _logged(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
+
+
+class _More(TypedDict, total=False):
+    user: str
+    reason: str
+    nas: str
+    # permit, quarantine or deny
+    verdict: str
+    rejects: bool
+    monitored: bool
+
+
+class Given(_More, total=False):
+    """As `list_decisions` takes them."""
+
+    mac: str
+    site: str
+
+
+def search_decisions(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    since: datetime | None = None,
+    before: Key | None = None,
+    limit: int = 100,
+    **given: Unpack[Given],
+) -> Searched[LoggedDecision]:
+    """As `list_decisions`, for as long as one answer may take: fewer than `limit` need not be all that there are."""
+    wanted = _wanted(session, tenant_id, **given)
+    found = search(
+        session,
+        AuthLog,
+        tenant_id=tenant_id,
+        look=lambda stretch, most: repository.list_stretch(session, tenant_id, wanted, stretch, most),
+        key=lambda row: (row[0].at, row[0].id),
+        reads_rows=wanted.reads_rows,
+        before=before,
+        since=since,
+        limit=limit,
+    )
+    return Searched(_logged(session, tenant_id, found.rows), found.next)
+
+
+def _wanted(
+    session: Session, tenant_id: TenantId, *, mac: str = "", site: str = "", **more: Unpack[_More]
+) -> repository.Filter:
+    return repository.Filter(
+        mac=require_mac(mac) if mac else "",
+        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
+        **more,
+    )
 
 
 def find_decisions(
@@ -101,8 +157,8 @@ def find_decisions(
 
 def require_decision(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedDecision:
     """That of this `LoggedDecision.reference`. Raises DecisionNotFound."""
-    parts = _REFERENCE.fullmatch(reference)
-    keys = [(moment_of(int(parts[1])), int(parts[2]))] if parts else []
+    key = key_of_reference(reference)
+    keys = [key] if key else []
     found = find_decisions(session, tenant_id=tenant_id, keys=keys)
     if not found:
         raise DecisionNotFound(

@@ -26,6 +26,10 @@ class ExportNotFound(NotFound):
     """There is no such export."""
 
 
+class ExportFileNotFound(NotFound):
+    """There is no such file of this export."""
+
+
 def start(
     session: Session,
     *,

@@ -83,7 +83,8 @@ def api(
 ) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
     upload_dictionary(cell_engine, platform.cell_id)
-    with served(create_app(settings_of_public(database, tmp_path)), http=HttpWithFiles) as client:
+    own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1/128"}
+    with served(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client
 

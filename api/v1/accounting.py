@@ -1,0 +1,150 @@
+"""What NASes have told of sessions, request by request, and what was used."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
+
+from api.access import Access, ReadsTenant
+from api.v1.keys import Mac, Moment, SiteSlug, User, moment_key
+from api.v1.log_pages import LogPage, Since, Until, first_key, log_page, require_period
+from api.v1.paging import MOST, Paging
+from nac.accounting import service as accounting
+from nac.accounting.service import LoggedAccounting
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.mac import display_mac
+from nac.sessions.usage import Dimension, Use, list_usage
+
+router = APIRouter(prefix="/tenants/{tenant}", tags=["accounting"])
+
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.LOG_READ))]
+ReadsUsage = Annotated[Access, Depends(ReadsTenant(Permission.USAGE_READ))]
+
+
+class AccountingRecord(BaseModel):
+    """An Accounting-Request that was acknowledged (RFC 2866)."""
+
+    id: str = Field(examples=["1767225600000000-4711"])
+    at: datetime
+    # Start, Stop, Interim-Update, ...
+    status_type: str
+    session_id: str
+    mac: str | None
+    user: str
+    nas: str
+    nas_address: str | None
+    site: str | None
+    seconds: int | None
+    input_octets: int | None
+    output_octets: int | None
+    cause: str
+
+
+class WholeAccountingRecord(AccountingRecord):
+    # Pairs of name and value, in order, as they were received.
+    attributes: list[Any]
+
+
+class Usage(BaseModel):
+    # Of an hour its beginning, of a device its MAC address, of a NAS its name, of a site its slug; "" for none.
+    what: str
+    sessions: int
+    seconds: int
+    input_octets: int
+    output_octets: int
+
+
+class Usages(BaseModel):
+    items: list[Usage]
+
+
+@router.get("/accounting", operation_id="listAccounting")
+def list_accounting(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    mac: Mac = "",
+    user: User = "",
+    nas: Annotated[str, Query(max_length=253, description="Told by this NAS: its name or address.")] = "",
+    site: SiteSlug = "",
+    session_id: Annotated[str, Query(max_length=253, description="Of this Acct-Session-Id.")] = "",
+    status_type: Annotated[str, Query(max_length=100, description="Such as Start, Stop or Interim-Update.")] = "",
+    since: Since = None,
+    until: Until = None,
+) -> LogPage[AccountingRecord]:
+    """Newest first. What the filters leave out is looked through page by page."""
+    require_period(since, until)
+    before = first_key(moment_key(paging.after()), until)
+    with access.read() as session:
+        found = accounting.search_accounting(
+            session,
+            tenant_id=access.tenant_id,
+            mac=mac,
+            user=user,
+            nas=nas,
+            site=site,
+            session_id=session_id,
+            status_type=status_type,
+            since=since,
+            before=before,
+            limit=paging.limit,
+        )
+        return log_page(found, lambda logged: AccountingRecord(**_shown(logged)))
+
+
+@router.get("/accounting/{record}", operation_id="getAccountingRecord")
+def get_accounting_record(access: Reads, record: Annotated[str, Path(max_length=40)]) -> WholeAccountingRecord:
+    with access.read() as session:
+        logged = accounting.require_accounting(session, tenant_id=access.tenant_id, reference=record)
+    return WholeAccountingRecord(**_shown(logged), attributes=logged.log.attributes)
+
+
+@router.get("/usage", operation_id="listUsage")
+def list_used(
+    access: ReadsUsage,
+    by: Dimension = "hour",
+    since: Annotated[Moment | None, Query(description="From the hour of that on; a day otherwise.")] = None,
+    until: Annotated[Moment | None, Query(description="Up to the hour of that.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST, description="The largest so many.")] = MOST,
+) -> Usages:
+    """What was used, in the hours in which NASes reported it; the largest first, hours in their order."""
+    with access.read() as session:
+        found = list_usage(
+            session,
+            tenant_id=access.tenant_id,
+            by=by,
+            since=since or utc_now() - timedelta(days=1),
+            until=until,
+            limit=limit,
+        )
+    return Usages(items=[_used(use, by) for use in found])
+
+
+def _used(use: Use, by: Dimension) -> Usage:
+    return Usage(
+        what=display_mac(use.what) if by == "endpoint" and use.what else use.what,
+        sessions=use.sessions,
+        seconds=use.seconds,
+        input_octets=use.input_octets,
+        output_octets=use.output_octets,
+    )
+
+
+def _shown(logged: LoggedAccounting) -> dict[str, Any]:
+    log = logged.log
+    return {
+        "id": logged.reference,
+        "at": log.at.astimezone(UTC),
+        "status_type": log.status_type,
+        "session_id": log.session_id,
+        "mac": display_mac(log.mac) if log.mac else None,
+        "user": log.identity,
+        "nas": logged.nas,
+        "nas_address": log.nas_address,
+        "site": logged.site or None,
+        "seconds": log.session_seconds,
+        "input_octets": log.input_octets,
+        "output_octets": log.output_octets,
+        "cause": log.terminate_cause,
+    }

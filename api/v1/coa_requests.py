@@ -1,0 +1,109 @@
+"""What was asked of NASes about live sessions (RFC 5176), and what they answered."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.coa_rows import CoaRequest, CoaRequests, shown_request
+from api.v1.inputs import Input
+from api.v1.keys import Mac, RowId, RowNumber, User, number_key
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.coa_requests import service as coa_requests
+from nac.models.coa_request import CoaKind, CoaState
+
+router = APIRouter(prefix="/tenants/{tenant}/coa-requests", tags=["CoA requests"])
+
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.SESSION_READ))]
+Asks = Annotated[Access, Depends(ChangesTenant(Permission.SESSION_DISCONNECT))]
+
+
+class Attribute(Input):
+    attribute: str = Field(max_length=253, examples=["Session-Timeout"])
+    value: str = Field(max_length=1_000, examples=["600"])
+    # RFC 2868 3.1
+    tag: int | None = Field(None, ge=1, le=31)
+
+
+class NewCoaRequests(Input):
+    """About the live sessions that fit all that is given: 1,000 at most."""
+
+    kind: CoaKind
+    # Id of one.
+    session: RowNumber | None = None
+    mac: str = Field("", max_length=40, examples=["00:00:5e:00:53:01"])
+    user: str = Field("", max_length=253)
+    nas: str = Field("", max_length=253)
+    # Of a change, and of nothing else.
+    attributes: list[Attribute] = Field(default=[], max_length=50)
+
+
+@router.get("", operation_id="listCoaRequests")
+def list_coa_requests(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    state: Annotated[list[CoaState] | None, Query()] = None,
+    session: Annotated[RowNumber | None, Query(description="About the session of this id.")] = None,
+    mac: Mac = "",
+    user: User = "",
+    reason: Annotated[str, Query(max_length=100, description="Such as requested or endpoint-blocked.")] = "",
+    redecision: Annotated[RowNumber | None, Query(description="That follow from the re-decision of this id.")] = None,
+) -> Page[CoaRequest]:
+    """The newest first."""
+    before = number_key(paging.after())
+    with access.read() as opened:
+        rows = coa_requests.list_requests(
+            opened,
+            tenant_id=access.tenant_id,
+            states=tuple(state or ()),
+            row=session,
+            mac=mac,
+            user=user,
+            reason=reason,
+            redecision=redecision,
+            before_id=before,
+            limit=paging.limit + 1,
+        )
+        return paging.page(rows, lambda row: str(row.id), shown_request)
+
+
+@router.post("", status_code=202, operation_id="addCoaRequests")
+def add_coa_requests(access: Asks, body: NewCoaRequests) -> CoaRequests:
+    """Ask NASes about live sessions: to end them, to have their devices authenticate again, to bounce their ports, or
+    to change them until their next authentication."""
+    given: dict[str, Any] = body.model_dump(exclude={"session", "attributes"})
+    attributes = [each.model_dump(exclude_none=True) for each in body.attributes]
+    with access.change() as change:
+        asked = coa_requests.ask(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            row=body.session,
+            attributes=attributes,
+            **given,
+        )
+        return change.answer(CoaRequests(items=[shown_request(row) for row in asked]))
+
+
+@router.get("/{request}", operation_id="getCoaRequest")
+def get_coa_request(access: Reads, request: RowId) -> CoaRequest:
+    with access.read() as session:
+        return shown_request(coa_requests.require(session, tenant_id=access.tenant_id, request_id=request))
+
+
+@router.post("/{request}/retry", status_code=202, operation_id="retryCoaRequest")
+def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
+    """Ask the same anew where it came to nothing; the answer is the new request."""
+    with access.change() as change:
+        row = coa_requests.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
+        return change.answer(shown_request(row))
+
+
+@router.post("/{request}/withdraw", operation_id="withdrawCoaRequest")
+def withdraw_coa_request(access: Asks, request: RowId) -> CoaRequest:
+    """Send no more of it."""
+    with access.change() as change:
+        row = coa_requests.withdraw(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
+        return change.answer(shown_request(row))

@@ -1,0 +1,190 @@
+"""Logs written into files."""
+
+from datetime import datetime
+from pathlib import Path as FilePath
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi.responses import FileResponse
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.inputs import Input
+from api.v1.keys import Moment, RowId, number_key
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.exports import service as exports
+from nac.exports.files import MANIFEST, Folder
+from nac.models import ExportJob
+from nac.models.export import ExportFormat, ExportState
+
+router = APIRouter(prefix="/tenants/{tenant}/exports", tags=["exports"])
+
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.EXPORT_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.EXPORT_MANAGE))]
+_File = Annotated[str, Path(max_length=200, description="Of `files`, or manifest.json.")]
+
+
+class ExportFile(BaseModel):
+    file: str
+    since: datetime
+    until: datetime
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Export(BaseModel):
+    id: int
+    log: str
+    format: ExportFormat
+    since: datetime
+    # Not included.
+    until: datetime
+    state: ExportState
+    percent: int
+    rows: int
+    bytes: int
+    files: list[ExportFile]
+    # Of manifest.json, which has those of the files.
+    sha256: str
+    error: str
+    failures: int
+    # Of a day that is about to be deleted.
+    before_deletion: bool
+    asked_by: str
+    asked_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    # Of one before deletion: since when its files are the only copy.
+    rows_gone_at: datetime | None
+
+
+class NewExport(Input):
+    log: Literal["auth", "accounting", "sessions", "usage"]
+    since: Moment
+    # Now, where it is left out.
+    until: Moment | None = None
+    format: ExportFormat = Field("csv")
+
+
+@router.get("", operation_id="listExports")
+def list_exports(
+    access: Reads, paging: Annotated[Paging, Depends()], state: Annotated[list[ExportState] | None, Query()] = None
+) -> Page[Export]:
+    """The newest first."""
+    before = number_key(paging.after())
+    with access.read() as session:
+        rows = exports.list_jobs(
+            session,
+            tenant_id=access.tenant_id,
+            states=tuple(state or ()),
+            before_id=before,
+            limit=paging.limit + 1,
+        )
+        return paging.page(rows, lambda job: str(job.id), _export)
+
+
+@router.post("", status_code=202, operation_id="startExport")
+def start_export(request: Request, access: Changes, body: NewExport) -> Export:
+    """The worker writes it; it tells how far it is."""
+    with access.change() as change:
+        job = exports.start(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            log=body.log,
+            since=body.since,
+            until=body.until or utc_now(),
+            format=body.format,
+            most_bytes=request.app.state.settings.export_tenant_max_bytes,
+        )
+        return change.answer(_export(job))
+
+
+@router.get("/{export}", operation_id="getExport")
+def get_export(access: Reads, export: RowId) -> Export:
+    with access.read() as session:
+        return access.shown(_export(exports.get_job(session, tenant_id=access.tenant_id, job_id=export)))
+
+
+@router.get(
+    "/{export}/files/{file}",
+    operation_id="downloadExportFile",
+    response_class=FileResponse,
+    responses={
+        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+        206: {"description": "The part that `Range` asks for (RFC 9110 14)."},
+    },
+)
+def download_export_file(request: Request, access: Reads, export: RowId, file: _File) -> FileResponse:
+    """As it is, or the ranges of it that are asked for: a download that broke off goes on."""
+    with access.read() as session:
+        job = exports.get_job(session, tenant_id=access.tenant_id, job_id=export)
+        path = _path(request, job, file)
+    return FileResponse(path, media_type="application/octet-stream", filename=file, stat_result=path.stat())
+
+
+@router.post("/{export}/cancel", operation_id="cancelExport")
+def cancel_export(access: Changes, export: RowId) -> Export:
+    """End it before it is done; its files go."""
+    with access.change() as change:
+        job = exports.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
+        return change.answer(_export(job))
+
+
+@router.post("/{export}/retry", status_code=202, operation_id="retryExport")
+def retry_export(access: Changes, export: RowId) -> Export:
+    """Go on at once with one that failed."""
+    with access.change() as change:
+        job = exports.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
+        return change.answer(_export(job))
+
+
+@router.delete("/{export}", operation_id="removeExport")
+def remove_export(access: Changes, export: RowId) -> Export:
+    """Do not keep its files until their time is over; the row stays."""
+    with access.change() as change:
+        job = exports.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, job_id=export)
+        return change.answer(_export(job))
+
+
+def _path(request: Request, job: ExportJob, file: str) -> FilePath:
+    """Raises ExportFileNotFound. Only what the job has written is reached, whatever `file` says."""
+    if job.state == "done" and file in (MANIFEST, *(part["file"] for part in job.parts)):
+        path = Folder(request.app.state.settings.export_dir).of_job(job.tenant_id, job.id) / file
+        if path.is_file():
+            return path
+    raise exports.ExportFileNotFound(
+        f"There is no file {file!r} of export {job.id}, which is {job.state}.",
+        place="file",
+        remedy="Files of an export that is done are listed by it.",
+    )
+
+
+def _export(job: ExportJob) -> Export:
+    whole = (job.until - job.since).total_seconds()
+    return Export.model_validate(
+        {
+            "id": job.id,
+            "log": job.log,
+            "format": job.format,
+            "since": job.since,
+            "until": job.until,
+            "state": job.state,
+            "percent": round(100 * (job.done_until - job.since).total_seconds() / whole),
+            "rows": job.rows,
+            "bytes": job.bytes,
+            "files": job.parts,
+            "sha256": job.sha256,
+            "error": job.error,
+            "failures": job.failures,
+            "before_deletion": job.standing,
+            "asked_by": job.asked_by,
+            "asked_at": job.created_at,
+            "started_at": job.started_at,
+            "ended_at": job.ended_at,
+            "rows_gone_at": job.rows_gone_at,
+        }
+    )

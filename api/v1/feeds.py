@@ -1,0 +1,281 @@
+"""Where a tenant's events are sent: syslog servers and webhooks."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Request
+from pydantic import BaseModel, Field
+from sqlalchemy.orm import Session
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.change import Change
+from api.state import signing_of
+from api.v1.feed_settings import FeedSettingsChange, SyslogGiven, WebhookGiven, given_settings
+from api.v1.inputs import Input, Slug
+from api.v1.keys import Moment
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.feeds import sealed
+from nac.feeds import service as feeds
+from nac.feeds.errors import InvalidFeed
+from nac.feeds.settings import SyslogSettings, WebhookSettings, stored
+from nac.models import Feed as FeedRow
+from nac.tenants import service as tenants
+
+router = APIRouter(prefix="/tenants/{tenant}/feeds", tags=["feeds"])
+
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.FEED_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.FEED_MANAGE))]
+Tries = Annotated[Access, Depends(ReadsTenant(Permission.FEED_MANAGE))]
+_Name = Annotated[str, Path(max_length=63)]
+_Pem = Annotated[str, Field(max_length=100_000)]
+_PEM = ("ca_certificate", "client_certificate")
+
+
+class Feed(BaseModel):
+    name: str
+    kind: Literal["syslog", "webhook"]
+    # Host and port, or the address without what is behind its host.
+    destination: str
+    state: Literal["ok", "behind", "failing", "paused"]
+    behind_events: int
+    behind_since: datetime | None
+    delivered: int
+    # Not delivered in time and not tried any more.
+    lost: int
+
+
+class WholeFeed(Feed):
+    replays: bool
+    paused_because: str
+    failing_since: datetime | None
+    failure: str
+    attempts: int
+    # null where it does not fail.
+    next_attempt_at: datetime | None
+    # What a batch may have since the receiver took too long for more; null for as much as ever.
+    at_once: int | None
+    delivered_at: datetime | None
+    former_secret_until: datetime | None
+    # "(sealed)" and "(PEM)" stand for what is not shown.
+    settings: dict[str, Any]
+
+
+class AddedFeed(WholeFeed):
+    # Of a webhook: it signs, and is in this answer alone.
+    secret: str | None
+
+
+class Feeds(BaseModel):
+    items: list[Feed]
+
+
+class NewWebhook(Input):
+    kind: Literal["webhook"]
+    name: Slug = Field(examples=["siem"])
+    settings: WebhookGiven
+
+
+class NewSyslog(Input):
+    kind: Literal["syslog"]
+    name: Slug = Field(examples=["siem"])
+    settings: SyslogGiven
+    # PEM of the key of `client_certificate`; sealed.
+    client_key: _Pem = ""
+
+
+class Pause(Input):
+    because: str = Field("", max_length=1_000)
+
+
+class Replay(Input):
+    since: Moment
+    # Now, where it is left out.
+    until: Moment | None = None
+
+
+class Rotation(Input):
+    # Of a webhook: so long the former secret signs, too.
+    keep_seconds: int = Field(86_400, ge=0, le=30 * 86_400)
+    # Of syslog: PEM of the new certificate with its chain, and of its key.
+    client_certificate: _Pem = ""
+    client_key: _Pem = ""
+
+
+class Rotated(BaseModel):
+    # Of a webhook: in this answer alone.
+    secret: str | None
+
+
+class Tested(BaseModel):
+    # Id of the event that was sent.
+    sent: str
+
+
+@router.get("", operation_id="listFeeds")
+def list_feeds(access: Reads) -> Feeds:
+    """How far each has come; 20 at most."""
+    with access.read() as session:
+        rows = feeds.list_feeds(session, tenant_id=access.tenant_id)
+        return Feeds(items=[Feed(**_short(session, row)) for row in rows])
+
+
+@router.post("", status_code=201, operation_id="addFeed")
+def add_feed(
+    request: Request, access: Changes, body: Annotated[NewWebhook | NewSyslog, Field(discriminator="kind")]
+) -> AddedFeed:
+    """From now on its events are sent."""
+    given = given_settings(body.settings)
+    settings = WebhookSettings(**given) if body.kind == "webhook" else SyslogSettings(**given)
+    with access.change() as change:
+        added = feeds.add(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            slug=body.name,
+            settings=settings,
+            client_key=body.client_key if body.kind == "syslog" else "",
+            sealer=signing_of(request).sealer,
+        )
+        change.session.refresh(added.feed)
+        return change.answer(AddedFeed(**_whole(change.session, added.feed), secret=added.secret))
+
+
+@router.get("/{feed}", operation_id="getFeed")
+def get_feed(access: Reads, feed: _Name) -> WholeFeed:
+    """Its settings, how far it is, and why it fails where it does."""
+    with access.read() as session:
+        row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
+        return WholeFeed(**_whole(session, row))
+
+
+@router.patch("/{feed}", operation_id="changeFeed")
+def change_feed(request: Request, access: Changes, feed: _Name, body: FeedSettingsChange) -> WholeFeed:
+    """What is left out stays as it is, null is as usual again. What waits is sent by the new settings, at once."""
+    given = given_settings(body)
+    reset = [name for name, value in given.items() if value is None]
+    with access.change() as change:
+        row = feeds.change(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            slug=feed,
+            changes={name: value for name, value in given.items() if value is not None},
+            reset=reset,
+            sealer=signing_of(request).sealer,
+            now=utc_now(),
+        )
+        return _answer(change, row)
+
+
+@router.delete("/{feed}", status_code=204, operation_id="removeFeed")
+def remove_feed(access: Changes, feed: _Name) -> None:
+    """Nothing is sent there any more; what waits is forgotten."""
+    with access.change() as change:
+        feeds.remove(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed)
+        change.answer_nothing()
+
+
+@router.post("/{feed}/test", operation_id="testFeed")
+def test_feed(request: Request, access: Tries, feed: _Name) -> Tested:
+    """Send an event at once that says it is a test; a paused feed is tried, too."""
+    with access.read() as session:
+        row = feeds.require(session, tenant_id=access.tenant_id, slug=feed)
+        slug = tenants.require(session, tenant_id=access.tenant_id).slug
+    sent = feeds.send_test(
+        row,
+        tenant_slug=slug,
+        reach=request.app.state.settings.outbound_reach,
+        sealer=signing_of(request).sealer,
+        now=utc_now(),
+    )
+    return Tested(sent=sent)
+
+
+@router.post("/{feed}/pause", operation_id="pauseFeed")
+def pause_feed(access: Changes, feed: _Name, body: Pause) -> WholeFeed:
+    """Send nothing until it is resumed; what happens meanwhile is kept for a week."""
+    with access.change() as change:
+        row = feeds.pause(
+            change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, because=body.because
+        )
+        return _answer(change, row)
+
+
+@router.post("/{feed}/resume", operation_id="resumeFeed")
+def resume_feed(access: Changes, feed: _Name) -> WholeFeed:
+    """Go on where it stands; one that fails is tried at once."""
+    with access.change() as change:
+        row = feeds.resume(change.session, actor=access.actor, tenant_id=access.tenant_id, slug=feed, now=utc_now())
+        return _answer(change, row)
+
+
+@router.post("/{feed}/replay", status_code=202, operation_id="replayFeed")
+def replay_feed(access: Changes, feed: _Name, body: Replay) -> WholeFeed:
+    """Send once more what the logs hold of this time, with the same ids."""
+    now = utc_now()
+    with access.change() as change:
+        row = feeds.replay(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            slug=feed,
+            since=body.since,
+            until=body.until or now,
+            now=now,
+        )
+        return _answer(change, row)
+
+
+@router.post("/{feed}/rotate-secret", operation_id="rotateFeedSecret")
+def rotate_feed_secret(request: Request, access: Changes, feed: _Name, body: Rotation) -> Rotated:
+    """A new secret of a webhook, or another client's certificate and key of syslog."""
+    if bool(body.client_certificate) != bool(body.client_key):
+        raise InvalidFeed("Certificate and key go together.", place="client_certificate")
+    who: dict[str, Any] = {"actor": access.actor, "tenant_id": access.tenant_id, "slug": feed}
+    who["sealer"] = signing_of(request).sealer
+    with access.change() as change:
+        if body.client_certificate:
+            feeds.change_client_certificate(
+                change.session, **who, certificate=body.client_certificate, key=body.client_key
+            )
+            return change.answer(Rotated(secret=None))
+        keep = timedelta(seconds=body.keep_seconds)
+        return change.answer(Rotated(secret=feeds.rotate_secret(change.session, **who, keep=keep, now=utc_now())))
+
+
+def _answer(change: Change, row: FeedRow) -> WholeFeed:
+    change.session.refresh(row)
+    return change.answer(WholeFeed(**_whole(change.session, row)))
+
+
+def _short(session: Session, row: FeedRow) -> dict[str, Any]:
+    waiting = feeds.backlog(session, row)
+    settings = stored(row.kind, sealed.shown(row))
+    return {
+        "name": row.slug,
+        "kind": row.kind,
+        "destination": f"{settings.host}:{settings.port}" if isinstance(settings, SyslogSettings) else settings.url,
+        "state": feeds.state_of(row, waiting, now=utc_now()),
+        "behind_events": waiting.events,
+        "behind_since": waiting.since,
+        "delivered": row.delivered,
+        "lost": row.lost,
+    }
+
+
+def _whole(session: Session, row: FeedRow) -> dict[str, Any]:
+    settings = sealed.shown(row)
+    return {
+        **_short(session, row),
+        "replays": feeds.backlog(session, row).replays,
+        "paused_because": row.paused_because,
+        "failing_since": row.failing_since,
+        "failure": row.failure,
+        "attempts": row.attempts,
+        "next_attempt_at": row.next_attempt_at if row.failing_since else None,
+        "at_once": row.at_once,
+        "delivered_at": row.delivered_at,
+        "former_secret_until": row.former_secret_until,
+        "settings": {name: "(PEM)" if value and name in _PEM else value for name, value in settings.items()},
+    }

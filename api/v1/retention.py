@@ -1,0 +1,275 @@
+"""How long logs are kept, and what keeps them longer."""
+
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesPlatform, ChangesTenant, ReadsPlatform, ReadsTenant
+from api.v1.inputs import Input
+from api.v1.keys import RowId
+from nac.accounts.permissions import Permission
+from nac.models import RetentionHold, RetentionNotice
+from nac.models.export import ExportFormat
+from nac.retention import clock, holds, service
+from nac.retention.logs import Limits, LogName
+from nac.retention.plan import LogPlan
+from nac.retention.service import MOST_DAYS
+
+router = APIRouter(tags=["retention"])
+
+_TENANT = "/tenants/{tenant}/retention"
+_PLATFORM = "/platform/retention"
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.RETENTION_READ))]
+Changes = Annotated[Access, Depends(ChangesTenant(Permission.RETENTION_MANAGE))]
+ReadsLimits = Annotated[Access, Depends(ReadsPlatform(Permission.RETENTION_READ))]
+ChangesLimits = Annotated[Access, Depends(ChangesPlatform(Permission.RETENTION_MANAGE))]
+_Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
+_Bytes = Annotated[int, Field(ge=1, le=1 << 60)]
+
+
+class Notice(BaseModel):
+    """What will be deleted early, or without having been exported."""
+
+    log: str
+    # budget | change | export
+    kind: str
+    since: datetime
+    expected_on: date | None
+    detail: str
+
+
+class Retention(BaseModel):
+    log: LogName
+    days: int
+    # Whether the tenant chose it; else it is the platform's.
+    days_chosen: bool
+    floor_days: int
+    ceiling_days: int
+    # null for no budget.
+    bytes: int | None
+    # Estimates.
+    used_bytes: int
+    used_rows: int
+    oldest_day: date | None
+    # What is older goes; and once all that was chosen is in force.
+    kept_from: date
+    kept_from_later: date
+    # Each day is exported so before it is deleted.
+    export: ExportFormat | None
+    held: bool
+    notices: list[Notice]
+
+
+class Retentions(BaseModel):
+    items: list[Retention]
+
+
+class Foreseen(Retention):
+    # Days that are there now and would be deleted for the change's sake, in a week.
+    lost_days: int
+    # They would be deleted without having been exported.
+    no_longer_exported: bool
+
+
+class RetentionChange(Input):
+    """What is left out stays as it is; "default" is as the platform has it, "none" ends the exports."""
+
+    days: _Days | Literal["default"] | None = None
+    bytes: _Bytes | Literal["default"] | None = None
+    export: ExportFormat | Literal["none"] | None = None
+
+
+class Hold(BaseModel):
+    """Days, both included, that nothing deletes; null for no bound, and for all logs."""
+
+    id: int
+    log: LogName | None
+    since: date | None
+    until: date | None
+    reason: str
+    set_by: str
+    set_at: datetime
+    cleared_at: datetime | None
+    cleared_by: str
+
+
+class Holds(BaseModel):
+    items: list[Hold]
+
+
+class NewHold(Input):
+    reason: str = Field(max_length=200, examples=["Case 2026-17"])
+    log: LogName | None = None
+    since: date | None = None
+    until: date | None = None
+
+
+class RetentionLimits(BaseModel):
+    log: LogName
+    # No tenant keeps less, what tenants have that chose nothing, and no tenant keeps more.
+    floor_days: int
+    default_days: int
+    ceiling_days: int
+    ceiling_bytes: int | None
+
+
+class AllRetentionLimits(BaseModel):
+    items: list[RetentionLimits]
+
+
+class NewRetentionLimits(Input):
+    floor_days: _Days
+    default_days: _Days
+    ceiling_days: _Days
+    ceiling_bytes: _Bytes | None = None
+
+
+@router.get(_TENANT, operation_id="listRetention")
+def list_retention(access: Reads) -> Retentions:
+    """What is kept of each log, what it uses, and what is going to be deleted early."""
+    with access.read() as session:
+        logs = service.show(session, tenant_id=access.tenant_id).values()
+        return Retentions(items=[Retention(**_retention(log)) for log in logs])
+
+
+@router.get(f"{_TENANT}/holds", operation_id="listRetentionHolds")
+def list_holds(access: Reads) -> Holds:
+    """Those that were cleared as well, the oldest first."""
+    with access.read() as session:
+        return Holds(items=[_hold(row) for row in holds.list_holds(session, tenant_id=access.tenant_id)])
+
+
+@router.post(f"{_TENANT}/holds", status_code=201, operation_id="setRetentionHold")
+def set_hold(access: Changes, body: NewHold) -> Hold:
+    """Keep days of the logs, or all of them, until the hold is cleared."""
+    with access.change() as change:
+        row = holds.set_hold(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            reason=body.reason,
+            log=body.log,
+            first_day=body.since,
+            last_day=body.until,
+        )
+        return change.answer(_hold(row))
+
+
+@router.post(f"{_TENANT}/holds/{{hold}}/clear", operation_id="clearRetentionHold")
+def clear_hold(access: Changes, hold: RowId) -> Hold:
+    """What it kept goes when its time is over, a week later at the soonest."""
+    with access.change() as change:
+        row = holds.clear_hold(change.session, actor=access.actor, tenant_id=access.tenant_id, hold_id=hold)
+        return change.answer(_hold(row))
+
+
+@router.get(f"{_TENANT}/{{log}}", operation_id="getRetention")
+def get_retention(access: Reads, log: LogName) -> Retention:
+    with access.read() as session:
+        return Retention(**_retention(service.show(session, tenant_id=access.tenant_id)[log]))
+
+
+@router.patch(f"{_TENANT}/{{log}}", operation_id="changeRetention")
+def change_retention(access: Changes, log: LogName, body: RetentionChange) -> Retention:
+    """Less takes effect a week later."""
+    with access.change() as change:
+        made = service.change(change.session, actor=access.actor, tenant_id=access.tenant_id, change=_change(log, body))
+        return change.answer(Retention(**_retention(made)))
+
+
+@router.post(f"{_TENANT}/{{log}}/preview", operation_id="previewRetention")
+def preview_retention(access: Reads, log: LogName, body: RetentionChange) -> Foreseen:
+    """What a change would delete; nothing is changed."""
+    with access.read() as session:
+        would_be = service.foresee(session, tenant_id=access.tenant_id, change=_change(log, body))
+    return Foreseen(
+        **_retention(would_be),
+        lost_days=sum(would_be.is_lost(day) for day in would_be.sizes),
+        no_longer_exported=bool(would_be.terms.export) and would_be.export_format is None,
+    )
+
+
+@router.get(f"{_PLATFORM}/limits", operation_id="listRetentionLimits")
+def list_limits(access: ReadsLimits) -> AllRetentionLimits:
+    with access.read() as session:
+        return AllRetentionLimits(items=[_limits(log, each) for log, each in service.show_limits(session).items()])
+
+
+@router.put(f"{_PLATFORM}/limits/{{log}}", operation_id="setRetentionLimits")
+def set_limits(access: ChangesLimits, log: LogName, body: NewRetentionLimits) -> RetentionLimits:
+    """What tenants may choose of a log. It holds for settings of before, too; less takes effect a week later."""
+    with access.change() as change:
+        wanted = Limits(**body.model_dump())
+        made = service.change_limits(change.session, actor=access.actor, log=log, limits=wanted)
+        return change.answer(_limits(log, made))
+
+
+@router.delete(f"{_PLATFORM}/limits/{{log}}", operation_id="resetRetentionLimits")
+def reset_limits(access: ChangesLimits, log: LogName) -> RetentionLimits:
+    """Back to what the product comes with."""
+    with access.change() as change:
+        made = service.change_limits(change.session, actor=access.actor, log=log, limits=None)
+        return change.answer(_limits(log, made))
+
+
+@router.post(f"{_PLATFORM}/trust-clock", status_code=204, operation_id="trustClock")
+def trust_clock(access: ChangesLimits) -> None:
+    """Say that the time is right, where it was not believed: what is due is deleted again."""
+    with access.change() as change:
+        clock.trust(change.session, actor=access.actor)
+        change.answer_nothing()
+
+
+def _change(log: LogName, body: RetentionChange) -> service.Change:
+    return service.Change(log=log, days=body.days, bytes=body.bytes, export_format=body.export)
+
+
+def _retention(log: LogPlan) -> dict[str, Any]:
+    return {
+        "log": log.log,
+        "days": log.days,
+        "days_chosen": bool(log.chosen and log.chosen.days is not None),
+        "floor_days": log.limits.floor_days,
+        "ceiling_days": log.limits.ceiling_days,
+        "bytes": log.bytes,
+        "used_bytes": log.total_bytes,
+        "used_rows": sum(log.rows.values()),
+        "oldest_day": min(log.sizes, default=None),
+        "kept_from": log.keep_from,
+        "kept_from_later": log.wanted_from,
+        "export": log.export_format,
+        "held": bool(log.holds),
+        "notices": [_notice(notice) for notice in log.notices.values()],
+    }
+
+
+def _notice(row: RetentionNotice) -> Notice:
+    return Notice(log=row.log, kind=row.kind, since=row.since, expected_on=row.expected_on, detail=row.detail)
+
+
+def _hold(row: RetentionHold) -> Hold:
+    return Hold.model_validate(
+        {
+            "id": row.id,
+            "log": row.log,
+            "since": row.first_day,
+            "until": row.last_day,
+            "reason": row.reason,
+            "set_by": row.set_by,
+            "set_at": row.created_at,
+            "cleared_at": row.cleared_at,
+            "cleared_by": row.cleared_by,
+        }
+    )
+
+
+def _limits(log: LogName, limits: Limits) -> RetentionLimits:
+    return RetentionLimits(
+        log=log,
+        floor_days=limits.floor_days,
+        default_days=limits.default_days,
+        ceiling_days=limits.ceiling_days,
+        ceiling_bytes=limits.ceiling_bytes,
+    )

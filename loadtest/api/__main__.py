@@ -1,0 +1,203 @@
+"""The API under load, on a private installation that is filled first: python -m loadtest.api logs | routes | sessions
+
+logs      lists and searches over an auth log of a year: p50, p95 and p99, the worst of them, and whether PostgreSQL
+          reads a partition from end to end
+routes    rate, p99 and statements of each list, of 64 clients at once
+sessions  queries by user, MAC address, NAS and address over live sessions
+"""
+
+import argparse
+import itertools
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from api.main import create_app
+from loadtest.api import asking, data, plans
+from loadtest.api.searches import Search, log_searches, other_lists
+from loadtest.private_installation import PrivateInstallation
+from loadtest.processes import BenchError, Tree, cpu_seconds
+from nac.errors import AdmitError
+from nac.ids import TenantId
+from nac.settings import Settings
+from tests.api.served import served
+
+_TARGET_MILLISECONDS = 150.0
+_MOST_TURNS = 100
+
+
+@dataclass(frozen=True)
+class Bench:
+    private: PrivateInstallation
+    tenants: data.Tenants
+    token: str
+    superuser_url: str
+
+    @property
+    def settings(self) -> Settings:
+        return self.private.settings
+
+    @property
+    def port(self) -> int:
+        return self.settings.api_port
+
+
+@contextmanager
+def bench(tenants: int) -> Iterator[Bench]:
+    with PrivateInstallation(AUTHORITY_KEY_STORE="sealed") as private:
+        superuser = private.settings.database_owner_url.replace("admit_owner", "postgres", 1)
+        made = data.make_tenants(superuser, tenants)
+        token = data.make_platform_token(private.installation.engine)
+        yield Bench(private, made, token, superuser)
+
+
+def logs(options: argparse.Namespace) -> None:
+    with bench(options.tenants) as each:
+        data.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_note)
+        used = data.sizes(each.superuser_url)
+        print(
+            f"{options.rows:,} rows of {options.tenants} tenants in {options.days} days: {used['rows'] / 1e9:.1f} GB "
+            f"of rows ({used['rows'] / options.rows:.0f} bytes each), {used['indexes'] / 1e9:.1f} GB of indexes"
+        )
+        asked = sorted({1, 2, options.tenants // 2 or 1, options.tenants})
+        print(
+            "| tenant | search | statements | partitions at once | planning ms | executing | p50 ms | p95 | p99 | most "
+            f"| requests until found or all was searched, {_MOST_TURNS} at most | ms |\n|" + "---|" * 12
+        )
+        whole = asking.Timing()
+        with _explaining(each) as explain:
+            for number in asked:
+                slug, tenant_id = each.tenants.slugs[number - 1], TenantId(each.tenants.ids[number - 1])
+                for search in log_searches(slug, number, options.days):
+                    timing = _repeat(each, search, options.rounds)
+                    whole.milliseconds += timing.milliseconds
+                    found = explain(search.path, tenant_id)
+                    percentiles = " | ".join(f"{timing.at(share):.1f}" for share in (0.5, 0.95, 0.99, 1))
+                    turns, walked = asking.turns_until_found(each.port, each.token, search.path, most=_MOST_TURNS)
+                    print(
+                        f"| {slug} | {search.name} | {found.statements} | {found.most_partitions} "
+                        f"| {found.planning:.1f} | {found.executing:.1f} | {percentiles} | {turns} | {walked:.0f} |"
+                    )
+                    if found.scanned:
+                        print(f"  read from end to end: {', '.join(sorted(found.scanned))}")
+        p95 = whole.at(0.95)
+        verdict = "met" if p95 < _TARGET_MILLISECONDS else "missed"
+        print(f"all: p50 {whole.at(0.5):.1f} ms, p95 {p95:.1f} ms (target {_TARGET_MILLISECONDS:.0f}: {verdict})")
+        for milliseconds, path in whole.worst:
+            print(f"  {milliseconds:.1f} ms: {path}")
+
+
+def routes(options: argparse.Namespace) -> None:
+    with bench(options.tenants) as each:
+        data.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_note)
+        data.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
+        slug, tenant_id = each.tenants.slugs[0], TenantId(each.tenants.ids[0])
+        newest = log_searches(slug, 1, options.days)[0]
+        searches = [replace(newest, name="decisions"), *other_lists(slug)]
+        searches.append(Search("tenant itself", f"/v1/tenants/{slug}/sites/main"))
+        print("| route | statements | rate /s | p50 ms | p99 | CPU ms of a request: api | PostgreSQL |\n|" + "---|" * 7)
+        with _explaining(each) as explain:
+            for search in searches:
+                found = explain(search.path, tenant_id)
+                print(
+                    f"| {search.name} | {found.statements} | {_loaded(each, itertools.repeat(search.path), options)} |"
+                )
+
+
+def sessions(options: argparse.Namespace) -> None:
+    with bench(options.tenants) as each:
+        data.fill_sessions(each.superuser_url, each.tenants, rows=options.live)
+        slug = each.tenants.slugs[0]
+        most = int(options.live * (each.tenants.shares or [1.0])[0]) - 1
+
+        def paths(query: Callable[[int], str]) -> Iterator[str]:
+            while True:
+                yield f"/v1/tenants/{slug}/sessions?{query(random.randint(1, most))}"
+
+        print("| by | rate /s | p50 ms | p99 | CPU ms of a request: api | PostgreSQL |\n|" + "---|" * 6)
+        for name, query in _SESSION_QUERIES.items():
+            print(f"| {name} | {_loaded(each, paths(query), options)} |")
+
+
+_SESSION_QUERIES: dict[str, Callable[[int], str]] = {
+    "user": lambda number: f"user=user-{number}%40example.com",
+    "MAC address": lambda number: f"mac={number:012x}",
+    "NAS, the newest 20": lambda number: f"nas=switch-{1 + number % 20}&limit=20",
+    "address": lambda number: f"address=10.{number >> 16}.{number >> 8 & 255}.{number & 255}",
+}
+
+
+def _loaded(each: Bench, paths: Iterator[str], options: argparse.Namespace) -> str:
+    trees = {"api": Tree(_listener(each.port)), "postgres": each.private.installation.processes()["postgres"]}
+    asking.load(each.port, each.token, lambda: next(paths), clients=options.clients, seconds=1)
+    before = {name: cpu_seconds(tree) for name, tree in trees.items()}
+    timing = asking.load(each.port, each.token, lambda: next(paths), clients=options.clients, seconds=options.seconds)
+    timing.require_success()
+    used = {name: (cpu_seconds(tree) - before[name]) / len(timing.milliseconds) * 1000 for name, tree in trees.items()}
+    return (
+        f"{timing.rate:.0f} | {timing.at(0.5):.1f} | {timing.at(0.99):.1f} | {used['api']:.2f} | {used['postgres']:.2f}"
+    )
+
+
+def _repeat(each: Bench, search: Search, rounds: int) -> asking.Timing:
+    left = iter([search.path] * rounds)
+    timing = asking.load(each.port, each.token, lambda: next(left, None), clients=1)
+    timing.require_success()
+    return timing
+
+
+@contextmanager
+def _explaining(each: Bench) -> Iterator[Callable[[str, TenantId], plans.Asked]]:
+    app = create_app(each.settings)
+    with served(app) as client:
+        client.headers["Authorization"] = f"Bearer {each.token}"
+        # Between two of its requests there may be more time than a server keeps a connection.
+        client.headers["Connection"] = "close"
+        client.timeout = 60.0  # type: ignore[assignment]
+        yield lambda path, tenant_id: plans.ask(app, client, path, tenant_id)
+
+
+def _listener(port: int) -> int:
+    """The process that listens there (/proc/net/tcp, proc(5))."""
+    inodes = {
+        fields[9]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if (fields := line.split())[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port
+    }
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(link.readlink().name[8:-1] in inodes for link in (process / "fd").iterdir()):
+                return int(process.name)
+        except OSError:
+            continue
+    raise BenchError(f"nothing listens on port {port}")
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m loadtest.api", description=__doc__)
+    parser.add_argument("command", choices=("logs", "routes", "sessions"))
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the auth log")
+    parser.add_argument("--days", type=int, default=365, help="that they are spread over")
+    parser.add_argument("--tenants", type=int, default=200)
+    parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
+    parser.add_argument("--rounds", type=int, default=20, help="of each search")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each route")
+    options = parser.parse_args()
+    try:
+        {"logs": logs, "routes": routes, "sessions": sessions}[options.command](options)
+    except (BenchError, AdmitError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Clients of the API that take next to nothing themselves: HTTP/1.1 over connections that are kept."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from loadtest.processes import BenchError
+
+_PATIENCE_SECONDS = 60
+_WORST = 5
+
+
+@dataclass(slots=True)
+class Timing:
+    seconds: float = 0.0
+    # Milliseconds, by the path that was asked for.
+    milliseconds: list[tuple[float, str]] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+
+    def at(self, share: float) -> float:
+        ordered = sorted(each for each, _ in self.milliseconds)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+    @property
+    def rate(self) -> float:
+        return len(self.milliseconds) / self.seconds
+
+    @property
+    def worst(self) -> list[tuple[float, str]]:
+        return sorted(self.milliseconds, reverse=True)[:_WORST]
+
+    def require_success(self) -> None:
+        if set(self.statuses) - {200}:
+            raise BenchError(f"the API answered {dict(self.statuses)}")
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, token: str) -> tuple[int, bytes]:
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = int(head.partition("content-length:")[2].split("\r\n", 1)[0])
+    return int(head.split(" ", 2)[1]), await reader.readexactly(length)
+
+
+async def _load(
+    port: int, token: str, next_path: Callable[[], str | None], clients: int, seconds: float, timing: Timing
+) -> None:
+    deadline = time.monotonic() + seconds
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
+        while time.monotonic() < deadline and (path := next_path()) is not None:
+            began = time.perf_counter()
+            status, _ = await asyncio.wait_for(_ask(reader, writer, path, token), _PATIENCE_SECONDS)
+            timing.milliseconds.append(((time.perf_counter() - began) * 1000, path))
+            timing.statuses[status] += 1
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    timing.seconds = time.perf_counter() - began
+
+
+def load(port: int, token: str, next_path: Callable[[], str | None], *, clients: int, seconds: float = 3_600) -> Timing:
+    """So many clients ask one thing after the other until there is no further path or the time is over."""
+    timing = Timing()
+    asyncio.run(_load(port, token, next_path, clients, seconds, timing))
+    return timing
+
+
+def turns_until_found(port: int, token: str, path: str, *, most: int) -> tuple[int, float]:
+    """How many requests, and milliseconds, until something is found or all was looked through; `most` at the most."""
+
+    async def ask() -> tuple[int, float]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 24)
+        began, after, turns = time.perf_counter(), "", 0
+        while turns < most:
+            separator = "&" if "?" in path else "?"
+            status, body = await _ask(reader, writer, f"{path}{separator}after={after}", token)
+            if status != 200:
+                raise BenchError(f"GET {path} is answered {status}: {body[:300]!r}")
+            turns, page = turns + 1, json.loads(body)
+            if page["items"] or page["next"] is None:
+                break
+            after = page["next"]
+        writer.close()
+        return turns, (time.perf_counter() - began) * 1000
+
+    return asyncio.run(ask())

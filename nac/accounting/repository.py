@@ -1,0 +1,77 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Row, func, or_, select, true
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.log_search import Key, Stretch, within
+from nac.models import AccountingLog, Nas, Site
+
+Found = Row[AccountingLog, str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """ "" and None leave a part out; what is given must all fit."""
+
+    # 12 lower-case hex digits.
+    mac: str = ""
+    # User-Name, upper or lower case.
+    user: str = ""
+    # Name of the registered NAS, or address.
+    nas: str = ""
+    site_id: UUID | None = None
+    session_id: str = ""
+    # Acct-Status-Type, as RFC 2866 5.1 names it; upper or lower case.
+    status_type: str = ""
+
+    @property
+    def reads_rows(self) -> bool:
+        """The log has no index but that of its order."""
+        return self != Filter()
+
+
+def list_stretch(
+    session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
+) -> Sequence[Found]:
+    """Newest first, with the NAS's name and the site's slug as they are now."""
+    return _named(session, tenant_id, stretch, _fits(wanted), limit)
+
+
+def get(session: Session, tenant_id: TenantId, key: Key) -> Found | None:
+    found = _named(session, tenant_id, Stretch((key[0], key[1] + 1), key), true(), 1)
+    return found[0] if found else None
+
+
+def _named(
+    session: Session, tenant_id: TenantId, stretch: Stretch, fits: ColumnElement[bool], limit: int
+) -> Sequence[Found]:
+    query = (
+        select(AccountingLog, Nas.name, Site.slug)
+        .outerjoin(Nas, (Nas.tenant_id == AccountingLog.tenant_id) & (Nas.id == AccountingLog.nas_id))
+        .outerjoin(Site, (Site.tenant_id == AccountingLog.tenant_id) & (Site.id == AccountingLog.site_id))
+        .where(AccountingLog.tenant_id == tenant_id, fits)
+        .order_by(AccountingLog.at.desc(), AccountingLog.id.desc())
+        .limit(limit)
+    )
+    return session.execute(within(query, AccountingLog, stretch)).all()
+
+
+def _fits(wanted: Filter) -> ColumnElement[bool]:
+    fits: ColumnElement[bool] = true()
+    if wanted.mac:
+        fits &= AccountingLog.mac == wanted.mac
+    if wanted.user:
+        fits &= func.lower(AccountingLog.identity) == wanted.user.lower()
+    if wanted.nas:
+        named = wanted.nas.lower()
+        fits &= or_(func.lower(Nas.name) == named, func.host(AccountingLog.nas_address) == named)
+    if wanted.site_id is not None:
+        fits &= AccountingLog.site_id == wanted.site_id
+    if wanted.session_id:
+        fits &= AccountingLog.session_id == wanted.session_id
+    if wanted.status_type:
+        fits &= func.lower(AccountingLog.status_type) == wanted.status_type.lower()
+    return fits

@@ -1,0 +1,85 @@
+"""What NASes have told of sessions, request by request, as the accounting log keeps it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from nac.accounting import repository
+from nac.accounting.repository import Found
+from nac.decisions.recorded import key_of_reference, microseconds_of
+from nac.errors import NotFound
+from nac.ids import TenantId
+from nac.log_search import Key, Searched, search
+from nac.models import AccountingLog
+from nac.sites import service as sites
+from nac.validation import require_mac
+
+
+class AccountingRecordNotFound(NotFound):
+    """There is no such request in the accounting log."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAccounting:
+    log: AccountingLog
+    # The NAS's name or, where it is not registered, its address.
+    nas: str
+    # "" where it belonged to none, or to one that is gone.
+    site: str
+
+    @property
+    def reference(self) -> str:
+        """For people and programs to name it by."""
+        return f"{microseconds_of(self.log.at)}-{self.log.id}"
+
+
+def search_accounting(
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    mac: str = "",
+    user: str = "",
+    nas: str = "",
+    site: str = "",
+    session_id: str = "",
+    status_type: str = "",
+    since: datetime | None = None,
+    before: Key | None = None,
+    limit: int = 100,
+) -> Searched[LoggedAccounting]:
+    """Newest first, for as long as one answer may take: fewer than `limit` need not be all that there are."""
+    wanted = repository.Filter(
+        mac=require_mac(mac) if mac else "",
+        user=user,
+        nas=nas,
+        site_id=sites.require_by_slug(session, tenant_id=tenant_id, slug=site).id if site else None,
+        session_id=session_id,
+        status_type=status_type,
+    )
+    found = search(
+        session,
+        AccountingLog,
+        tenant_id=tenant_id,
+        look=lambda stretch, most: repository.list_stretch(session, tenant_id, wanted, stretch, most),
+        key=lambda row: (row[0].at, row[0].id),
+        reads_rows=wanted.reads_rows,
+        before=before,
+        since=since,
+        limit=limit,
+    )
+    return Searched([_logged(row) for row in found.rows], found.next)
+
+
+def require_accounting(session: Session, *, tenant_id: TenantId, reference: str) -> LoggedAccounting:
+    """That of this `LoggedAccounting.reference`. Raises AccountingRecordNotFound."""
+    key = key_of_reference(reference)
+    found = repository.get(session, tenant_id, key) if key else None
+    if found is None:
+        raise AccountingRecordNotFound(f"There is no request {reference!r} in the accounting log.", place="record")
+    return _logged(found)
+
+
+def _logged(row: Found) -> LoggedAccounting:
+    log, name, slug = row
+    return LoggedAccounting(log, name or log.nas_address or "", slug or "")

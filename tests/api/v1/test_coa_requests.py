@@ -1,0 +1,104 @@
+"""Requests to NASes, and deciding sessions anew, through the API."""
+
+import httpx
+import pytest
+from sqlalchemy import Engine, update
+from sqlalchemy.orm import Session
+
+from nac.clock import utc_now
+from nac.ids import TenantId
+from nac.models import CoaRequest, RadiusSession, Redecision
+from tests.factories.rows import make_row
+
+TENANT = "/v1/tenants/alpha"
+REQUESTS, REDECISIONS = f"{TENANT}/coa-requests", f"{TENANT}/redecisions"
+
+
+@pytest.fixture
+def live(owner_engine: Engine, tenant_id: TenantId) -> None:
+    absent = ("site_id", "nas_id", "nas_address", "framed_ip", "framed_ipv6", "framed_prefix", "delegated_prefix")
+    with Session(owner_engine) as session, session.begin():
+        for number in (1, 2):
+            values = {"mac": f"02a0c000000{number}", "identity": f"user-{number}", "nas_key": "switch-1|192.0.2.7"}
+            nothing = dict.fromkeys((*absent, "stopped_at"))
+            make_row(session, RadiusSession.__table__, tenant_id, started_at=utc_now(), **values, **nothing)
+
+
+@pytest.mark.usefixtures("live")
+def test_requests_are_made_listed_withdrawn_and_asked_again(api: httpx.Client, owner_engine: Engine) -> None:
+    asked = api.post(REQUESTS, json={"kind": "disconnect", "nas": "switch-1"})
+    assert asked.status_code == 202, asked.text
+    first, second = sorted(each["id"] for each in asked.json()["items"])
+    page = api.get(REQUESTS, params={"limit": 1}).json()
+    rest = api.get(REQUESTS, params={"limit": 1, "after": page["next"]}).json()
+    assert [page["items"][0]["id"], rest["items"][0]["id"], rest["next"]] == [second, first, None]
+    assert api.post(f"{REQUESTS}/{first}/retry").json()["code"] == "conflict"
+    assert api.post(f"{REQUESTS}/{first}/withdraw").json()["state"] == "withdrawn"
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(CoaRequest).where(CoaRequest.id == second).values(state="refused", error_cause=503))
+    refused = api.get(f"{REQUESTS}/{second}").json()
+    assert refused["explanation"].startswith("Error-Cause 503")
+    again = api.post(f"{REQUESTS}/{second}/retry")
+    assert again.status_code == 202, again.text
+    assert (again.json()["session"], again.json()["state"]) == (refused["session"], "queued")
+    for wanted, found in (
+        ({"state": "refused"}, [second]),
+        ({"session": refused["session"]}, [again.json()["id"], second]),
+        ({"mac": "02-a0-c0-00-00-01", "state": "withdrawn"}, [first]),
+        ({"user": "USER-1"}, [first]),
+        ({"reason": "endpoint-blocked"}, []),
+    ):
+        assert [each["id"] for each in api.get(REQUESTS, params=wanted).json()["items"]] == found, wanted
+    assert api.get(f"{REQUESTS}/{2**62}").json()["code"] == "coa-request-not-found"
+
+
+@pytest.mark.usefixtures("live")
+def test_request_that_says_nothing_or_too_much_is_refused(api: httpx.Client) -> None:
+    for body, status in (
+        ({"kind": "disconnect"}, 422),
+        ({"kind": "explode", "mac": "02a0c0000001"}, 422),
+        ({"kind": "change", "mac": "02a0c0000001"}, 422),
+        ({"kind": "bounce", "mac": "02a0c0000001", "attributes": [{"attribute": "x", "value": "y"}]}, 422),
+        ({"kind": "bounce", "user": "nobody"}, 409),
+        ({"kind": "bounce", "session": 2**62}, 404),
+    ):
+        answer = api.post(REQUESTS, json=body)
+        assert answer.status_code == status, (body, answer.text)
+    assert api.get(REQUESTS).json()["items"] == []
+
+
+def test_redecision_is_started_shown_approved_and_stopped(api: httpx.Client, owner_engine: Engine) -> None:
+    started = api.post(REDECISIONS)
+    assert started.status_code == 202, started.text
+    run = started.json()
+    assert (run["state"], run["scope"]) == ("deciding", "all")
+    assert api.post(REDECISIONS).status_code == 409
+    assert api.post(f"{REDECISIONS}/{run['id']}/approve").status_code == 409
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(Redecision).values(state="waiting", waits_for="ceiling"))
+    assert api.get(f"{REDECISIONS}/{run['id']}").json()["waits_for"] == "ceiling"
+    approved = api.post(f"{REDECISIONS}/{run['id']}/approve").json()
+    assert (approved["state"], approved["waits_for"]) == ("sending", None)
+    stopped = api.post(f"{REDECISIONS}/{run['id']}/stop").json()
+    assert (stopped["state"], stopped["withdrawn"]) == ("stopped", 0)
+    assert [each["id"] for each in api.get(REDECISIONS).json()["items"]] == [run["id"]]
+    assert api.get(f"{REDECISIONS}/{run['id'] + 1}").json()["code"] == "redecision-not-found"
+
+
+def test_redecision_is_previewed_and_set(api: httpx.Client) -> None:
+    preview = api.post(f"{REDECISIONS}/preview", json={"in_force": True})
+    assert preview.status_code == 200, preview.text
+    assert (preview.json()["sessions"], preview.json()["over_ceiling"]) == (0, False)
+    assert api.post(f"{REDECISIONS}/preview", json={"policy": "unheard-of"}).status_code == 404
+    changed = api.patch(f"{REDECISIONS}/settings", json={"mode": "preview", "per_second": 5})
+    assert changed.json() == api.get(f"{REDECISIONS}/settings").json()
+    assert (changed.json()["mode"], changed.json()["per_second"], changed.json()["ceiling_percent"]) == (
+        "preview",
+        5,
+        10,
+    )
+    tag = changed.headers["etag"]
+    api.patch(f"{REDECISIONS}/settings", json={"per_second": 6})
+    late = api.patch(f"{REDECISIONS}/settings", json={"per_second": 7}, headers={"If-Match": tag})
+    assert late.status_code == 412
+    assert api.patch(f"{REDECISIONS}/settings", json={"every_minutes": 3}).status_code == 422

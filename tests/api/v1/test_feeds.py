@@ -1,0 +1,105 @@
+"""Feeds through the API: what is sealed is never shown."""
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.models import AuditEntry, Feed
+from tests.feeds.webhook_receiver import LOCALHOST, WebhookReceiver
+
+FEEDS = "/v1/tenants/alpha/feeds"
+KEY, HEADER = "key-in-the-address", "Bearer of-the-receiver"
+WEBHOOK = {
+    "kind": "webhook",
+    "name": "siem",
+    "settings": {
+        "url": f"https://siem.example/{KEY}",
+        "headers": {"Authorization": HEADER},
+        "kinds": ["authentication"],
+    },
+}
+
+
+def test_webhook_is_added_changed_paused_and_removed_and_its_secrets_are_told_once(
+    api: httpx.Client, owner_engine: Engine
+) -> None:
+    made = api.post(FEEDS, json=WEBHOOK)
+    assert made.status_code == 201, made.text
+    secret = made.json()["secret"]
+    assert secret.startswith("whsec_")
+    assert made.json()["destination"] == "https://siem.example/..."
+    feed = f"{FEEDS}/siem"
+    answers = [
+        api.get(FEEDS),
+        api.get(feed),
+        api.patch(feed, json={"batch": 7}),
+        api.patch(feed, json={"batch": None}),
+        api.post(f"{feed}/pause", json={"because": "moving"}),
+        api.post(f"{feed}/resume"),
+        api.post(f"{feed}/replay", json={"since": "2026-11-01T00:00:00Z"}),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 200, 200, 202]
+    assert [answer.json()["settings"]["batch"] for answer in answers[1:4]] == [100, 7, 100]
+    assert (answers[4].json()["state"], answers[4].json()["paused_because"]) == ("paused", "moving")
+    rotated = api.post(f"{feed}/rotate-secret", json={"keep_seconds": 60})
+    assert rotated.json()["secret"] not in ("", secret)
+    assert api.get(feed).json()["former_secret_until"]
+    with Session(owner_engine) as session:
+        audited = " ".join(str((row.before, row.after)) for row in session.query(AuditEntry))
+        stored = session.query(Feed).one()
+        told = " ".join([audited, str(stored.settings), *(answer.text for answer in answers)])
+    for hidden in (secret, rotated.json()["secret"], KEY, HEADER):
+        assert hidden not in told
+    assert api.delete(feed).status_code == 204
+    assert api.get(feed).json()["code"] == "feed-not-found"
+
+
+def test_webhook_is_tried_over_real_tls(api: httpx.Client, tmp_path) -> None:
+    with WebhookReceiver(tmp_path).listening() as receiver:
+        settings = {
+            "url": f"https://localhost:{receiver.port}/",
+            "ca_certificate": LOCALHOST.certificate,
+            "networks": ["127.0.0.0/8", "::1/128"],
+        }
+        added = api.post(FEEDS, json={"kind": "webhook", "name": "local", "settings": settings})
+        assert added.status_code == 201, added.text
+        assert added.json()["settings"]["ca_certificate"] == "(PEM)"
+        sent = api.post(f"{FEEDS}/local/test")
+        assert sent.status_code == 200, sent.text
+        assert receiver.ids == [sent.json()["sent"]]
+    assert api.post(f"{FEEDS}/local/test").json()["code"] == "feed-unreachable"
+
+
+def test_syslog_has_settings_of_its_own(api: httpx.Client) -> None:
+    body = {"kind": "syslog", "name": "logs", "settings": {"host": "logs.example", "severities": {"alarm": "crit"}}}
+    made = api.post(FEEDS, json=body)
+    assert made.status_code == 201, made.text
+    assert (made.json()["destination"], made.json()["secret"]) == ("logs.example:6514", None)
+    changed = api.patch(f"{FEEDS}/logs", json={"port": 7000, "facility": "local3", "severities": None})
+    assert changed.json()["destination"] == "logs.example:7000"
+    assert changed.json()["settings"]["severities"] == {}
+    assert api.patch(f"{FEEDS}/logs", json={"url": "https://siem.example/"}).json()["place"] == "url"
+    assert api.patch(f"{FEEDS}/logs", json={"host": None}).json()["place"] == "host"
+    assert api.post(f"{FEEDS}/logs/rotate-secret", json={}).status_code == 422
+    assert api.post(f"{FEEDS}/logs/rotate-secret", json={"client_key": "x"}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "pigeon"},
+        {"name": "No Slug"},
+        {"settings": {}},
+        {"settings": {"url": "http://siem.example/"}},
+        {"settings": {"url": "https://siem.example/", "host": "x"}},
+        {"settings": {"url": "https://siem.example/", "kinds": ["weather"]}},
+        {"settings": {"url": "https://siem.example/", "kinds": []}},
+        {"settings": {"url": "https://siem.example/", "headers": {"Host": "other"}}},
+        {"settings": {"url": "https://siem.example/", "batch": 501}},
+    ],
+)
+def test_mistake_adds_nothing(api: httpx.Client, change: dict[str, object]) -> None:
+    answer = api.post(FEEDS, json=WEBHOOK | change)
+    assert answer.status_code == 422, answer.text
+    assert api.get(FEEDS).json()["items"] == []

@@ -1,0 +1,154 @@
+"""Decisions, accounting and usage through the API."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac import log_search
+from nac.clock import utc_now
+from nac.db.base import Base
+from nac.ids import TenantId
+from tests.factories.rows import make_row
+
+TENANT = "/v1/tenants/alpha"
+NOW = utc_now()
+MAC = "02a0c0000001"
+
+
+@pytest.fixture
+def write(owner_engine: Engine, tenant_id: TenantId):
+    def write(table: str, minutes_ago: int = 0, **values: object) -> None:
+        moment = {"usage_hours": "hour"}.get(table, "at")
+        with Session(owner_engine) as session, session.begin():
+            at = NOW - timedelta(minutes=minutes_ago)
+            make_row(session, Base.metadata.tables[table], tenant_id, **{moment: at} | values)
+
+    return write
+
+
+def test_decision_is_listed_and_shown_with_all_that_it_was_decided_by(api: httpx.Client, write) -> None:
+    write(
+        "auth_log",
+        mac=MAC,
+        identity="ann",
+        permitted=False,
+        verdict="deny",
+        reason="unknown-mac",
+        rule_name="staff",
+        reply=[["Reply-Message", ":=", "no"]],
+        request={"method": ["mab"], "radius.User-Name": ["outer"]},
+        nas_address="192.0.2.7",
+        nas_identifier="switch-1",
+        certificate_serial="",
+    )
+    write("auth_log", 5, mac="02a0c0000002", permitted=True, verdict="permit", reason="rule-permitted")
+    page = api.get(f"{TENANT}/decisions").json()
+    assert (len(page["items"]), page["next"], page["searched_to"]) == (2, None, None)
+    told = page["items"][0]
+    assert {name: told[name] for name in ("verdict", "mac", "user", "outer_user", "nas", "reason", "rule")} == {
+        "verdict": "deny",
+        "mac": "02:a0:c0:00:00:01",
+        "user": "ann",
+        "outer_user": "outer",
+        "nas": "switch-1",
+        "reason": "unknown-mac",
+        "rule": "staff",
+    }
+    assert told["title"]
+    assert told["remedy"]
+    assert page["items"][1]["remedy"] == ""
+    whole = api.get(f"{TENANT}/decisions/{told['id']}").json()
+    assert told.items() <= whole.items()
+    assert whole["reply"] == [{"attribute": "Reply-Message", "operator": ":=", "value": "no"}]
+    assert whole["request"]["method"] == ["mab"]
+    for unknown in ("1-1", "x", f"{told['id']}0"):
+        assert api.get(f"{TENANT}/decisions/{unknown}").json()["code"] == "decision-not-found"
+
+
+def test_filters_find_what_fits(api: httpx.Client, write) -> None:
+    write("auth_log", 0, mac=MAC, identity="a", permitted=False, verdict="deny", reason="unknown-mac")
+    write("auth_log", 10, identity="b", verdict="quarantine")
+    write("auth_log", 20, identity="c", nas_identifier="switch-1", monitored="site", verdict="permit")
+    for wanted, found in (
+        ({"mac": "02-A0-C0-00-00-01"}, "a"),
+        ({"user": "B"}, "b"),
+        ({"verdict": "quarantine"}, "b"),
+        ({"reason": "unknown-mac"}, "a"),
+        ({"rejects": True}, "a"),
+        ({"monitored": True}, "c"),
+        ({"nas": "switch-1"}, "c"),
+        ({"site": "main"}, ""),
+        ({"since": (NOW - timedelta(minutes=15)).isoformat()}, "ab"),
+        ({"until": (NOW - timedelta(minutes=5)).isoformat()}, "bc"),
+    ):
+        page = api.get(f"{TENANT}/decisions", params=wanted)
+        assert page.status_code == 200, page.text
+        assert "".join(each["user"] for each in page.json()["items"]) == found, wanted
+
+
+@pytest.mark.parametrize(("table", "path"), [("auth_log", "decisions"), ("accounting_log", "accounting")])
+def test_search_goes_on_where_it_ended(api: httpx.Client, write, monkeypatch, table: str, path: str) -> None:
+    monkeypatch.setattr(log_search, "SLICE_ROWS", 2)
+    monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
+    for number in range(7):
+        write(table, number, identity="ann" if number == 6 else "bob")
+    pages, after = [], ""
+    while after is not None:
+        answer = api.get(f"{TENANT}/{path}", params={"user": "ann", "after": after})
+        assert answer.status_code == 200, answer.text
+        pages.append(answer.json())
+        after = pages[-1]["next"]
+    assert [len(page["items"]) for page in pages] == [0, 0, 0, 1]
+    assert all(page["searched_to"] for page in pages[:-1])
+
+
+@pytest.mark.parametrize("path", ["decisions", "accounting"])
+def test_mistakes_are_told_with_their_place(api: httpx.Client, path: str) -> None:
+    for wanted, place in (
+        ({"mac": "xyz"}, "mac"),
+        ({"after": "IjEyIg"}, "after"),
+        ({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, "until"),
+        ({"limit": 0}, "query.limit"),
+        ({"user": "\0"}, ""),
+    ):
+        answer = api.get(f"{TENANT}/{path}", params=wanted)
+        assert answer.status_code == 422, answer.text
+        told = answer.json()
+        assert place in [each["place"] for each in told.get("mistakes", [])] + [told.get("place", "")]
+
+
+def test_reason_and_verdict_that_there_are_none_of_are_refused(api: httpx.Client) -> None:
+    assert api.get(f"{TENANT}/decisions", params={"reason": "perhaps"}).json()["place"] == "reason"
+    assert api.get(f"{TENANT}/decisions", params={"verdict": "perhaps"}).status_code == 422
+    assert api.get(f"{TENANT}/decisions", params={"site": "nowhere"}).json()["code"] == "site-not-found"
+
+
+def test_accounting_is_listed_by_session_and_kind_and_shown_as_received(api: httpx.Client, write) -> None:
+    write("accounting_log", 2, session_id="s1", status_type="Start", mac=MAC)
+    write("accounting_log", 1, session_id="s1", status_type="Stop", mac=MAC, attributes=[["Acct-Session-Id", "s1"]])
+    write("accounting_log", 0, session_id="s2", status_type="Start", nas_address="192.0.2.7")
+
+    def listed(**wanted: str) -> list[tuple[str, str]]:
+        items = api.get(f"{TENANT}/accounting", params=wanted).json()["items"]
+        return [(each["session_id"], each["status_type"]) for each in items]
+
+    assert listed(session_id="s1") == [("s1", "Stop"), ("s1", "Start")]
+    assert listed(status_type="start") == [("s2", "Start"), ("s1", "Start")]
+    assert listed(nas="192.0.2.7") == listed(session_id="s2") == [("s2", "Start")]
+    first = api.get(f"{TENANT}/accounting", params={"status_type": "Stop"}).json()["items"][0]
+    whole = api.get(f"{TENANT}/accounting/{first['id']}").json()
+    assert whole == {**first, "attributes": [["Acct-Session-Id", "s1"]]}
+    assert api.get(f"{TENANT}/accounting/1-1").json()["code"] == "accounting-record-not-found"
+
+
+def test_usage_is_summed_up_by_what_is_asked(api: httpx.Client, write) -> None:
+    used = {"mac": MAC, "identity": "Ann", "nas_key": "switch-1|", "seconds": 60, "input_octets": 5, "output_octets": 7}
+    for row in (1, 2):
+        write("usage_hours", 90, session_row=row, **used)
+    for by, what in (("endpoint", "02:a0:c0:00:00:01"), ("user", "ann"), ("nas", "switch-1"), ("site", "")):
+        told = api.get(f"{TENANT}/usage", params={"by": by}).json()["items"]
+        assert told == [{"what": what, "sessions": 2, "seconds": 120, "input_octets": 10, "output_octets": 14}]
+    assert api.get(f"{TENANT}/usage", params={"by": "colour"}).status_code == 422

@@ -1,0 +1,87 @@
+"""Looking through the auth log stretch by stretch."""
+
+from datetime import datetime, timedelta
+from itertools import product
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac import log_search
+from nac.clock import utc_now
+from nac.db import TenantScope, session_scope
+from nac.decisions import service as decisions
+from nac.ids import TenantId
+from nac.models import AuthLog
+from tests.factories.rows import make_row
+from tests.factories.tenancy import make_platform, make_tenant
+from tests.statements import counted
+
+NOW = utc_now()
+MAC = "02a0c0000001"
+# Days ago: some in one moment, gaps of every length, one before all partitions, one of a clock that is wrong.
+AGES = (-3, 0, 0, 0, 0.1, 0.2, 1, 3, 3, 9, 20, 21, 22, 70, 300, 301, 9_000)
+
+
+@pytest.fixture
+def tenant_id(app_engine: Engine, cell_engine: Engine) -> TenantId:
+    return TenantId(make_tenant(app_engine, make_platform(app_engine, cell_engine), "alpha").id)
+
+
+@pytest.fixture
+def search(app_engine: Engine, owner_engine: Engine, tenant_id: TenantId):
+    with Session(owner_engine) as session, session.begin():
+        for number, age in enumerate(AGES):
+            ours = number % 2 == 0
+            row = {"mac": MAC if ours else "02a0c0000002", "identity": "ann" if ours else "bob", "detail": str(number)}
+            make_row(session, AuthLog.__table__, tenant_id, at=NOW - timedelta(days=age), permitted=ours, **row)
+
+    def search(before: tuple[datetime, int] | None = None, **wanted):
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            return decisions.search_decisions(session, tenant_id=tenant_id, before=before, **wanted)
+
+    return search
+
+
+CASES = (
+    ({}, range(17)),
+    ({"mac": MAC}, range(0, 17, 2)),
+    ({"user": "BOB"}, range(1, 17, 2)),
+    ({"rejects": True}, range(1, 17, 2)),
+    ({"verdict": "permit"}, range(0, 17, 2)),
+    ({"verdict": "quarantine"}, ()),
+    ({"user": "ann", "since": NOW - timedelta(days=21.5)}, range(0, 12, 2)),
+    ({"mac": MAC, "before": (NOW - timedelta(days=15), 0)}, range(10, 17, 2)),
+    ({"mac": MAC, "before": (NOW + timedelta(days=90), 0)}, range(0, 17, 2)),
+    ({"since": NOW + timedelta(days=1)}, (0,)),
+    ({"mac": "02a0c0000009"}, ()),
+    ({"user": "nobody"}, ()),
+)
+
+
+@pytest.mark.parametrize("hurried", [True, False])
+def test_going_on_finds_every_row_once_newest_first(search, monkeypatch, hurried: bool) -> None:
+    """With partitions of a year, or of what the tests have."""
+    if hurried:
+        monkeypatch.setattr(log_search, "BUDGET_SECONDS", 0)
+        monkeypatch.setattr(log_search, "_FIRST_DAYS", 8)
+        monkeypatch.setattr(log_search, "_first_day", lambda session, log: NOW - timedelta(days=365))
+    monkeypatch.setattr(log_search, "SLICE_ROWS", 3)
+    for limit, (wanted, found) in product((2, 100), CASES):
+        rows, page = [], search(limit=limit, **wanted)
+        for _ in range(60):
+            rows += page.rows
+            assert len(page.rows) <= limit
+            if page.next is None:
+                break
+            page = search(limit=limit, **wanted | {"before": page.next})
+        assert page.next is None, wanted
+        keys = [each.key for each in rows]
+        assert keys == sorted(keys, reverse=True)
+        assert sorted(int(each.log.detail) for each in rows) == list(found), (limit, wanted)
+
+
+def test_search_that_finds_nothing_takes_few_statements(search, app_engine: Engine) -> None:
+    with counted(app_engine) as statements:
+        assert search(mac="02a0c0000009").next is None
+    assert len(statements) <= 6
