@@ -21,6 +21,8 @@ from nac.outbound.reach import USUAL, Reach
 PREFIX = "ADMIT_"
 # Variables of the processes' own.
 _NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR")
+# What a server may listen on, and where it is then found from this machine.
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -35,6 +37,8 @@ class Settings:
     redis_url: str
     master_key_file: Path
     listen_address: str
+    # Name or address under which NASes reach the cells.
+    radius_host: str
     cell_name: str
     cell_slots: int
     cell_first_port: int
@@ -254,6 +258,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         redis_url=reader.url("REDIS_URL", "redis", "rediss", "unix"),
         master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
         listen_address=listen_address,
+        radius_host=reader.text("RADIUS_HOST", "", r"[A-Za-z0-9.:-]{1,253}", "a host name or an address")
+        or EVERYWHERE.get(listen_address, listen_address),
         cell_name=cell_name,
         # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
         cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),

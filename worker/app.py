@@ -17,6 +17,7 @@ from worker.names import (
     HEARTBEAT_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
+    SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
 )
@@ -38,6 +39,7 @@ JOBS = (
     "worker.jobs.replica",
     "worker.jobs.retention",
     "worker.jobs.scep",
+    "worker.jobs.self_tests",
     "worker.jobs.tenants",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
@@ -147,6 +149,11 @@ def make_app(settings: Settings) -> Celery:
             "scep.prune_transactions": {
                 "task": "scep.prune_transactions",
                 "schedule": crontab(hour="3", minute="57"),
+            },
+            "self_tests.run": {
+                "task": "self_tests.run",
+                "schedule": SELF_TESTS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SELF_TESTS_INTERVAL_SECONDS},
             },
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },

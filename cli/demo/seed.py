@@ -25,6 +25,7 @@ from nac.models import Policy
 from nac.msps import service as msps
 from nac.policies import service as policies
 from nac.provisioning import provision_tenant
+from nac.settings import EVERYWHERE
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 from nac.users import service as users
@@ -36,8 +37,6 @@ _POLICY = "office"
 _COMMENT = "The demo's policy"
 STAFF_USER = "sam"
 GUEST_USER = "gale"
-# What a server may listen on, and where it is then found from this machine.
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +200,7 @@ def _server(domain: Domain, session: Session, tenant_id: TenantId) -> Server:
     slot = cells.require_slot(session, tenant_id=tenant_id)
     secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
     listening = domain.settings.listen_address
-    return Server(_EVERYWHERE.get(listening, listening), slot.auth_port, slot.acct_port, secret)
+    return Server(EVERYWHERE.get(listening, listening), slot.auth_port, slot.acct_port, secret)
 
 
 class _Tenantry:

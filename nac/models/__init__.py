@@ -54,6 +54,7 @@ from nac.models.retention import (
     RetentionTerm,
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
+from nac.models.self_test import SelfTest
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
 from nac.models.tenant import PurgedTenant, Tenant
@@ -128,6 +129,7 @@ __all__ = [
     "RevocationWork",
     "ScepTransaction",
     "ScepWebhook",
+    "SelfTest",
     "SignIn",
     "Site",
     "Slot",

@@ -42,6 +42,7 @@ NOT_FOR_CELLS = {
     *("retention_settings", "retention_holds", "retention_notices", "log_sizes", "export_jobs"),
     *("retention_terms", "early_deletions"),
     *("feeds", "feed_marks", "endpoint_expiries"),
+    "self_tests",
 }
 
 
