@@ -16,6 +16,7 @@ from worker.names import (
     FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     JOBS_INTERVAL_SECONDS,
+    MAIL_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
     SELF_TESTS_INTERVAL_SECONDS,
@@ -36,6 +37,7 @@ JOBS = (
     "worker.jobs.feeds",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
+    "worker.jobs.mail",
     "worker.jobs.policies",
     "worker.jobs.redecisions",
     "worker.jobs.replica",
@@ -140,6 +142,12 @@ def make_app(settings: Settings) -> Celery:
             "jobs.prune": {"task": "jobs.prune", "schedule": crontab(hour="4", minute="17")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
+            "mail.send": {
+                "task": "mail.send",
+                "schedule": MAIL_INTERVAL_SECONDS,
+                "options": {"expires": 2 * MAIL_INTERVAL_SECONDS},
+            },
+            "mail.prune": {"task": "mail.prune", "schedule": crontab(minute="42")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
             "redecisions.advance": {
                 "task": "redecisions.advance",

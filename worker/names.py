@@ -26,3 +26,5 @@ REDECIDE_INTERVAL_SECONDS = 1
 FEEDS_INTERVAL_SECONDS = 2
 # How often it is looked for a self-test that waits.
 SELF_TESTS_INTERVAL_SECONDS = 1
+# A mail leaves so soon.
+MAIL_INTERVAL_SECONDS = 2

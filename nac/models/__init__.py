@@ -30,6 +30,7 @@ from nac.models.idempotency import IdempotencyKey
 from nac.models.identity_source import IdentitySource
 from nac.models.job import Job
 from nac.models.log import AccountingLog, AuthLog
+from nac.models.mail import Mail
 from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
@@ -99,6 +100,7 @@ __all__ = [
     "JournalPosition",
     "LogMeasure",
     "LogSize",
+    "Mail",
     "Membership",
     "MembershipTenant",
     "Msp",
