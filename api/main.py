@@ -5,12 +5,15 @@ from fastapi import FastAPI
 from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
+from api.sign_up import routes as sign_up_pages
 from api.state import prepare_enrolling
-from api.v1 import endpoints, jobs, members, roles, self_tests, sites, tenants, tokens
+from api.v1 import endpoints, jobs, members, roles, self_tests, sign_up, sites, tenants, tokens, trials
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, jobs, self_tests))
+V1 = tuple(
+    noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, jobs, self_tests, sign_up, trials)
+)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -19,6 +22,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(settings, title="Admit", name="admit-api")
     for router in V1:
         app.include_router(router, prefix="/v1")
+    app.include_router(sign_up_pages.router)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
     app.add_middleware(RequestIds)

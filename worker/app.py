@@ -22,6 +22,7 @@ from worker.names import (
     SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
+    TRIALS_INTERVAL_SECONDS,
 )
 from worker.outages import without_traceback
 from worker.priority import give_way, serve_last
@@ -45,6 +46,7 @@ JOBS = (
     "worker.jobs.scep",
     "worker.jobs.self_tests",
     "worker.jobs.tenants",
+    "worker.jobs.trials",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
 AT_START = (
@@ -170,6 +172,11 @@ def make_app(settings: Settings) -> Celery:
                 "task": "self_tests.run",
                 "schedule": SELF_TESTS_INTERVAL_SECONDS,
                 "options": {"expires": 2 * SELF_TESTS_INTERVAL_SECONDS},
+            },
+            "trials.keep": {
+                "task": "trials.keep",
+                "schedule": TRIALS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * TRIALS_INTERVAL_SECONDS},
             },
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },

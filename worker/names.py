@@ -28,3 +28,5 @@ FEEDS_INTERVAL_SECONDS = 2
 SELF_TESTS_INTERVAL_SECONDS = 1
 # A mail leaves so soon.
 MAIL_INTERVAL_SECONDS = 2
+# How often trials are looked after.
+TRIALS_INTERVAL_SECONDS = 60

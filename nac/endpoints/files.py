@@ -27,6 +27,7 @@ from nac.groups import ENDPOINT_GROUPS, is_by_rule
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
+from nac.trials import limits as trial_limits
 from nac.validation import require_future, require_mac, require_name
 
 COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
@@ -110,7 +111,7 @@ def import_endpoints(
     for row in rows:
         if row.mac in known:
             _change(known[row.mac], row)
-    session.flush()
+    trial_limits.require_endpoints(session, tenant_id=tenant_id)
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[endpoint.id for endpoint in known.values()])
     _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])

@@ -60,6 +60,7 @@ from nac.models.self_test import SelfTest
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.site import Site
 from nac.models.tenant import PurgedTenant, Tenant
+from nac.models.trial import SignUp, Trial
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
@@ -135,10 +136,12 @@ __all__ = [
     "ScepWebhook",
     "SelfTest",
     "SignIn",
+    "SignUp",
     "Site",
     "Slot",
     "StatusSource",
     "Tenant",
+    "Trial",
     "User",
     "UserGroup",
     "UserGroupMember",

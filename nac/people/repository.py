@@ -1,9 +1,9 @@
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
-from nac.models import Person
+from nac.models import Membership, Person
 
 
 def get(session: Session, person_id: UUID) -> Person | None:
@@ -19,3 +19,8 @@ def ensure(session: Session, email: str, name: str) -> UUID:
     """In any scope; made where there is none."""
     made: UUID = session.scalars(select(func.ensure_person(email, name))).one()
     return made
+
+
+def is_member(session: Session, person_id: UUID) -> bool:
+    """Of the platform, an MSP or a tenant. In PlatformScope."""
+    return session.scalars(select(exists().where(Membership.person_id == person_id))).one()
