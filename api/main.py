@@ -7,12 +7,13 @@ from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.sign_up import routes as sign_up_pages
 from api.state import prepare_enrolling
-from api.v1 import endpoints, jobs, members, roles, self_tests, sign_up, sites, tenants, tokens, trials
+from api.v1 import endpoints, jobs, members, roles, self_tests, sign_up, sites, snippets, tenants, tokens, trials
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
 V1 = tuple(
-    noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, jobs, self_tests, sign_up, trials)
+    noun.router
+    for noun in (tenants, sites, endpoints, members, roles, tokens, jobs, self_tests, sign_up, trials, snippets)
 )
 
 
