@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -63,9 +64,9 @@ def keep_all(keeper: Keeper, *, now: datetime | None = None, engine: Engine | No
             _log.exception("the trial of tenant %s cannot be looked after", tenant_id)
 
 
-def _give_up(sign_up_id: object, engine: Engine | None) -> None:
+def _give_up(sign_up_id: UUID, engine: Engine | None) -> None:
     with session_scope(PlatformScope(), engine=engine) as session:
-        row = repository.lock_sign_up(session, sign_up_id)  # type: ignore[arg-type]
+        row = repository.lock_sign_up(session, sign_up_id)
         if row is not None and row.attempts >= MOST_ATTEMPTS:
             row.state = "failed"
 

@@ -20,6 +20,7 @@ from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
 from nac.ids import MspId, TenantId
 from nac.msps import service as msps
 from tests.api.served import served, settings_of_public
+from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_cell, make_tenant
 from tests.postgres import Database
 
@@ -60,7 +61,7 @@ class World:
 
 @pytest.fixture
 def world(database: Database, app_engine: Engine, cell_engine: Engine, tmp_path: Path) -> Iterator[World]:
-    cell_id = make_cell(cell_engine, slots=8)
+    cell_id = make_cell(cell_engine, slots=8, seal_with=SEALER.seal)
     places = [Place("platform", Owner())]
     for slug in ("acme", "bolt"):
         with session_scope(PlatformScope(), engine=app_engine) as session:
