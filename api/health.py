@@ -24,13 +24,13 @@ class Ready(BaseModel):
     redis: Literal["answers", "does not answer"]
 
 
-@router.get("/healthz")
+@router.get("/healthz", operation_id="getHealth")
 def healthz() -> Alive:
     """The process runs and answers."""
     return Alive()
 
 
-@router.get("/readyz")
+@router.get("/readyz", operation_id="getReadiness")
 def readyz(request: Request) -> Ready:
     """Requests can be served: the database answers and has this version's schema. 503 with the reason otherwise."""
     engine: Engine = request.app.state.engine

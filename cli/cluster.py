@@ -6,7 +6,9 @@ from pathlib import Path
 
 from cli.fail import Refused
 from cli.layout import Layout
+from nac.db.tuning import tuning
 from nac.files import write_private
+from radius.agent.memory import available_bytes
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 SUPERUSER = "postgres"
@@ -19,9 +21,7 @@ unix_socket_directories = '{run}'
 unix_socket_permissions = 0700
 hba_file = '{data}/admit_hba.conf'
 max_connections = 100
-shared_buffers = 256MB
-max_wal_size = 2GB
-wal_compression = on
+{tuning}
 jit = off
 synchronous_commit = on
 fsync = on
@@ -72,7 +72,8 @@ def configure(layout: Layout) -> None:
     if include not in text:
         write_private(main, text + include, owner=owner)
     write_private(layout.postgres / "admit_hba.conf", "local all all trust\n", owner=owner)
-    settings = _CONFIGURATION.format(run=layout.run, data=layout.postgres)
+    sized = "\n".join(f"{name} = {value}" for name, value in tuning(available_bytes()).items())
+    settings = _CONFIGURATION.format(run=layout.run, data=layout.postgres, tuning=sized)
     write_private(layout.postgres / "admit.conf", settings, owner=owner)
 
 

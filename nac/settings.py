@@ -20,9 +20,8 @@ from nac.outbound.reach import USUAL, Reach
 
 PREFIX = "ADMIT_"
 # Variables of the processes' own.
-_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR")
-# What a server may listen on, and where it is then found from this machine.
-EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
+_NOT_SETTINGS = ("MODULE_SETTINGS", "SUPERVISOR", "API_TOKEN", "API_URL")
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- looked up, not bound
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -126,6 +125,16 @@ class Settings:
     @property
     def http_ports(self) -> range:
         return range(self.api_port, self.api_port + 4)
+
+    @property
+    def local_address(self) -> str:
+        """Where what listens on `listen_address` is found from this machine."""
+        return _HERE.get(self.listen_address, self.listen_address)
+
+    @property
+    def api_url(self) -> str:
+        """From this machine."""
+        return f"http://{url_host(self.local_address)}:{self.api_port}"
 
     @property
     def public_port(self) -> int:
@@ -310,7 +319,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
         listen_address=listen_address,
         radius_host=reader.text("RADIUS_HOST", "", r"[A-Za-z0-9.:-]{1,253}", "a host name or an address")
-        or EVERYWHERE.get(listen_address, listen_address),
+        or _HERE.get(listen_address, listen_address),
         cell_name=cell_name,
         # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
         cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),

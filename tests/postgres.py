@@ -68,7 +68,9 @@ def _binaries() -> Path:
 class Cluster:
     """PostgreSQL refuses to run as root: there it runs as `postgres` or, where that user is missing, `nobody`."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        """`settings` of PostgreSQL, beside those that make tests fast."""
+        self._settings = settings
         self.directory = Path(tempfile.mkdtemp(prefix="admit-pg-"))
         self._user: dict[str, object] = {}
         if os.geteuid() == 0:
@@ -105,7 +107,7 @@ class Cluster:
             "shared_buffers": "64MB",
             "max_connections": "100",
             "jit": "off",
-        }
+        } | self._settings
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -184,7 +184,7 @@ def make_app(settings: Settings) -> Celery:
     return app
 
 
-_settings = load_settings(required=("DATABASE_WORKER_URL", "REDIS_URL"))
+_settings = load_settings(required=("DATABASE_URL", "DATABASE_WORKER_URL", "REDIS_URL"))
 app = make_app(_settings)
 app.set_default()
 

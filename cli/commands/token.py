@@ -1,16 +1,14 @@
 """`./admit token`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import click
-from sqlalchemy.orm import Session
 
 from cli.domain import Domain
 from cli.output import Row, json_option, pages, show_list, show_one
+from cli.owners import owner_options, owner_scope
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import Permission, permissions_at
 from nac.accounts.roles import ROLES
@@ -19,16 +17,11 @@ from nac.api_tokens.text import TokenText
 from nac.clock import utc_now
 from nac.errors import InvalidInput
 from nac.models import ApiToken
-from nac.msps import service as msps
 
 
 @click.group()
 def command() -> None:
     """API tokens: for programs, shown once. Of a tenant, of an MSP, or, with neither, of the platform."""
-
-
-_tenant = click.option("--tenant", "-t", metavar="SLUG", help="Of this tenant alone.")
-_msp = click.option("--msp", metavar="SLUG", help="Of this MSP and its tenants.")
 
 
 def _row(row: ApiToken) -> Row:
@@ -43,22 +36,9 @@ def _row(row: ApiToken) -> Row:
     }
 
 
-@contextmanager
-def _owner(domain: Domain, tenant: str | None, msp: str | None) -> Iterator[tuple[Session, Owner]]:
-    if tenant and msp:
-        raise InvalidInput("A token is of a tenant or of an MSP.", place="--msp", remedy="Leave one of them out.")
-    if tenant:
-        with domain.tenant(tenant) as (session, tenant_id):
-            yield session, Owner(tenant_id=tenant_id)
-        return
-    with domain.platform() as session:
-        yield session, Owner(msps.require_by_slug(session, slug=msp).id) if msp else Owner()
-
-
 @command.command()
 @click.argument("name")
-@_tenant
-@_msp
+@owner_options
 @click.option("--role", help="With what a role may do there, such as auditor.")
 @click.option(
     "--permission", "permissions", multiple=True, help="With this one, such as session.read; may be repeated."
@@ -68,7 +48,7 @@ def _owner(domain: Domain, tenant: str | None, msp: str | None) -> Iterator[tupl
 def make(as_json: bool, name: str, days: int, permissions: tuple[str, ...], role: str | None, **owner: Any) -> None:  # noqa: ANN401
     """Make a token NAME; what it may do is named by --role, --permission or both."""
     domain = Domain()
-    with _owner(domain, **owner) as (session, of):
+    with owner_scope(domain, **owner) as (session, of):
         made = tokens.make_token(
             session,
             actor=domain.actor,
@@ -93,12 +73,11 @@ def _of_role(slug: str | None, owner: Owner) -> frozenset[Permission]:
 
 
 @command.command("list")
-@_tenant
-@_msp
+@owner_options
 @json_option
 def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """List tokens, also those that are good no more."""
-    with _owner(Domain(), **owner) as (session, of):
+    with owner_scope(Domain(), **owner) as (session, of):
         found = pages(
             lambda after: tokens.list_tokens(session, owner=of, after_id=after), lambda row: row.id, first=None
         )
@@ -108,12 +87,11 @@ def list_(as_json: bool, **owner: Any) -> None:  # noqa: ANN401
 
 @command.command()
 @click.argument("token_id", metavar="ID", type=click.UUID)
-@_tenant
-@_msp
+@owner_options
 @json_option
 def revoke(token_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
     """Take the token ID back; it is good for nothing from now on."""
     domain = Domain()
-    with _owner(domain, **owner) as (session, of):
+    with owner_scope(domain, **owner) as (session, of):
         row = _row(tokens.revoke_token(session, actor=domain.actor, owner=of, token_id=token_id))
     show_one(row, as_json=as_json)

@@ -3,7 +3,7 @@
 import json
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,9 @@ class Row:
 class Board:
     rows: tuple[Row, ...]
     tenants: tuple[dict[str, Any], ...]
+    api_url: str
+    # Of an administrator of the demo's MSP; each tenant has one of its own.
+    api_token: str
     database_url: str
     # ISO 8601.
     at: str
@@ -68,7 +71,8 @@ class Board:
     def from_json(cls, text: str) -> "Board":
         stored = json.loads(text)
         rows = tuple(Row(**row) for row in stored["rows"])
-        return cls(rows, tuple(stored["tenants"]), stored["database_url"], stored["at"], tuple(stored["left_out"]))
+        stored |= {"rows": rows, "tenants": tuple(stored["tenants"]), "left_out": tuple(stored["left_out"])}
+        return cls(**{each.name: stored[each.name] for each in fields(cls)})
 
 
 def run_board(domain: Domain, *, with_long: bool) -> Board:
@@ -81,6 +85,8 @@ def run_board(domain: Domain, *, with_long: bool) -> Board:
         tenants=tuple(
             describe(tenant) | enrolment(domain, tenant) | scep_of(domain, tenant.slug) for tenant in demo.tenants
         ),
+        api_url=domain.settings.api_url,
+        api_token=demo.api_token,
         database_url=domain.settings.database_owner_url,
         at=utc_now().isoformat(timespec="seconds"),
         left_out=tuple(f"{check.tenant}, {check.name}: {check.sent}" for check in checks if check not in tried),
@@ -176,7 +182,9 @@ def describe(tenant: DemoTenant) -> dict[str, Any]:
     }
     return {
         "slug": tenant.slug,
+        "id": str(tenant.tenant_id),
         "tenant_id": str(tenant.tenant_id),
+        "api_token": tenant.api_token,
         "radius_host": server.host,
         "auth_port": server.auth_port,
         "acct_port": server.acct_port,

@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 from cli.demo import policy
 from cli.demo.credentials import DEVICE, EARLY, EXPIRED, MISUSED, PLANS, REVOKED, Credential, Issuance, ensure_stranger
 from cli.demo.files import Writer, read
+from cli.demo.tokens import ensure_token
 from cli.demo.tools import Server, network_block, tls_supplicant
 from cli.domain import Domain
 from cli.fail import Refused
+from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.certificates.public import locations
 from nac.clock import utc_now
@@ -25,7 +27,6 @@ from nac.models import Policy
 from nac.msps import service as msps
 from nac.policies import service as policies
 from nac.provisioning import provision_tenant
-from nac.settings import EVERYWHERE
 from nac.sites import service as sites
 from nac.tenants import service as tenants
 from nac.users import service as users
@@ -80,6 +81,8 @@ class DemoTenant:
     guest_password: str
     # How long the server holds a reject back, rounded up.
     reject_delay_seconds: int
+    # Of an administrator of the tenant.
+    api_token: str
 
     @property
     def supplicant_file(self) -> Path:
@@ -91,6 +94,8 @@ class DemoTenant:
 class Demo:
     tenants: tuple[DemoTenant, ...]
     stranger: Credential
+    # Of an administrator of the MSP.
+    api_token: str
 
 
 def seed(domain: Domain) -> Demo:
@@ -104,8 +109,11 @@ def seed(domain: Domain) -> Demo:
     )
     writer = Writer()
     stranger = ensure_stranger(root / "nowhere", writer, now)
+    with domain.platform() as session:
+        owner = Owner(_ensure_msp(session, domain.actor))
+        api_token = ensure_token(session, actor=domain.actor, owner=owner, role="msp-admin", folder=root, writer=writer)
     writer.write()
-    return Demo(found, stranger)
+    return Demo(found, stranger, api_token)
 
 
 def server_name(slug: str) -> str:
@@ -176,6 +184,14 @@ def _seed_tenant(domain: Domain, slug: str, devices: Devices, folder: Path, now:
             staff_password=staff_password,
             guest_password=guest_password,
             reject_delay_seconds=math.ceil(domain.settings.reject_delay_seconds),
+            api_token=ensure_token(
+                session,
+                actor=domain.actor,
+                owner=Owner(tenant_id=tenant_id),
+                role="tenant-admin",
+                folder=folder,
+                writer=writer,
+            ),
         )
         xact = cells.current_xact(session) if tenantry.changed else ""
     writer.add(tenant.supplicant_file, network_block(device_network(tenant)))
@@ -199,8 +215,7 @@ def device_network(tenant: DemoTenant) -> dict[str, str]:
 def _server(domain: Domain, session: Session, tenant_id: TenantId) -> Server:
     slot = cells.require_slot(session, tenant_id=tenant_id)
     secret = domain.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
-    listening = domain.settings.listen_address
-    return Server(EVERYWHERE.get(listening, listening), slot.auth_port, slot.acct_port, secret)
+    return Server(domain.settings.local_address, slot.auth_port, slot.acct_port, secret)
 
 
 class _Tenantry:

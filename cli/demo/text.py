@@ -105,6 +105,7 @@ def _next_steps(board: Board) -> Iterator[str]:
         yield f"              trusts {tenant['ca_pem']} and expects {tenant['server_name']}"
         yield f"  MAB         {tenant['mac_permit']} is a printer, {tenant['mac_unknown']} is unknown"
         yield f"  PAP, CHAP   {tenant['user_name']}, password {tenant['user_password']}"
+    yield f"API           {board.api_url}, administrator of the MSP: {board.api_token}"
     yield f"database      {board.database_url}"
     yield ""
     if board.tenants:
@@ -112,6 +113,7 @@ def _next_steps(board: Board) -> Iterator[str]:
         yield "Try it from here:"
         yield f"  {eapol_command(tenant)}"
         yield f"  {radclient_command(tenant)}"
+        yield f"  {curl_command(board.api_url, tenant)}"
 
 
 def eapol_command(tenant: dict[str, Any]) -> str:
@@ -122,6 +124,12 @@ def eapol_command(tenant: dict[str, Any]) -> str:
             *("-p", str(tenant["auth_port"]), "-s", tenant["radius_secret"]),
         ]
     )
+
+
+def curl_command(api_url: str, tenant: dict[str, Any]) -> str:
+    """The tenant's devices, as its administrator."""
+    address = f"{api_url}/v1/tenants/{tenant['slug']}/endpoints"
+    return shlex.join(["curl", "-s", "-H", f"Authorization: Bearer {tenant['api_token']}", address])
 
 
 def radclient_command(tenant: dict[str, Any]) -> str:

@@ -22,9 +22,11 @@ from loadtest.micro.records import RECORDS_PER_SESSION, accounting_record
 from loadtest.micro.ship import TENANTS, make_cell
 from loadtest.processes import BenchError
 from nac.clock import epoch_microseconds
+from nac.db.tuning import tuning
 from nac.journal.records import AccountingRecord
 from nac.journal.segment import JournalWriter
 from radius.agent.alarms import Alarms
+from radius.agent.memory import available_bytes
 from radius.agent.ship import Shipper, shipping_engine
 from radius.agent.streams import AccountingStream
 from tests.postgres import Cluster, Database
@@ -121,9 +123,9 @@ class Contender:
 
 @contextmanager
 def contenders(plans: Sequence[tuple[str, int, AccountingStream]], *, tell: Tell) -> Iterator[list[Contender]]:
-    """One for each of (name, live sessions, stream), in a private cluster (no fsync)."""
+    """One for each of (name, live sessions, stream), in a private cluster sized as `./admit up` does (no fsync)."""
     with ExitStack() as stack:
-        cluster = Cluster()
+        cluster = Cluster(**tuning(available_bytes()), full_page_writes="on")
         stack.callback(cluster.remove)
         cluster.start()
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="admit-bench-")))

@@ -122,6 +122,18 @@ def authenticate(session: Session, *, text: TokenText, address: str | None, now:
     return Principal(f"token:{row.name} ({text})", (grant,))
 
 
+def get_good(session: Session, *, owner: Owner, text: TokenText, now: datetime) -> ApiToken | None:
+    """The token of this text, where it is the owner's and is good."""
+    row = repository.get_by_public_id(session, text.public_id)
+    if (
+        row is None
+        or (row.msp_id, row.tenant_id) != (owner.msp_id, owner.tenant_id)
+        or not text.is_of(row.secret_sha256)
+    ):
+        return None
+    return row if row.revoked_at is None and row.expires_at > now else None
+
+
 def require(session: Session, *, owner: Owner, token_id: UUID) -> ApiToken:
     row = repository.get(session, owner, token_id)
     if row is None:

@@ -1,4 +1,6 @@
-"""Doing what was asked for. As admit_worker; each job is somebody's for LEASE, and goes on elsewhere if he dies.
+"""Doing what was asked for: each job is somebody's for LEASE, and goes on elsewhere if he dies.
+
+Taken as admit_worker, done as admit_app: it is what its asker could have done himself, were it shorter.
 
 Nothing is done twice: a job of one transaction says that it is done in that transaction, one of several says in each
 where it is, and who was taken over cannot commit any more.
@@ -64,7 +66,7 @@ class Work:
     unseal: Unseal = field(repr=False)
     _takes: int
     _origin: Origin | None
-    engine: Engine | None
+    engine: Engine
     _told: float = 0.0
 
     @property
@@ -134,8 +136,10 @@ class SeveralTransactions:
 Handler = OneTransaction | SeveralTransactions
 
 
-def run_next(handlers: Mapping[str, Handler], *, unseal: Unseal, engine: Engine | None = None) -> bool:
-    """Do the job whose turn it is; whether there was one."""
+def run_next(
+    handlers: Mapping[str, Handler], *, unseal: Unseal, app_engine: Engine, engine: Engine | None = None
+) -> bool:
+    """Do the job whose turn it is; whether there was one. `engine` is of admit_worker."""
     with session_scope(PlatformScope(), engine=engine) as session:
         taken = repository.take(session, lease=LEASE, most=MOST_RUNNING)
     if taken is None:
@@ -145,7 +149,7 @@ def run_next(handlers: Mapping[str, Handler], *, unseal: Unseal, engine: Engine 
     if job is None:
         return True
     origin = Origin(job.address, job.request_id) if job.request_id is not None else None
-    work = Work(job.id, taken.owner, job.asked_by, {}, job.place, unseal, job.takes, origin, engine)
+    work = Work(job.id, taken.owner, job.asked_by, {}, job.place, unseal, job.takes, origin, app_engine)
     try:
         _run(handlers, work, job)
     except _Lost:

@@ -100,6 +100,7 @@ def board(*seen: Seen) -> Board:
         "auth_port": 18120,
         "acct_port": 18121,
         "radius_secret": "s3cret",
+        "api_token": "admit_token",
         "ca_pem": "var/demo/alpha/ca.pem",
         "client_cert": "var/demo/alpha/laptop.pem",
         "client_key": "var/demo/alpha/laptop.key",
@@ -111,7 +112,14 @@ def board(*seen: Seen) -> Board:
         "user_name": "sam",
         "user_password": "of sam",
     }
-    return Board(tuple(compare(check(), one, PERMITTED) for one in seen), (tenant,), "postgresql://x", "2026-01-01")
+    return Board(
+        tuple(compare(check(), one, PERMITTED) for one in seen),
+        (tenant,),
+        "http://x",
+        "admit_x",
+        "postgresql://x",
+        "2026-01-01",
+    )
 
 
 def test_exit_status_is_zero_only_if_every_row_is_as_expected(capsys: pytest.CaptureFixture[str]) -> None:

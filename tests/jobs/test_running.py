@@ -61,9 +61,9 @@ def job(app_engine: Engine, tenant_id: TenantId) -> Callable[[UUID], Job]:
 
 
 @pytest.fixture
-def work(worker_engine: Engine) -> Callable[[Handler], bool]:
-    def work(handler: Handler, *, engine: Engine = worker_engine) -> bool:
-        return running.run_next({"sites.make": handler}, unseal=unseal, engine=engine)
+def work(worker_engine: Engine, app_engine: Engine) -> Callable[[Handler], bool]:
+    def work(handler: Handler) -> bool:
+        return running.run_next({"sites.make": handler}, unseal=unseal, app_engine=app_engine, engine=worker_engine)
 
     return work
 

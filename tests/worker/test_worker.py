@@ -42,6 +42,7 @@ def redis_server() -> Iterator[RedisServer]:
 def worker(database: Database, redis_server: RedisServer, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = os.environ | {
         "ADMIT_VAR_DIR": str(folder),
+        "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_DATABASE_WORKER_URL": database.worker_url,
         "ADMIT_REDIS_URL": redis_server.url,
     }

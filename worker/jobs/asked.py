@@ -1,15 +1,18 @@
 """What somebody has asked for. It waits in the database, so the broker can lose nothing."""
 
 import time
+from functools import cache
 
 from celery import shared_task
+from sqlalchemy import Engine
 
-from nac.db import PlatformScope, session_scope
+from nac.db import PlatformScope, make_engine, session_scope
 from nac.errors import Unavailable
 from nac.jobs import running, service
 from nac.secrets import MasterKeyFile, Sealer
 from nac.settings import load_settings
 from worker.handlers import HANDLERS
+from worker.priority import serve_last
 
 # What is left then is gone on with a second later.
 _SECONDS = 20
@@ -21,8 +24,14 @@ def run() -> None:
     """Do what waits, one after the other."""
     sealer = Sealer(MasterKeyFile(load_settings().master_key_file))
     deadline = time.monotonic() + _SECONDS
-    while running.run_next(HANDLERS, unseal=sealer.open) and time.monotonic() < deadline:
+    while running.run_next(HANDLERS, unseal=sealer.open, app_engine=_app_engine()) and time.monotonic() < deadline:
         pass
+
+
+@cache
+def _app_engine() -> Engine:
+    """Of this process of the worker; made after the fork."""
+    return serve_last(make_engine(load_settings().database_url, pool_size=2, application_name="admit-jobs"))
 
 
 @shared_task(name="jobs.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)

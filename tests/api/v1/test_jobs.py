@@ -46,7 +46,7 @@ def test_pages_are_newest_first_and_show_no_input(api: httpx.Client, made: list[
 
 
 def test_job_is_cancelled_once_and_tried_again_after_a_failure(
-    api: httpx.Client, worker_engine: Engine, made: list[str]
+    api: httpx.Client, app_engine: Engine, worker_engine: Engine, made: list[str]
 ) -> None:
     first, second, _ = made
     assert api.post(f"{JOBS}/{first}/cancel").json()["state"] == "cancelled"
@@ -56,7 +56,9 @@ def test_job_is_cancelled_once_and_tried_again_after_a_failure(
     def refuse(*_: object) -> None:
         raise service.JobNotFound("It is gone.", remedy="Look elsewhere.")
 
-    assert running.run_next({"test.1": OneTransaction(refuse)}, unseal=lambda sealed, _: sealed, engine=worker_engine)
+    assert running.run_next(
+        {"test.1": OneTransaction(refuse)}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine
+    )
     failed = api.get(f"{JOBS}/{second}").json()
     assert failed["state"] == "failed"
     assert failed["problem"] == {
@@ -72,7 +74,7 @@ def test_a_kind_that_this_worker_does_not_know_fails_in_the_end(
     worker_engine: Engine, app_engine: Engine, tenant_id: TenantId, made: list[str]
 ) -> None:
     """As after a step back to an older version: tried again, for the newer worker may be there by then."""
-    assert running.run_next({}, unseal=lambda sealed, _: sealed, engine=worker_engine)
+    assert running.run_next({}, unseal=lambda sealed, _: sealed, app_engine=app_engine, engine=worker_engine)
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
         rows: list[Job] = list(service.list_jobs(session, owner=Owner(tenant_id=tenant_id)))
     tried = [row for row in rows if row.takes]

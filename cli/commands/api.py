@@ -1,0 +1,81 @@
+"""`./admit api`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from cli import environment
+from cli.remote.calling import Api
+from cli.remote.commands import make_command
+from cli.remote.description import Operation, operations
+from nac.errors import InvalidInput
+
+_URL, _TOKEN = "ADMIT_API_URL", "ADMIT_API_TOKEN"
+
+
+class _Operations(click.Group):
+    """Made of what the API says of itself, so that it has what the API has."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_operations(ctx))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = _operations(ctx).get(cmd_name)
+        return None if found is None else make_command(found, _api(ctx))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """By noun."""
+        known = _operations(ctx)
+        for noun in sorted({operation.noun for operation in known.values()}):
+            with formatter.section(noun or "other"):
+                rows = [(name, _first_line(each)) for name, each in sorted(known.items()) if each.noun == noun]
+                formatter.write_dl(rows)
+
+
+def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    """For the list of commands, which is made before the group itself is called."""
+    ctx.meta[f"admit.api.{parameter.name}"] = value
+
+
+@click.group(cls=_Operations)
+@click.option(
+    "--url",
+    help=f"Of the API; {_URL} otherwise, or else that of this machine.",
+    is_eager=True,
+    expose_value=False,
+    callback=_keep,
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help=f"That holds the token; {_TOKEN} otherwise.",
+    is_eager=True,
+    expose_value=False,
+    callback=_keep,
+)
+def command() -> None:
+    """Everything that the API can do, from anywhere, with a token (`./admit token make`)."""
+
+
+def _first_line(operation: Operation) -> str:
+    return operation.help.split("\n")[0] or f"{operation.method} {operation.path}"
+
+
+def _operations(ctx: click.Context) -> dict[str, Operation]:
+    known: dict[str, Operation] | None = ctx.meta.get("admit.operations")
+    if known is None:
+        known = ctx.meta["admit.operations"] = operations(_api(ctx).description())
+    return known
+
+
+def _api(ctx: click.Context) -> Api:
+    url = ctx.meta.get("admit.api.url") or os.environ.get(_URL) or _here()
+    if not url.startswith(("http://", "https://")):
+        raise InvalidInput(f"{url!r} is no URL of an API.", place="--url", remedy="Such as https://admit.example.com")
+    path: Path | None = ctx.meta.get("admit.api.token_file")
+    return Api(url.rstrip("/"), path.read_text("ascii", "replace").strip() if path else os.environ.get(_TOKEN, ""))
+
+
+def _here() -> str:
+    return environment.load_into_process().api_url

@@ -1,0 +1,87 @@
+"""`./admit job`."""
+
+from typing import Any
+from uuid import UUID
+
+import click
+
+from cli.domain import Domain
+from cli.output import Row, json_option, show_list, show_one
+from cli.owners import owner_options, owner_scope
+from nac.jobs import service as jobs
+from nac.models import Job
+
+
+@click.group()
+def command() -> None:
+    """What was too long for an answer. Of a tenant, of an MSP, or, with neither, of the platform."""
+
+
+_id = click.argument("job_id", metavar="ID", type=click.UUID)
+
+
+def _row(row: Job) -> Row:
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "title": row.title,
+        "state": row.state,
+        "done": row.done,
+        "total": row.total,
+        "asked_by": row.asked_by,
+        "asked": row.created_at,
+        "ended": row.ended_at,
+        "detail": (row.problem or {}).get("detail", ""),
+    }
+
+
+def _details(row: Job) -> Row:
+    told = {"result": row.result, "problem": row.problem, "started": row.started_at, "request_id": row.request_id}
+    return {**_row(row), **told}
+
+
+@command.command("list")
+@click.option("--state", "states", type=click.Choice(jobs.STATES), multiple=True, help="May be repeated.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@owner_options
+@json_option
+def list_(as_json: bool, states: tuple[str, ...], limit: int, **owner: Any) -> None:  # noqa: ANN401
+    """List jobs, newest first; those that ended are forgotten after 30 days."""
+    with owner_scope(Domain(), **owner) as (session, of):
+        rows = [_row(row) for row in jobs.list_jobs(session, owner=of, states=states, limit=limit)]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@_id
+@owner_options
+@json_option
+def show(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
+    """Show the job ID: how far it is, and what came of it."""
+    with owner_scope(Domain(), **owner) as (session, of):
+        row = _details(jobs.require(session, owner=of, job_id=job_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@_id
+@owner_options
+@json_option
+def cancel(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
+    """End the job ID; one that runs ends at its next step."""
+    domain = Domain()
+    with owner_scope(domain, **owner) as (session, of):
+        row = _details(jobs.cancel(session, actor=domain.actor, owner=of, job_id=job_id))
+    show_one(row, as_json=as_json)
+
+
+@command.command()
+@_id
+@owner_options
+@json_option
+def retry(job_id: UUID, as_json: bool, **owner: Any) -> None:  # noqa: ANN401
+    """Begin the job ID again, which failed, from where it was."""
+    domain = Domain()
+    with owner_scope(domain, **owner) as (session, of):
+        row = _details(jobs.retry(session, actor=domain.actor, owner=of, job_id=job_id))
+    show_one(row, as_json=as_json)

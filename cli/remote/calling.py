@@ -1,0 +1,106 @@
+"""Calls of an API over HTTP, with a token; what it refuses is an error of ours with the API's own words."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from cli.remote.description import Document, Operation
+from nac.errors import AdmitError, Conflict, Forbidden, InvalidInput, NotFound, Unavailable
+
+_SECONDS = 60.0
+_KINDS = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 429: Unavailable}
+
+
+class ApiUnreachable(Unavailable):
+    """The API does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    url: str
+    token: str = field(repr=False)
+
+    def description(self) -> Document:
+        """Raises ApiUnreachable, and InvalidInput where something else answers there."""
+        with self._client() as client, self._reached():
+            answer = client.get("/openapi.json")
+        try:
+            document = answer.raise_for_status().json()
+        except (httpx.HTTPStatusError, ValueError) as exc:
+            raise InvalidInput(f"{self.url} is no API of Admit.", place="--url") from exc
+        if not isinstance(document, dict) or "paths" not in document:
+            raise InvalidInput(f"{self.url} is no API of Admit.", place="--url")
+        return document
+
+    @contextmanager
+    def call(self, operation: Operation, given: "Given") -> Iterator[httpx.Response]:
+        """The answer, whose body is still to be read. Raises what the API refuses, as errors of `nac.errors`."""
+        path = operation.path
+        for name, value in given.path.items():
+            path = path.replace(f"{{{name}}}", quote(value, safe=":"))
+        with self._client() as client, self._reached():
+            request = client.build_request(
+                operation.method, path, params=given.query, headers=given.headers, content=given.body
+            )
+            answer = client.send(request, stream=True)
+            try:
+                if answer.status_code >= 400:
+                    answer.read()
+                    raise _refusal(answer)
+                yield answer
+            finally:
+                answer.close()
+
+    def _client(self) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=_SECONDS, trust_env=False)
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.HTTPError as exc:
+            raise ApiUnreachable(f"{self.url} does not answer: {exc}.", remedy="Is it up, and is --url right?") from exc
+        except httpx.InvalidURL as exc:
+            raise InvalidInput(f"{self.url!r} is no URL.", place="--url") from exc
+
+
+@dataclass(slots=True)
+class Given:
+    path: dict[str, str] = field(default_factory=dict)
+    query: dict[str, Any] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+
+
+def _refusal(answer: httpx.Response) -> AdmitError:
+    try:
+        told = answer.json()
+    except ValueError:
+        told = {}
+    if not isinstance(told, dict):
+        told = {}
+    kind = _KINDS.get(answer.status_code, InvalidInput if answer.status_code < 500 else Unavailable)
+    mistakes = [_sentence(each) for each in told.get("mistakes", ()) if isinstance(each, Mapping)]
+    detail = str(told.get("detail") or f"The API answers {answer.status_code}.")
+    error = type("Answered", (kind,), {"code": str(told.get("code", answer.status_code))})
+    refused: AdmitError = error(
+        "\n  ".join((detail, *mistakes)), place=str(told.get("place", "")), remedy=str(told.get("remedy", ""))
+    )
+    return refused
+
+
+def _sentence(mistake: Mapping[str, Any]) -> str:
+    place, detail, remedy = (str(mistake.get(name, "")) for name in ("place", "detail", "remedy"))
+    return " ".join(part for part in (f"{place}:" if place else "", detail, remedy) if part)
+
+
+def read_json(answer: httpx.Response) -> Any:  # noqa: ANN401 -- any document
+    """None of an empty body."""
+    answer.read()
+    return json.loads(answer.content) if answer.content else None

@@ -1,0 +1,193 @@
+"""A command for each operation of an API: its path as arguments, all else as options."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO, cast
+
+import click
+import httpx
+
+from cli.output import show_list, show_one
+from cli.remote.calling import Api, Given, read_json
+from cli.remote.description import Operation, Value
+from nac.errors import InvalidInput
+
+_TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
+_CHUNK = 64 * 1024
+# Of every operation: names that no value of an API has.
+_OUTPUT, _BODY, _ALL, _MATCH, _AS_JSON = "output_file", "body_file", "all_pages", "if_match", "as_json"
+
+
+def make_command(operation: Operation, api: Api) -> click.Command:
+    parameters: list[click.Parameter] = []
+    for value in operation.values:
+        if value.where == "path":
+            parameters.append(click.Argument([_variable(value)], metavar=value.option.upper().replace("-", "_")))
+        else:
+            parameters.append(_option(value, operation))
+    if operation.takes:
+        text = "The whole body, from a file or - for standard input."
+        parameters.append(click.Option(["--body", _BODY], type=click.File("rb"), help=f"{text} {operation.takes}."))
+    if operation.is_page:
+        parameters.append(click.Option(["--all", _ALL], is_flag=True, help="All pages."))
+    if operation.method != "GET":
+        parameters.append(click.Option(["--if-match", _MATCH], metavar="ETAG", help="Only where it is still that."))
+    parameters.append(
+        click.Option(["--output", _OUTPUT], type=click.File("wb", lazy=True), help="Write the answer into this file.")
+    )
+    parameters.append(click.Option(["--json", _AS_JSON], is_flag=True, help="Print JSON."))
+
+    def run(**given: Any) -> None:  # noqa: ANN401 -- what the options give
+        _run(operation, api, given)
+
+    return click.Command(
+        operation.name, callback=run, params=parameters, help=f"{operation.help}\n\n{operation.method} {operation.path}"
+    )
+
+
+def _variable(value: Value) -> str:
+    return f"{value.where}_{value.name.lower().replace('-', '_')}"
+
+
+def _option(value: Value, operation: Operation) -> click.Option:
+    kind: click.ParamType[Any] = click.Choice(value.choices) if value.choices else _TYPES.get(value.kind, click.STRING)
+    if value.nullable and value.where == "body":
+        # "null" is one of them.
+        kind = click.STRING
+    notes = [value.help]
+    if value.kind == "json":
+        notes.append("JSON.")
+    if value.repeated:
+        notes.append("May be repeated.")
+    # A required member may come with the whole body.
+    required = value.required and value.where != "body"
+    return click.Option(
+        [f"--{value.option}", _variable(value)],
+        type=kind,
+        multiple=value.repeated,
+        required=required,
+        help=" ".join(filter(None, notes)),
+    )
+
+
+def _run(operation: Operation, api: Api, options: Mapping[str, Any]) -> None:
+    given = _given(operation, options)
+    as_json = bool(options[_AS_JSON])
+    with api.call(operation, given) as answer:
+        _note(answer)
+        if (output := options.get(_OUTPUT)) is not None or not _is_json(answer):
+            _copy(answer, cast("BinaryIO", output or sys.stdout.buffer))
+            return
+        document = read_json(answer)
+    if operation.is_page and options.get(_ALL):
+        document = _rest(operation, api, given, document)
+    _show(operation, document, as_json=as_json)
+
+
+def _given(operation: Operation, options: Mapping[str, Any]) -> Given:
+    given = Given()
+    members: dict[str, Any] = {}
+    for value in operation.values:
+        found = options[_variable(value)]
+        if found is None or found == ():
+            continue
+        match value.where:
+            case "path":
+                given.path[value.name] = str(found)
+            case "query":
+                given.query[value.name] = list(found) if value.repeated else _plain(found)
+            case "header":
+                given.headers[value.name] = str(found)
+            case "body":
+                members[value.name] = _member(value, found)
+    if (match := options.get(_MATCH)) is not None:
+        given.headers["If-Match"] = match
+    given.body = _body(operation, options.get(_BODY), members)
+    if given.body is not None:
+        given.headers["Content-Type"] = operation.takes
+    return given
+
+
+def _plain(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _member(value: Value, found: Any) -> Any:  # noqa: ANN401 -- any JSON
+    if value.repeated:
+        return list(found)
+    if value.nullable and found == "null":
+        return None
+    if value.kind == "text":
+        return found
+    if value.kind == "json" or isinstance(found, str):
+        try:
+            return json.loads(found)
+        except ValueError as exc:
+            raise InvalidInput(f"This is no JSON: {exc}.", place=f"--{value.option}") from exc
+    return found
+
+
+def _body(operation: Operation, file: BinaryIO | None, members: dict[str, Any]) -> bytes | None:
+    if not operation.takes:
+        return None
+    whole = file.read() if file is not None else None
+    if not members and whole is not None:
+        return whole
+    if whole is None:
+        return json.dumps(members).encode()
+    try:
+        document = json.loads(whole)
+    except ValueError as exc:
+        raise InvalidInput(f"This is no JSON: {exc}.", place="--body") from exc
+    if not isinstance(document, dict):
+        raise InvalidInput("This is no object.", place="--body", remedy="Leave out the other options, or give one.")
+    return json.dumps(document | members).encode()
+
+
+def _is_json(answer: httpx.Response) -> bool:
+    kind: str = answer.headers.get("content-type", "application/json")
+    return kind.split(";")[0] == "application/json"
+
+
+def _copy(answer: httpx.Response, output: BinaryIO) -> None:
+    for chunk in answer.iter_bytes(_CHUNK):
+        output.write(chunk)
+        output.flush()
+
+
+def _note(answer: httpx.Response) -> None:
+    if answer.headers.get("admit-live") == "false":
+        click.echo("It is stored; the tenant's cell has not confirmed it yet.", err=True)
+    if (tag := answer.headers.get("etag")) is not None and answer.request.method == "GET":
+        click.echo(f"ETag: {tag}", err=True)
+
+
+def _rest(operation: Operation, api: Api, given: Given, page: dict[str, Any]) -> dict[str, Any]:
+    items, after = page["items"], page["next"]
+    while after is not None:
+        given.query["after"] = after
+        with api.call(operation, given) as answer:
+            page = read_json(answer)
+        items, after = items + page["items"], page["next"]
+    return {"items": items, "next": None}
+
+
+def _show(operation: Operation, document: Any, *, as_json: bool) -> None:  # noqa: ANN401 -- any document
+    if document is None:
+        if as_json:
+            click.echo("{}")
+        return
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+        return
+    if operation.is_page:
+        show_list(document["items"], as_json=False)
+        if document["next"]:
+            click.echo(f"More: --after {document['next']}", err=True)
+    elif isinstance(document, list) and all(isinstance(each, dict) for each in document):
+        show_list(document, as_json=False)
+    elif isinstance(document, dict):
+        show_one(document, as_json=False)
+    else:
+        click.echo(json.dumps(document))

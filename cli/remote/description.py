@@ -1,0 +1,151 @@
+"""What an API says of itself (OpenAPI 3.1), as operations that a command line can be made of."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+_JSON = "application/json"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Of a path, a query, a header or a body."""
+
+    # As the API spells it.
+    name: str
+    where: Literal["path", "query", "header", "body"]
+    kind: Literal["text", "integer", "number", "boolean", "json"]
+    required: bool = False
+    repeated: bool = False
+    nullable: bool = False
+    choices: tuple[str, ...] = ()
+    help: str = ""
+
+    @property
+    def option(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    name: str
+    noun: str
+    method: str
+    path: str
+    help: str
+    values: tuple[Value, ...]
+    # Media type of the body; "" where it takes none.
+    takes: str
+    # Whether its answer is a page of a list.
+    is_page: bool
+
+    def of(self, where: str) -> Iterator[Value]:
+        return (value for value in self.values if value.where == where)
+
+
+def operations(document: Document) -> dict[str, Operation]:
+    """By name, which is the operationId with hyphens."""
+    found = {}
+    for path, methods in document.get("paths", {}).items():
+        for method in _METHODS:
+            if method in methods and "operationId" in methods[method]:
+                operation = _operation(document, path, method, methods[method])
+                found[operation.name] = operation
+    return found
+
+
+def _operation(document: Document, path: str, method: str, told: Document) -> Operation:
+    values = [_parameter(document, each) for each in told.get("parameters", ())]
+    # In the order of the path, which is the order of a command's arguments.
+    values.sort(key=lambda value: path.find(f"{{{value.name}}}") if value.where == "path" else len(path))
+    takes, schema = _body(document, told)
+    values += _members(document, schema)
+    return Operation(
+        name=_WORD_START.sub("-", told["operationId"]).lower(),
+        noun=next(iter(told.get("tags", ())), ""),
+        method=method.upper(),
+        path=path,
+        help=told.get("description") or told.get("summary", ""),
+        values=tuple(values),
+        takes=takes,
+        is_page=_is_page(document, told),
+    )
+
+
+def _parameter(document: Document, told: Document) -> Value:
+    told = _resolved(document, told)
+    return _value(
+        document,
+        told["name"],
+        told["in"],
+        told.get("schema", {}),
+        required=told.get("required", False),
+        text=told.get("description", ""),
+    )
+
+
+def _body(document: Document, told: Document) -> tuple[str, Document]:
+    content = told.get("requestBody", {}).get("content", {})
+    if _JSON in content:
+        return _JSON, _resolved(document, content[_JSON].get("schema", {}))
+    return next(iter(content), ""), {}
+
+
+def _members(document: Document, schema: Document) -> Iterator[Value]:
+    required = schema.get("required", ())
+    for name, member in schema.get("properties", {}).items():
+        yield _value(document, name, "body", member, required=name in required, text=member.get("description", ""))
+
+
+def _value(document: Document, name: str, where: Any, schema: Document, *, required: bool, text: str) -> Value:  # noqa: ANN401 -- of OpenAPI's four words
+    schema, nullable = _without_null(document, schema)
+    repeated = schema.get("type") == "array"
+    item, _ = _without_null(document, schema.get("items", {})) if repeated else (schema, False)
+    kind = _kind(item)
+    if repeated and kind == "json":
+        repeated = False
+    example = next(iter(schema.get("examples", ())), None)
+    if example is not None and not text:
+        text = f"Such as {example}."
+    choices = tuple(map(str, item.get("enum", ()))) or ((str(item["const"]),) if "const" in item else ())
+    return Value(name, where, kind, required, repeated, nullable, choices, text)
+
+
+def _kind(schema: Document) -> Any:  # noqa: ANN401 -- one of Value.kind
+    kind = schema.get("type")
+    if kind is None and ("enum" in schema or "const" in schema):
+        return "text"
+    return {"string": "text", "integer": "integer", "number": "number", "boolean": "boolean"}.get(str(kind), "json")
+
+
+def _without_null(document: Document, schema: Document) -> tuple[Document, bool]:
+    """Itself where there is only one thing that it can be."""
+    schema = _resolved(document, schema)
+    ways = [_resolved(document, way) for way in schema.get("anyOf", ())]
+    others = [way for way in ways if way.get("type") != "null"]
+    if len(others) != 1:
+        return schema, len(others) < len(ways)
+    beside = {name: value for name, value in schema.items() if name != "anyOf"}
+    return {**others[0], **beside}, len(others) < len(ways)
+
+
+def _is_page(document: Document, told: Document) -> bool:
+    content = told.get("responses", {}).get("200", {}).get("content", {})
+    schema = _resolved(document, content.get(_JSON, {}).get("schema", {}))
+    return {"items", "next"} <= set(schema.get("properties", {}))
+
+
+def _resolved(document: Document, schema: Document) -> Document:
+    for _ in range(10):
+        reference = schema.get("$ref")
+        if reference is None:
+            return schema
+        schema = document
+        for part in str(reference).removeprefix("#/").split("/"):
+            schema = schema[part]
+    return schema

@@ -1,0 +1,153 @@
+"""`./admit api`: every operation of a real API, from its description."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from fastapi import FastAPI, Request
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+from sqlalchemy import Engine
+
+from api.main import create_app
+from cli.main import admit
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import permissions_at
+from nac.api_tokens import service as tokens
+from nac.clock import utc_now
+from nac.db import MspScope, session_scope
+from tests.api.served import served_on_port, settings_of_public
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+from tests.postgres import Database
+
+Api = Callable[..., Result]
+
+
+@pytest.fixture
+def token_file(app_engine: Engine, platform: Platform, tmp_path: Path) -> Path:
+    with session_scope(MspScope(platform.msp_id), engine=app_engine) as session:
+        held = permissions_at(Owner(platform.msp_id).level)
+        given = {
+            "owner": Owner(platform.msp_id),
+            "name": "t",
+            "permissions": held,
+            "expires_at": utc_now() + timedelta(days=1),
+        }
+        made = tokens.make_token(session, actor=ACTOR, held=held, **given)
+    path = tmp_path / "token"
+    path.write_text(f"{made.text}\n")
+    return path
+
+
+@pytest.fixture
+def api(database: Database, app_engine: Engine, platform: Platform, token_file: Path, tmp_path: Path) -> Iterator[Api]:
+    make_tenant(app_engine, platform, "alpha")
+    with served_on_port(create_app(settings_of_public(database, tmp_path))) as url:
+        given = ("api", "--url", url, "--token-file", str(token_file))
+        yield lambda *arguments, text="": CliRunner().invoke(admit, (*given, *arguments), input=text)
+
+
+def told(result: Result) -> dict[str, object]:
+    assert result.exit_code == 0, result.output
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
+
+
+def test_help_names_every_operation_and_its_options(api: Api) -> None:
+    listed = api("--help").output
+    assert "list-endpoints" in listed
+    assert "make-tenant-token" in listed
+    options = api("add-endpoint", "--help").output
+    for name in ("TENANT", "--mac", "--valid-until", "--groups", "--idempotency-key", "--wait [live]", "--body"):
+        assert name in options
+    assert "TENANT MAC" in api("get-endpoint", "--help").output.replace("[OPTIONS] ", "")
+
+
+def test_options_become_path_query_and_body(api: Api) -> None:
+    for number in range(3):
+        mac = f"00:00:5e:00:53:0{number}"
+        options = ("--name", "Printer", "--attributes", '{"floor": "2"}', "--valid-until", "2099-01-01T00:00:00Z")
+        made = told(api("add-endpoint", "alpha", "--mac", mac, *options, "--json"))
+        assert (made["mac"], made["name"], made["attributes"]) == (mac, "Printer", {"floor": "2"})
+    changed = told(api("change-endpoint", "alpha", "00:00:5e:00:53:00", "--valid-until", "null", "--json"))
+    assert changed["valid_until"] is None
+    page = told(api("list-endpoints", "alpha", "--limit", "2", "--status", "active", "--status", "blocked", "--json"))
+    assert len(page["items"]) == 2  # type: ignore[arg-type]
+    every = told(api("list-endpoints", "alpha", "--limit", "2", "--all", "--json"))
+    assert [each["mac"][-1] for each in every["items"]] == ["0", "1", "2"]  # type: ignore[attr-defined]
+    table = api("list-endpoints", "alpha", "--limit", "2")
+    assert "00:00:5e:00:53:01" in table.stdout
+    assert "--after" in table.stderr
+    assert api("remove-endpoint", "alpha", "00:00:5e:00:53:00").exit_code == 0
+
+
+def test_body_from_a_file_and_states(api: Api) -> None:
+    body = json.dumps({"mac": "00:00:5e:00:53:09", "name": "x"})
+    made = told(api("add-endpoint", "alpha", "--body", "-", "--name", "y", "--json", text=body))
+    assert made["name"] == "y"
+    shown = api("get-endpoint", "alpha", "00:00:5e:00:53:09")
+    tag = shown.stderr.split("ETag: ")[1].strip()
+    assert api("block-endpoint", "alpha", "00:00:5e:00:53:09").exit_code == 0
+    late = api("change-endpoint", "alpha", "00:00:5e:00:53:09", "--if-match", tag, "--name", "z", "--json")
+    assert (late.exit_code, json.loads(late.stdout)["error"]) == (1, "has-changed")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "error"),
+    [
+        (("get-endpoint", "alpha", "00:00:5e:00:53:01"), 2, "endpoint-not-found"),
+        (("get-endpoint", "other", "00:00:5e:00:53:01"), 2, "tenant-not-found"),
+        (("add-endpoint", "alpha", "--mac", "no"), 2, "invalid-input"),
+        (("add-endpoint", "alpha", "--mac", "00:00:5e:00:53:01", "--attributes", "{"), 2, "invalid-input"),
+        (("add-endpoint", "alpha"), 2, "invalid-input"),
+        (("get-endpoint", "../../x", "00:00:5e:00:53:01"), 2, "not-found"),
+    ],
+)
+def test_refusals_have_the_apis_words_and_a_status(
+    api: Api, arguments: tuple[str, ...], status: int, error: str
+) -> None:
+    refused = api(*arguments, "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (status, error), refused.output
+
+
+def test_what_is_no_api_and_no_token_are_told(api: Api, token_file: Path) -> None:
+    token_file.write_text("admit_x")
+    refused = api("get-tenant", "alpha", "--json")
+    assert (refused.exit_code, json.loads(refused.stdout)["error"]) == (1, "token-refused")
+    away = CliRunner().invoke(admit, ("api", "--url", "http://127.0.0.1:9", "get-tenant", "alpha"))
+    assert (away.exit_code, "does not answer" in away.output) == (1, True)
+    assert CliRunner().invoke(admit, ("api", "--url", "ftp://x", "get-tenant", "alpha")).exit_code == 2
+
+
+def test_other_media_come_and_go_as_they_are(tmp_path: Path) -> None:
+    """Of routes that take and give something else than JSON."""
+    app = FastAPI()
+
+    class Told(BaseModel):
+        octets: int
+
+    @app.post("/files/{name}", operation_id="putFile", openapi_extra=_BINARY)
+    async def put_file(name: str, request: Request) -> Told:
+        return Told(octets=len(await request.body()))
+
+    @app.get("/files/{name}", operation_id="getFile", response_class=PlainTextResponse)
+    def get_file(name: str) -> PlainTextResponse:
+        return PlainTextResponse(f"content of {name}\n")
+
+    with served_on_port(app) as url:
+        sent = CliRunner().invoke(
+            admit, ("api", "--url", url, "put-file", "a/b", "--body", "-", "--json"), input="1234"
+        )
+        assert sent.exit_code in (0, 2)
+        sent = CliRunner().invoke(admit, ("api", "--url", url, "put-file", "a", "--body", "-", "--json"), input="1234")
+        assert json.loads(sent.stdout) == {"octets": 4}
+        output = tmp_path / "file"
+        assert CliRunner().invoke(admit, ("api", "--url", url, "get-file", "x", "--output", str(output))).exit_code == 0
+        assert output.read_text() == "content of x\n"
+        assert CliRunner().invoke(admit, ("api", "--url", url, "get-file", "x")).stdout == "content of x\n"
+
+
+_BINARY = {"requestBody": {"content": {"text/csv": {}}, "required": True}}
