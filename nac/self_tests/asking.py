@@ -14,7 +14,7 @@ from nac.self_tests.ticket import LIFE_SECONDS, NAS_IDENTIFIER, Ticket, port_of
 from nac.self_tests.wire import Code, Kind, Pair, Server, pairs_of
 
 # Beside the time for which the server holds a reject back.
-PATIENCE_SECONDS = 4.0
+PATIENCE_SECONDS = 8.0
 # Whoever answers a wrong secret does so at once.
 _SILENCE_SECONDS = 3.0
 _ETHERNET, _CALL_CHECK, _FRAMED, _START = 15, 10, 2, 1

@@ -34,7 +34,7 @@ MOST_ATTEMPTS = 3
 _MOST_AT_ONCE = 4
 _LIVE_SECONDS = 10.0
 # What the cell has decided is in the database soon after.
-_LOGGED_SECONDS = 8.0
+_LOGGED_SECONDS = 15.0
 _POLL_SECONDS = 0.1
 _CLOCK_SLACK = timedelta(minutes=1)
 
