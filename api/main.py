@@ -6,6 +6,8 @@ from api.application import make_application
 from api.body_limits import BodyLimits
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
+from api.sign_up import routes as sign_up_pages
+from api.sign_up import routes as sign_up_pages
 from api.state import prepare_enrolling
 from api.v1.routers import V1
 from nac.settings import Settings, load_settings
@@ -21,6 +23,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(settings, title="Admit", name="admit-api")
     for router in V1:
         app.include_router(router, prefix="/v1")
+    app.include_router(sign_up_pages.router)
+    app.include_router(sign_up_pages.router)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
     app.add_middleware(BodyLimits, most=_MOST_BYTES, larger=_LARGER)

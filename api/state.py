@@ -20,6 +20,11 @@ def signing_of(request: Request) -> Signing:
     return signing
 
 
+def settings_of(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
 def guesses_of(request: Request) -> GuessLimiter:
     """Of all that is guessed at in this process."""
     limiter: GuessLimiter = request.app.state.guess_limiter

@@ -40,6 +40,8 @@ def complaint(name: str, layout: Layout, settings: Settings, *, started_at: floa
             return _http(settings.listen_address, settings.public_port)
         case "enrolment":
             return _enrolment(settings)
+        case "mailbox":
+            return _mailbox(settings)
         case "worker":
             return _worker(layout, started_at)
     raise ValueError(name)
@@ -67,6 +69,16 @@ def _ask_redis(layout: Layout, command: str) -> str:
             reply += more
     lines = reply.decode("utf-8", "replace").split("\r\n")
     return lines[1] if lines[0].startswith("$") and lines[0] != "$-1" else lines[0]
+
+
+def _mailbox(settings: Settings) -> str:
+    """Whether it greets (RFC 5321 3.1)."""
+    try:
+        with socket.create_connection(("127.0.0.1", settings.mailbox_port), timeout=2) as connection:
+            greeting = connection.recv(_REPLY_BYTES)
+    except OSError as exc:
+        return f"does not answer ({exc.strerror or exc})"
+    return "" if greeting.startswith(b"220") else "answers, but not as a mail server does"
 
 
 def _redis(layout: Layout) -> str:

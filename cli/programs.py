@@ -10,7 +10,7 @@ from nac.settings import Settings
 
 # In the order in which they are started and shown; the others need the stores, and stop before them.
 STORES = ("postgres", "redis")
-OTHERS = ("agent", "api", "public", "enrolment", "worker")
+OTHERS = ("agent", "api", "public", "enrolment", "mailbox", "worker")
 NAMES = (*STORES, *OTHERS)
 
 # Nothing in Redis may be missed when it is lost, so nothing is written to disk. Its title stays untouched because
@@ -79,5 +79,6 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         ),
         Program("public", (*python, "api.public"), CHECKOUT, layout.account, priority=40),
         Program("enrolment", (*python, "api.enrolment"), CHECKOUT, layout.account, priority=40),
+        Program("mailbox", (*python, "worker.mailbox"), CHECKOUT, layout.account, priority=40),
         Program("worker", (*python, *celery, schedule), CHECKOUT, layout.account, priority=40),
     ]

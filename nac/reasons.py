@@ -46,6 +46,12 @@ REASONS = _catalogue(
         "cannot do. Change the result, or correct the vendor (./admit nas list).",
     ),
     Reason(
+        "self-test-refused",
+        "It says to be of a self-test, and is not",
+        "A NAS names itself admit-self-test, which is reserved, or somebody shows the certificate of a self-test. Give "
+        "the NAS another name.",
+    ),
+    Reason(
         "no-passphrase",
         "No passphrase is stored for the device",
         "The policy gives each device its own Wi-Fi passphrase, and neither this device nor its group has one. Store "

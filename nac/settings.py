@@ -26,6 +26,24 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trials:
+    """What who signs up is given, and how many may."""
+
+    offered: bool
+    days: int
+    # Between its end and its removal.
+    grace_days: int
+    endpoints: int
+    authentications_a_day: int
+    # Sign-ups that are heard within a day: of one source address, of one mail domain, of all.
+    a_day_of_address: int
+    a_day_of_domain: int
+    a_day: int
+    # That run at a time.
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     var_dir: Path
     # Empty where not given; a process that needs one names it in `load_settings(required=...)`.
@@ -36,6 +54,8 @@ class Settings:
     redis_url: str
     master_key_file: Path
     listen_address: str
+    # Name or address under which NASes reach the cells.
+    radius_host: str
     cell_name: str
     cell_slots: int
     cell_first_port: int
@@ -47,7 +67,7 @@ class Settings:
     reject_delay_seconds: float
     # Where servers may be that tenants name: docs/outbound.md.
     outbound_reach: Reach
-    # TCP; the next two are those of `public_port` and `enrolment_port`.
+    # TCP; the next three are those of `public_port`, `enrolment_port` and `mailbox_port`.
     api_port: int
     # Where people's browsers reach `api_port`, without a slash at the end. Passkeys and providers know it by this name.
     portal_url: str
@@ -83,6 +103,17 @@ class Settings:
     export_least_free_bytes: int
     # What exports of a tenant may have together, beside those that go before deletion; 0 for no limit.
     export_tenant_max_bytes: int
+    # The server that takes mails; "" for the mailbox of this installation, which hands none on.
+    mail_server: str
+    mail_server_port: int
+    mail_tls: Literal["none", "starttls", "tls"]
+    # "" where it asks for none.
+    mail_user: str
+    mail_password_file: Path | None
+    # As people see it.
+    mail_from: str
+    # Whether anybody may sign up for a trial.
+    trials: Trials
     # Whether `up` shows the demo.
     demo: bool
 
@@ -93,7 +124,7 @@ class Settings:
 
     @property
     def http_ports(self) -> range:
-        return range(self.api_port, self.api_port + 3)
+        return range(self.api_port, self.api_port + 4)
 
     @property
     def local_address(self) -> str:
@@ -114,6 +145,23 @@ class Settings:
     def enrolment_port(self) -> int:
         """TCP, HTTPS: enrolment over secure transport."""
         return self.api_port + 2
+
+    @property
+    def mailbox_port(self) -> int:
+        """TCP on loopback: takes mails where there is no server for them."""
+        return self.api_port + 3
+
+    @property
+    def mailbox_dir(self) -> Path:
+        return self.var_dir / "mail"
+
+    @property
+    def mail_host(self) -> str:
+        return self.mail_server or "127.0.0.1"
+
+    @property
+    def mail_port(self) -> int:
+        return self.mail_server_port if self.mail_server else self.mailbox_port
 
     @property
     def link_url(self) -> str:
@@ -175,6 +223,9 @@ class _Reader:
             self._refuse(name, f"is {value!r} but must be {what}")
             return default
         return value
+
+    def is_given(self, name: str) -> bool:
+        return PREFIX + name in self._environment
 
     def url(self, name: str, *schemes: str) -> str:
         return self.text(name, "", rf"({'|'.join(schemes)})://\S+", f"a {schemes[0]}:// address")
@@ -256,7 +307,7 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     reader = _Reader(os.environ if environment is None else environment, {"VAR_DIR", *required})
     var_dir = reader.folder("VAR_DIR", Path("/nonexistent"))
     cell_name = reader.text("CELL_NAME", "cell-1", r"[a-z0-9][a-z0-9-]{0,62}", "lower-case letters, digits and hyphens")
-    api_port = reader.number("API_PORT", 8460, 1, 65533)
+    api_port = reader.number("API_PORT", 8460, 1, 65532)
     listen_address = reader.address("LISTEN_ADDRESS", "127.0.0.1")
     settings = Settings(
         var_dir=var_dir,
@@ -267,6 +318,8 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         redis_url=reader.url("REDIS_URL", "redis", "rediss", "unix"),
         master_key_file=reader.folder("MASTER_KEY_FILE", var_dir / "keys" / "master.key"),
         listen_address=listen_address,
+        radius_host=reader.text("RADIUS_HOST", "", r"[A-Za-z0-9.:-]{1,253}", "a host name or an address")
+        or _HERE.get(listen_address, listen_address),
         cell_name=cell_name,
         # radiusd watches at most 1,024 descriptors with select(); a slot takes three (two UDP, RadSec).
         cell_slots=reader.number("CELL_SLOTS", 32, 1, 300),
@@ -306,6 +359,18 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
         export_kept_days=reader.number("EXPORT_KEPT_DAYS", 14, 1, 365),
         export_least_free_bytes=reader.number("EXPORT_LEAST_FREE_BYTES", 1 << 30, 0, 1 << 50),
         export_tenant_max_bytes=reader.number("EXPORT_TENANT_MAX_BYTES", 20 << 30, 0, 1 << 50),
+        mail_server=reader.text("MAIL_HOST", "", r"[A-Za-z0-9.:-]{1,253}", "a host name or an address"),
+        mail_server_port=reader.number("MAIL_PORT", 587, 1, 65535),
+        mail_tls=_mail_tls(reader),
+        mail_user=reader.text("MAIL_USER", "", r"[!-~]{1,200}", "printable characters"),
+        mail_password_file=reader.file("MAIL_PASSWORD_FILE"),
+        mail_from=reader.text(
+            "MAIL_FROM",
+            "Admit <admit@admit.example>",
+            r"[^<>@\r\n]{0,80}<?[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,190}>?",
+            "an address such as 'Admit <admit@example.com>'",
+        ),
+        trials=_trials(reader),
         demo=reader.text("DEMO", "yes", "yes|no", "'yes' or 'no'") == "yes",
     )
     reader.refuse_unknown()
@@ -313,6 +378,26 @@ def load_settings(environment: Mapping[str, str] | None = None, *, required: Col
     if reader.mistakes:
         raise SettingsError(reader.mistakes)
     return settings
+
+
+def _mail_tls(reader: _Reader) -> Literal["none", "starttls", "tls"]:
+    usual = "starttls" if reader.is_given("MAIL_HOST") else "none"
+    found = reader.text("MAIL_TLS", usual, "none|starttls|tls", "'none', 'starttls' or 'tls'")
+    return cast(Literal["none", "starttls", "tls"], found)
+
+
+def _trials(reader: _Reader) -> Trials:
+    return Trials(
+        offered=reader.text("TRIALS", "no", "yes|no", "'yes' or 'no'") == "yes",
+        days=reader.number("TRIAL_DAYS", 14, 1, 365),
+        grace_days=reader.number("TRIAL_GRACE_DAYS", 14, 1, 365),
+        endpoints=reader.number("TRIAL_ENDPOINTS", 100, 1, 10_000_000),
+        authentications_a_day=reader.number("TRIAL_AUTHENTICATIONS_A_DAY", 20_000, 1, 1_000_000_000),
+        a_day_of_address=reader.number("TRIAL_SIGN_UPS_OF_ADDRESS", 5, 1, 1_000_000),
+        a_day_of_domain=reader.number("TRIAL_SIGN_UPS_OF_DOMAIN", 10, 1, 1_000_000),
+        a_day=reader.number("TRIAL_SIGN_UPS", 100, 1, 1_000_000),
+        most=reader.number("TRIAL_TENANTS", 20, 1, 1_000_000),
+    )
 
 
 def _usual_portal_url(listen_address: str, port: int) -> str:
@@ -328,6 +413,10 @@ def _contradictions(settings: Settings) -> Iterator[str]:
             f"{PREFIX}CELL_FIRST_PORT and {PREFIX}CELL_SLOTS need the ports up to {settings.verifier_port},"
             " but the last port is 65535"
         )
+    if bool(settings.mail_user) != bool(settings.mail_password_file):
+        yield f"{PREFIX}MAIL_USER and {PREFIX}MAIL_PASSWORD_FILE go together"
+    if settings.mail_user and settings.mail_tls == "none":
+        yield f"{PREFIX}MAIL_USER would send its password in the clear: set {PREFIX}MAIL_TLS to 'starttls' or 'tls'"
     token = (settings.pkcs11_module, settings.pkcs11_token, settings.pkcs11_pin_file)
     if any(token) != all(token) or (settings.authority_key_store == "pkcs11" and not all(token)):
         yield (

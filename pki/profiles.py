@@ -232,6 +232,14 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
         "validity_days_most": 1826,
         "keys": _ANY_KEY,
     },
+    # Good in self-tests of the tenant alone, and for no longer than one takes.
+    "eap-client-self-test": {
+        "key": "ecdsa-p256",
+        "validity_days": 1,
+        "key_usage": ["digital-signature"],
+        "extended_key_usage": ["client-auth"],
+        "allowed_names": ["dns"],
+    },
     # RFC 6614 2.3: the client finds the server's name among the alternative ones.
     "radsec-server": {
         "key": "ecdsa-p256",

@@ -16,10 +16,13 @@ from worker.names import (
     FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
     JOBS_INTERVAL_SECONDS,
+    MAIL_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
+    SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
+    TRIALS_INTERVAL_SECONDS,
 )
 from worker.outages import without_traceback
 from worker.priority import give_way, serve_last
@@ -35,12 +38,15 @@ JOBS = (
     "worker.jobs.feeds",
     "worker.jobs.heartbeat",
     "worker.jobs.logs",
+    "worker.jobs.mail",
     "worker.jobs.policies",
     "worker.jobs.redecisions",
     "worker.jobs.replica",
     "worker.jobs.retention",
     "worker.jobs.scep",
+    "worker.jobs.self_tests",
     "worker.jobs.tenants",
+    "worker.jobs.trials",
 )
 # Also run when a worker starts: whatever was missed while none was there is made good at once.
 AT_START = (
@@ -138,6 +144,12 @@ def make_app(settings: Settings) -> Celery:
             "jobs.prune": {"task": "jobs.prune", "schedule": crontab(hour="4", minute="17")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
+            "mail.send": {
+                "task": "mail.send",
+                "schedule": MAIL_INTERVAL_SECONDS,
+                "options": {"expires": 2 * MAIL_INTERVAL_SECONDS},
+            },
+            "mail.prune": {"task": "mail.prune", "schedule": crontab(minute="42")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},
             "redecisions.advance": {
                 "task": "redecisions.advance",
@@ -165,6 +177,16 @@ def make_app(settings: Settings) -> Celery:
                 "task": "tenants.purge",
                 "schedule": crontab(minute="*/10"),
                 "options": {"expires": 600},
+            },
+            "self_tests.run": {
+                "task": "self_tests.run",
+                "schedule": SELF_TESTS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SELF_TESTS_INTERVAL_SECONDS},
+            },
+            "trials.keep": {
+                "task": "trials.keep",
+                "schedule": TRIALS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * TRIALS_INTERVAL_SECONDS},
             },
             "tenants.delete_logs": {"task": "tenants.delete_logs", "schedule": crontab(minute="17")},
         },

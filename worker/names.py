@@ -24,3 +24,9 @@ SETTLE_INTERVAL_SECONDS = 30
 REDECIDE_INTERVAL_SECONDS = 1
 # How often it is looked whether a feed has something to send.
 FEEDS_INTERVAL_SECONDS = 2
+# How often it is looked for a self-test that waits.
+SELF_TESTS_INTERVAL_SECONDS = 1
+# A mail leaves so soon.
+MAIL_INTERVAL_SECONDS = 2
+# How often trials are looked after.
+TRIALS_INTERVAL_SECONDS = 60

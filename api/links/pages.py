@@ -23,6 +23,11 @@ button, a.button { font: inherit; display: inline-block; padding: .5rem 1rem; bo
 textarea { width: 100%; box-sizing: border-box; font: .8rem monospace; }
 code { font-size: 1.2rem; background: #eef2f6; padding: .3rem .6rem; border-radius: 4px; }
 .wrong { color: #a11; }
+label.field { display: block; margin: 0 0 1rem; }
+label.field input { display: block; width: 100%; box-sizing: border-box; font: inherit; padding: .5rem .6rem;
+  margin-top: .25rem; border: 1px solid #8794a5; border-radius: 6px; }
+input:focus, button:focus { outline: 3px solid #7fb2ea; outline-offset: 1px; }
+.hint { display: block; color: #556273; font-size: .9rem; }
 """
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 HEADERS = {
@@ -105,18 +110,18 @@ def offer(secret: EnrolmentSecret, *, organisation: str, wrong: str = "", status
         network=f" for the network {escape(secret.ssid)}" if secret.ssid else "",
         wrong=f'<p class="wrong">{escape(wrong)} The link is as good as before.</p>' if wrong else "",
     )
-    return _page("Your certificate", body, status)
+    return page("Your certificate", body, status)
 
 
 def handed(content: bytes, *, file_name: str, password: str) -> Response:
     body = _HANDED.format(
         file_name=escape(file_name), content=base64.b64encode(content).decode(), password=escape(password)
     )
-    return _page("Your certificate", body, HTTPStatus.OK)
+    return page("Your certificate", body, HTTPStatus.OK)
 
 
 def refused(status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    return _page("This link does not work", f"<p>{escape(sentence)}</p>", status, headers)
+    return page("This link does not work", f"<p>{escape(sentence)}</p>", status, headers)
 
 
 def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
@@ -124,5 +129,5 @@ def attached(content: bytes, *, media_type: str, file_name: str) -> Response:
     return Response(content, media_type=media_type, headers=HEADERS | {"Content-Disposition": disposition})
 
 
-def _page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+def page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     return HTMLResponse(_PAGE.format(title=title, style=_STYLE, body=body), status, HEADERS | dict(headers or {}))

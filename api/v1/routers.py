@@ -5,6 +5,10 @@ from typing import Final
 from fastapi import APIRouter
 
 from api.v1 import (
+    trials,
+    snippets,
+    sign_up,
+    self_tests,
     accounting,
     authorities,
     bulk,
@@ -52,6 +56,7 @@ from api.v1 import (
 )
 
 _PEOPLE = (sign_in, me, my_factors, sign_on, sign_in_rules, members, roles, tokens)
+_TRIALS = (sign_up, trials, self_tests, snippets)
 _MSPS = (msps, cells, moves, tenants, tenant_files, templates)
 _CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
 _LOGS = (sessions, decisions, accounting, coa_requests, redecisions, retention, exports, feeds)
@@ -62,5 +67,5 @@ V1: Final[tuple[APIRouter, ...]] = (
     inbox.router,
     *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),
     *(groups.of_endpoints, groups.of_users),
-    *(noun.router for noun in (*_LOGS, jobs, platform)),
+    *(noun.router for noun in (*_LOGS, *_TRIALS, jobs, platform)),
 )

@@ -8,6 +8,7 @@ from typing import Literal
 import click
 from sqlalchemy.orm import Session
 
+from cli.commands._tenant_self_test import self_test
 from cli.domain import Domain
 from cli.fail import Refused, confirm
 from cli.output import Row, json_option, pages, show_list, show_one
@@ -25,6 +26,9 @@ from nac.tenants import service as tenants
 @click.group()
 def command() -> None:
     """Tenants: customers, each with ports, secret, certificate authority, policy and data of its own."""
+
+
+command.add_command(self_test)
 
 
 def _row(tenant: Tenant, slot: Slot | None) -> dict[str, object]:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, aliased
 from nac.errors import NotFound
 from nac.ids import TenantId
 from nac.models import AuthorityIntent, Certificate, CertificateAuthority, CertificateSettings, Tenant
+from nac.self_tests.ticket import PROFILE as SELF_TEST_PROFILE
 
 
 def lock_tenant(session: Session, tenant_id: TenantId) -> Tenant:
@@ -147,8 +148,7 @@ def list_page(
         query = query.where(which)
     if status:
         query = query.where(Certificate.status == status)
-    if profile:
-        query = query.where(Certificate.profile == profile)
+    query = query.where(Certificate.profile == profile if profile else Certificate.profile != SELF_TEST_PROFILE)
     if name:
         query = query.where(Certificate.common_name.startswith(name, autoescape=True))
     return session.scalars(query.order_by(Certificate.serial).limit(limit)).all()

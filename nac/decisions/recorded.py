@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from nac.db import driver_connection
 from nac.ids import TenantId
 from nac.models import AuthLog
+from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
 
 Scalar = str | int | bool
 Attributes = Mapping[str, tuple[Scalar, ...]]
@@ -41,6 +42,7 @@ COPY (
         -- Taken apart once: each -> on the text as it is stored would read all of it again.
         SELECT *, request::jsonb AS asked FROM auth_log
         WHERE tenant_id = {tenant} AND at >= {since} AND at < {until} AND site_id = ANY ({sites})
+            AND nas_identifier <> {self_test}
         OFFSET 0
     ) rows
 ) TO STDOUT
@@ -94,6 +96,7 @@ class RecordedRequests:
             since=sql.Literal(since),
             until=sql.Literal(until),
             sites=sql.Literal(list(site_ids)),
+            self_test=sql.Literal(SELF_TEST_NAS),
         )
         # Sites, verdicts and rules are few, requests are many.
         self._recorded = lru_cache(maxsize=10_000)(_recorded)

@@ -17,6 +17,7 @@ from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models.endpoint import EndpointStatus
+from nac.trials import limits as trial_limits
 from nac.validation import require_future, require_mac
 
 Action = Literal["approve", "block", "ignore"]
@@ -57,7 +58,7 @@ def classify(
         endpoint.valid_until = decision.valid_until
     member_ids = [endpoint.id for endpoint, _ in found]
     ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=member_ids, names=decision.groups)
-    session.flush()
+    trial_limits.require_endpoints(session, tenant_id=tenant_id)
     macs = [endpoint.mac for endpoint, _ in found]
     work.enqueue(session, tenant_id=tenant_id, macs=macs)
     if decision.action == "block":

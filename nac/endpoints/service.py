@@ -21,6 +21,7 @@ from nac.mac import display_mac, is_random_mac
 from nac.models import Endpoint, EndpointEvidence
 from nac.models.endpoint import EndpointStatus
 from nac.profiling.classifier import packaged_profiles
+from nac.trials import limits as trial_limits
 from nac.validation import require_future, require_mac, require_name
 
 __all__ = ["EndpointNotFound", "Filter", "Listed", "RandomAddress", "add_endpoint", "list_endpoints", "require_by_mac"]
@@ -90,7 +91,7 @@ def add_endpoint(
         session.add(endpoint)
     for column, value in values.items():
         setattr(endpoint, column, value)
-    session.flush()
+    trial_limits.require_endpoints(session, tenant_id=tenant_id)
     groups = sorted(groups)
     ENDPOINT_GROUPS.assign(session, tenant_id=tenant_id, member_id=endpoint.id, names=groups)
     work.enqueue(session, tenant_id=tenant_id, macs=[mac])

@@ -30,6 +30,7 @@ from nac.models.idempotency import IdempotencyKey
 from nac.models.identity_source import IdentitySource
 from nac.models.job import Job
 from nac.models.log import AccountingLog, AuthLog
+from nac.models.mail import Mail
 from nac.models.msp import Msp
 from nac.models.nas import Nas
 from nac.models.policy import Policy, PolicyHits, PolicyVersion
@@ -55,12 +56,14 @@ from nac.models.retention import (
     RetentionTerm,
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
+from nac.models.self_test import SelfTest
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.sign_in import Passkey, PasswordLink, RecoveryCode, SignInAttempt, SignInRule, SpentChallenge, Totp
 from nac.models.sign_on import SignOn, SignOnLink
 from nac.models.site import Site
 from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
 from nac.models.tenant import PurgedTenant, Tenant, TenantMove
+from nac.models.trial import SignUp, Trial
 from nac.models.user import User, UserGroup, UserGroupMember
 
 __all__ = [
@@ -101,6 +104,7 @@ __all__ = [
     "JournalPosition",
     "LogMeasure",
     "LogSize",
+    "Mail",
     "Membership",
     "MembershipTenant",
     "Msp",
@@ -138,11 +142,13 @@ __all__ = [
     "RolloutTenant",
     "ScepTransaction",
     "ScepWebhook",
+    "SelfTest",
     "SignIn",
     "SignInAttempt",
     "SignInRule",
     "SignOn",
     "SignOnLink",
+    "SignUp",
     "Site",
     "Slot",
     "SpentChallenge",
@@ -153,6 +159,7 @@ __all__ = [
     "Tenant",
     "TenantMove",
     "Totp",
+    "Trial",
     "User",
     "UserGroup",
     "UserGroupMember",

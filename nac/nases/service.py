@@ -258,8 +258,13 @@ def _require_vendor(vendor: str) -> str:
     return vendor_name(require_name(vendor, place="vendor")) if vendor else ""
 
 
+def secret_context(nas: Nas) -> str:
+    """What its own secret is sealed for."""
+    return f"nas:{nas.id}"
+
+
 def sealed_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
-    return seal(_require_secret(secret).encode(), f"nas:{nas.id}")
+    return seal(_require_secret(secret).encode(), secret_context(nas))
 
 
 def _require_consistent(nas: Nas) -> None:

@@ -2,10 +2,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import exists, func, select, update
 from sqlalchemy.orm import Session
 
-from nac.models import Person, SignIn
+from nac.models import Membership, Person, SignIn
 
 
 def get(session: Session, person_id: UUID) -> Person | None:
@@ -31,3 +31,8 @@ def ensure(session: Session, email: str, name: str) -> UUID:
 def end_sign_ins(session: Session, person_id: UUID, now: datetime) -> None:
     statement = update(SignIn).where(SignIn.person_id == person_id, SignIn.ended_at.is_(None)).values(ended_at=now)
     session.execute(statement, execution_options={"synchronize_session": False})
+
+
+def is_member(session: Session, person_id: UUID) -> bool:
+    """Of the platform, an MSP or a tenant. In PlatformScope."""
+    return session.scalars(select(exists().where(Membership.person_id == person_id))).one()

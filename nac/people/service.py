@@ -53,6 +53,15 @@ def ensure_person(session: Session, *, email: str, name: str = "") -> UUID:
     return repository.ensure(session, email, require_name(name) if name.strip() else "")
 
 
+def has_account(session: Session, *, email: str) -> bool:
+    """Whether somebody can sign in by this address, or was invited by it. In PlatformScope."""
+    person_id = repository.id_of_email(session, require_email(email))
+    if person_id is None:
+        return False
+    person = repository.get(session, person_id)
+    return person is not None and (bool(person.password_hash) or repository.is_member(session, person_id))
+
+
 def require(session: Session, *, person_id: UUID) -> Person:
     person = repository.get(session, person_id)
     if person is None:

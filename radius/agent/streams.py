@@ -12,6 +12,7 @@ from nac.events.document import Event
 from nac.events.texts import Tenant
 from nac.ids import CellId
 from nac.journal.records import AccountingRecord, AnyRecord, AuthRecord, CertificateSentRecord
+from nac.self_tests.ticket import NAS_IDENTIFIER as SELF_TEST_NAS
 from radius.agent import (
     hits,
     pool_leases,
@@ -162,12 +163,15 @@ class AuthWork:
         if record.tenant_id in self.live.wanted:
             self.live.note(len(self._lines), record.tenant_id, bytes(payload), cleaned=cleaned)
         self._lines.append(line)
+        if record.conversation:
+            self.conversations.end(record.conversation)
+        if record.nas_identifier == SELF_TEST_NAS:
+            # Of no device: it is in the log, and nothing follows from it.
+            return record.at
         self._hits.add(record)
         self._external.add(record)
         for pool_id, number, _ in record.addresses:
             self._given.append(pool_leases.Given(record.tenant_id, pool_id, number, record.mac, record.at))
-        if record.conversation:
-            self.conversations.end(record.conversation)
         self.sightings.add_authentication(record)
         return record.at
 

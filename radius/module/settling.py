@@ -53,7 +53,7 @@ class Settler:
             return radiusd.REJECT, {"config": _DECIDED}
         if outcome.needs_passphrase or outcome.passphrase:
             outcome = complete(case, outcome, self._open_passphrase)
-        if outcome.pools and outcome.permitted:
+        if outcome.pools and outcome.permitted and case.ticket is None:
             outcome = self._addresses.complete(case, slot, outcome)
         suppressed = self._limit(case, slot, outcome)
         if suppressed is not None:

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from cli.demo.tools import Server
 from nac.cells import service as cells
 from nac.certificates.signing import Signing
 from nac.db import PlatformScope, TenantScope, session_scope
+from nac.groups import ENDPOINT_GROUPS
 from nac.ids import TenantId
 from nac.msps import service as msps
 from nac.policies import service as policies
@@ -103,16 +104,20 @@ def running_cell(database: Database, folder: Path, **settings: str) -> Iterator[
             agent.wait(20)
 
 
-def running_tenant(cell: RunningCell, engine: Engine, slug: str) -> RunningTenant:
-    """Who has a certificate comes in."""
+def running_tenant(
+    cell: RunningCell, engine: Engine, slug: str, *, policy: object = _POLICY, groups: Iterable[str] = ()
+) -> RunningTenant:
+    """Who has a certificate comes in, where no other `policy` over these groups of endpoints is given."""
     with session_scope(PlatformScope(), engine=engine) as session:
         msp = msps.create_msp(session, actor=ACTOR, slug="acme", name="Acme")
         tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp.id, signing=cell.signing).id
         named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
-        policy = policies.create_policy(session, **named)
-        policies.save_draft(session, document=_POLICY, **named)
+        for name in groups:
+            ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant_id, name=name)
+        made = policies.create_policy(session, **named)
+        policies.save_draft(session, document=policy, **named)
         policies.publish_policy(session, **named)
-        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=policy.id)
+        sites.assign_policy(session, actor=ACTOR, tenant_id=tenant_id, slug="main", policy_id=made.id)
         slot = cells.require_slot(session, tenant_id=tenant_id)
         secret = cell.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
         server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)

@@ -25,16 +25,10 @@ _SHARED = {
     # tests/templates/test_walls.py
     *("template_tenants", "rollout_tenants"),
     # tests/accounts/test_walls.py
-    *(
-        "memberships",
-        "membership_tenants",
-        "custom_roles",
-        "api_tokens",
-        "idempotency_keys",
-        "sign_in_rules",
-        "sign_ons",
-        "jobs",
-    ),
+    *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys"),
+    *("sign_in_rules", "sign_ons", "jobs"),
+    # tests/trials/test_walls.py
+    *("mails", "trials"),
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.
@@ -54,6 +48,7 @@ NOT_FOR_CELLS = {
     *("retention_terms", "early_deletions"),
     *("feeds", "feed_marks", "endpoint_expiries"),
     "tenant_moves",
+    "self_tests",
 }
 
 

@@ -42,6 +42,7 @@ _BY_NAME: dict[str, Any] = {
     "feeds.slug": "siem",
     "feeds.kind": "syslog",
     "event_notes.kind": "alarm",
+    "self_tests.state": "queued",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

@@ -1,0 +1,89 @@
+"""The pages of signing up. Plain HTML, for any browser, without a script."""
+
+from collections.abc import Mapping
+from html import escape
+from http import HTTPStatus
+
+from fastapi import Response
+
+from api.links.pages import page
+from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
+
+_ASK = """\
+<p>A tenant of your own, ready for your switches and access points: {days} days, up to {endpoints} devices, at no
+cost.</p>
+{wrong}
+<form method="post" action="/sign-up">
+<label class="field">Your e-mail address
+<input type="email" name="email" required maxlength="254" autocomplete="email" value="{email}"></label>
+<label class="field">Your organisation
+<input name="organisation" required maxlength="200" autocomplete="organization" value="{organisation}"></label>
+<button>Send me the link</button>
+</form>
+<p><span class="hint">We send one mail, with a link that works for a day. Nothing is made before you open it.</span></p>
+"""
+_CONFIRM = """\
+<p>For <strong>{organisation}</strong>. Choose the password of your account; your tenant is made then.</p>
+{wrong}
+<form method="post">
+<label class="field">Your name
+<input name="name" maxlength="200" autocomplete="name" value="{name}"></label>
+<label class="field">Password
+<span class="hint">At least {least} characters: a few words that are yours.</span>
+<input type="password" name="password" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
+<label class="field">The same once more
+<input type="password" name="again" required minlength="{least}" maxlength="200" autocomplete="new-password"></label>
+<button>Make my tenant</button>
+</form>
+"""
+_READY = """\
+<p>Your tenant is <strong>{tenant}</strong>. It admits devices whose MAC address you have entered, and those with a
+certificate of its own; nobody else.</p>
+<p>We are asking its ports now as one of your switches would. What they answer, and where your switches send to, is in
+the tenant's self-test and in the mail that is on its way.</p>
+<p><a class="button" href="/">Sign in</a></p>
+"""
+_LATER = "Your account is there. The tenant takes a little longer: we write to you as soon as it is ready."
+
+
+def ask(
+    *, days: int, endpoints: int, given: Mapping[str, str], wrong: str = "", status: int = HTTPStatus.OK
+) -> Response:
+    body = _ASK.format(
+        days=days,
+        endpoints=endpoints,
+        wrong=_wrong(wrong),
+        email=escape(given.get("email", "")),
+        organisation=escape(given.get("organisation", "")),
+    )
+    return page("Try Admit", body, status)
+
+
+def asked(sentence: str) -> Response:
+    return page("Look into your mail", f"<p>{escape(sentence)}</p>", HTTPStatus.ACCEPTED)
+
+
+def confirm(*, organisation: str, name: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
+    body = _CONFIRM.format(
+        organisation=escape(organisation),
+        name=escape(name),
+        wrong=_wrong(wrong),
+        least=MINIMUM_PASSWORD_CHARACTERS,
+    )
+    return page("Start your trial", body, status)
+
+
+def later() -> Response:
+    return page("Your tenant is being made", f"<p>{_LATER}</p>", HTTPStatus.CREATED)
+
+
+def ready(tenant: str) -> Response:
+    return page("Your tenant is ready", _READY.format(tenant=escape(tenant)), HTTPStatus.CREATED)
+
+
+def refused(sentence: str, status: int, headers: Mapping[str, str]) -> Response:
+    return page("This does not work", f"<p>{escape(sentence)}</p>", status, headers)
+
+
+def _wrong(sentence: str) -> str:
+    return f'<p class="wrong" role="alert">{escape(sentence)}</p>' if sentence else ""

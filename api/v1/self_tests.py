@@ -1,0 +1,101 @@
+"""Self-tests of a tenant: a NAS of Admit's own asks its listeners before a person touches a switch."""
+
+from datetime import datetime
+from typing import Annotated, Any, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.errors import InvalidInput
+from nac.models import SelfTest as SelfTestRow
+from nac.models.self_test import SelfTestState
+from nac.self_tests import service as self_tests
+
+router = APIRouter(prefix="/tenants/{tenant}/self-tests", tags=["self-tests"])
+
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
+Starts = Annotated[Access, Depends(ChangesTenant(Permission.POLICY_PUBLISH))]
+
+
+class SelfTestCheck(BaseModel):
+    name: str = Field(examples=["MAB"])
+    sent: str = Field(examples=["unknown device"])
+    expected: str = Field(examples=["permit VLAN 20"])
+    got: str = Field(examples=["permit VLAN 20"])
+    # Why this is to be expected.
+    because: str
+    # Code of the cell's reason, "" where it decided nothing.
+    reason: str = Field(examples=["rule-permitted"])
+    why: str
+    rule: str
+    milliseconds: int
+    ok: bool
+
+
+class SelfTest(BaseModel):
+    id: UUID
+    state: SelfTestState
+    # Null until it is done.
+    passed: bool | None
+    asked_by: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    # Why it could not be carried out; "" else.
+    error: str
+    checks: list[SelfTestCheck]
+
+
+@router.get("", operation_id="listSelfTests")
+def list_self_tests(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[SelfTest]:
+    """The newest first; the last 50 are kept."""
+    before = _place(paging.after())
+    with access.read() as session:
+        rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, before=before, limit=paging.limit + 1)
+        return paging.page(rows, lambda row: f"{row.created_at.isoformat()} {row.id}", _self_test)
+
+
+@router.post("", status_code=202, operation_id="startSelfTest")
+def start_self_test(access: Starts) -> SelfTest:
+    """Devices that Admit plays itself ask the tenant's listeners: known and unknown ones by MAC address, with a good
+    certificate, a revoked one and one of another tenant, with a wrong secret. It takes seconds: ask for its `state`."""
+    with access.change() as change:
+        row = self_tests.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        return change.answer(_self_test(row))
+
+
+@router.get("/{self_test_id}", operation_id="getSelfTest")
+def get_self_test(access: Reads, self_test_id: UUID) -> SelfTest:
+    with access.read() as session:
+        return access.shown(_self_test(self_tests.require(session, tenant_id=access.tenant_id, test_id=self_test_id)))
+
+
+def _place(key: str) -> tuple[datetime, UUID] | None:
+    if not key:
+        return None
+    try:
+        moment, _, number = key.partition(" ")
+        at = datetime.fromisoformat(moment)
+        if at.tzinfo is None:
+            raise ValueError(moment)
+        return at, UUID(number)
+    except ValueError as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc
+
+
+def _self_test(row: SelfTestRow) -> SelfTest:
+    return SelfTest(
+        id=row.id,
+        state=cast(SelfTestState, row.state),
+        passed=row.passed,
+        asked_by=row.asked_by,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        error=row.error,
+        checks=[SelfTestCheck(**cast("dict[str, Any]", each)) for each in row.board],
+    )

@@ -1,0 +1,48 @@
+"""Signing up for a trial."""
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
+
+from api.access import Anyone
+from api.sign_up import desk
+from api.v1.inputs import Input
+
+router = APIRouter(prefix="/sign-up", tags=["sign-up"], dependencies=[Depends(Anyone("who signs up is nobody yet"))])
+
+ASKED = "If this address can sign up, a mail with a link is on its way to it. The link works for a day."
+
+
+class NewSignUp(Input):
+    email: str = Field(max_length=254, examples=["ann@hill-school.example"])
+    organisation: str = Field(min_length=1, max_length=200, examples=["Hill School"])
+
+
+class SignUpAsked(BaseModel):
+    message: str
+
+
+class Confirmation(Input):
+    # Of the link.
+    token: str = Field(max_length=100)
+    # Of the account that is made.
+    password: str = Field(max_length=200, examples=["four words of mine"])
+    name: str = Field("", max_length=200, examples=["Ann Hill"])
+
+
+class NewTrial(BaseModel):
+    # Its slug; "" while it cannot be made: it will be, and a mail tells.
+    tenant: str = Field(examples=["hill-school-k3m9pq"])
+
+
+@router.post("", status_code=202, operation_id="signUp")
+def sign_up(request: Request, body: NewSignUp) -> SignUpAsked:
+    """Has a link mailed. The answer is the same whether the address is known or not."""
+    desk.ask(request, email=body.email, organisation=body.organisation)
+    return SignUpAsked(message=ASKED)
+
+
+@router.post("/confirm", status_code=201, operation_id="confirmSignUp")
+def confirm_sign_up(request: Request, body: Confirmation) -> NewTrial:
+    """With the token of the link, once: makes the account with this password, and a tenant that admits known devices
+    and those with a certificate of its own. Its self-test is under way when this is answered."""
+    return NewTrial(tenant=desk.confirm(request, token=body.token, password=body.password, name=body.name))

@@ -1,0 +1,96 @@
+"""Trials, for the platform's operators."""
+
+from datetime import datetime
+from typing import Annotated, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesPlatform, ReadsPlatform
+from api.sign_up.desk import desk_of
+from api.v1.inputs import Input
+from api.v1.paging import Page, Paging, uuid_key
+from nac.accounts.permissions import Permission
+from nac.ids import TenantId
+from nac.models import Trial as TrialRow
+from nac.models.trial import TrialState
+from nac.trials import keeping
+from nac.trials import service as trials
+
+router = APIRouter(prefix="/trials", tags=["trials"])
+
+Reads = Annotated[Access, Depends(ReadsPlatform(Permission.MSP_READ))]
+Changes = Annotated[Access, Depends(ChangesPlatform(Permission.MSP_CREATE))]
+
+
+class Trial(BaseModel):
+    tenant_id: UUID
+    organisation: str
+    email: str
+    state: TrialState
+    ends_at: datetime
+    # When its data goes.
+    purged_at: datetime
+    most_endpoints: int
+    most_authentications_a_day: int
+    # Since when it has more authentications than it may; null while it has not.
+    over_since: datetime | None
+    created_at: datetime
+
+
+class Conversion(Input):
+    # Slug of the MSP that the tenant goes to; "" where it stays.
+    msp: str = Field("", max_length=63, examples=["acme"])
+
+
+class Extension(Input):
+    days: int = Field(ge=1, le=keeping.MOST_DAYS, examples=[14])
+
+
+@router.get("", operation_id="listTrials")
+def list_trials(access: Reads, paging: Annotated[Paging, Depends()]) -> Page[Trial]:
+    """Converted ones as well."""
+    after = uuid_key(paging.after())
+    with access.read() as session:
+        rows = trials.list_trials(session, after=TenantId(after) if after else None, limit=paging.limit + 1)
+        return paging.page(rows, lambda row: str(row.tenant_id), _trial)
+
+
+@router.get("/{tenant_id}", operation_id="getTrial")
+def get_trial(access: Reads, tenant_id: UUID) -> Trial:
+    with access.read() as session:
+        return access.shown(_trial(trials.require_trial(session, tenant_id=TenantId(tenant_id))))
+
+
+@router.post("/{tenant_id}/convert", operation_id="convertTrial")
+def convert_trial(request: Request, access: Changes, tenant_id: UUID, body: Conversion) -> Trial:
+    """The tenant stays, without the limits and the end of a trial. Ports, secret and rules stay as they are."""
+    with access.change() as change:
+        row = keeping.convert(
+            change.session, desk_of(request), actor=access.actor, tenant_id=TenantId(tenant_id), msp=body.msp
+        )
+        return change.answer(_trial(row))
+
+
+@router.post("/{tenant_id}/extend", operation_id="extendTrial")
+def extend_trial(access: Changes, tenant_id: UUID, body: Extension) -> Trial:
+    """From its end on or, where it has ended, from now; what its end has suspended goes on."""
+    with access.change() as change:
+        row = keeping.extend(change.session, actor=access.actor, tenant_id=TenantId(tenant_id), days=body.days)
+        return change.answer(_trial(row))
+
+
+def _trial(row: TrialRow) -> Trial:
+    return Trial(
+        tenant_id=row.tenant_id,
+        organisation=row.organisation,
+        email=row.email,
+        state=cast(TrialState, row.state),
+        ends_at=row.ends_at,
+        purged_at=row.purged_at,
+        most_endpoints=row.most_endpoints,
+        most_authentications_a_day=row.most_authentications,
+        over_since=row.over_since,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,63 @@
+"""`./admit mail`: what the local mail server of this installation has taken."""
+
+from datetime import datetime
+
+import click
+
+from cli import environment
+from cli.fail import Refused
+from cli.output import Row, json_option, printable, show_json, show_list
+from nac.mail.mailbox import Kept, Mailbox
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """Mails that this installation has sent, where it has no mail server of its own (ADMIT_MAIL_HOST)."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_, to="", as_json=as_json)
+
+
+def _mailbox() -> Mailbox:
+    return Mailbox(environment.load_into_process().mailbox_dir)
+
+
+@command.command("list")
+@click.option("--to", metavar="ADDRESS", default="", help="Those to this address alone.")
+@json_option
+def list_(to: str, as_json: bool) -> None:
+    """List them, the newest last."""
+    rows = [_row(kept) for kept in _mailbox().list_mails()]
+    show_list([row for row in rows if not to or row["to"] == to.lower()], as_json=as_json)
+
+
+@command.command()
+@click.argument("mail_id", metavar="[ID]", default="")
+@json_option
+def show(mail_id: str, as_json: bool) -> None:
+    """Show the mail ID; the newest where none is given."""
+    mailbox = _mailbox()
+    found = mailbox.get(mail_id) if mail_id else next(iter(reversed(mailbox.list_mails())), None)
+    if found is None:
+        raise Refused("There is no such mail.", place="mail", remedy="They are listed by: ./admit mail list")
+    row = dict(_row(found))
+    text = found.part("plain")
+    if as_json:
+        show_json(row | {"text": text, "html": found.part("html")})
+        return
+    for name, value in row.items():
+        click.echo(f"{name}: {printable(str(value))}")
+    click.echo("")
+    for line in text.splitlines():
+        click.echo(printable(line))
+
+
+def _row(kept: Kept) -> Row:
+    at: datetime | None = kept.at
+    return {
+        "id": kept.id,
+        "at": at and at.isoformat(timespec="seconds"),
+        "to": str(kept.message["To"] or "").lower(),
+        "subject": str(kept.message["Subject"] or ""),
+    }

@@ -1,0 +1,89 @@
+"""`./admit trial`."""
+
+from collections.abc import Callable
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from cli.output import Row, json_option, pages, show_list, show_one
+from nac.ids import TenantId
+from nac.models import Tenant, Trial
+from nac.tenants import service as tenants
+from nac.trials import keeping
+from nac.trials import service as trials
+from nac.trials.service import Desk
+
+
+@click.group()
+def command() -> None:
+    """Trials: tenants of people who signed up, with limits and an end."""
+
+
+@command.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List them, converted ones as well."""
+    with Domain().platform() as session:
+        found = [
+            row
+            for page in pages(lambda after: trials.list_trials(session, after=after), _key, first=None)
+            for row in page
+        ]
+        rows = [_row(row, tenants.require(session, tenant_id=row.tenant_id)) for row in found]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@click.argument("slug")
+@click.option("--msp", default="", metavar="SLUG", help="The MSP that it goes to; else it stays where it is.")
+@json_option
+def convert(slug: str, msp: str, as_json: bool) -> None:
+    """Keep the tenant SLUG without the limits and the end of a trial."""
+    domain = Domain()
+    desk = Desk(domain.settings.trials, domain.settings.portal_url, domain.sealer.seal)
+    _change(
+        domain,
+        slug,
+        lambda session, tenant_id: keeping.convert(session, desk, actor=domain.actor, tenant_id=tenant_id, msp=msp),
+        as_json=as_json,
+    )
+
+
+@command.command()
+@click.argument("slug")
+@click.argument("days", type=click.IntRange(1, keeping.MOST_DAYS))
+@json_option
+def extend(slug: str, days: int, as_json: bool) -> None:
+    """Let the trial of the tenant SLUG go on for DAYS more."""
+    domain = Domain()
+    _change(
+        domain,
+        slug,
+        lambda session, tenant_id: keeping.extend(session, actor=domain.actor, tenant_id=tenant_id, days=days),
+        as_json=as_json,
+    )
+
+
+def _change(domain: Domain, slug: str, service: Callable[[Session, TenantId], Trial], *, as_json: bool) -> None:
+    with domain.platform() as session:
+        tenant = tenants.require_by_slug(session, slug=slug)
+        row = _row(service(session, tenant.id), tenant)
+    show_one(row, as_json=as_json)
+
+
+def _key(row: Trial) -> TenantId | None:
+    return row.tenant_id
+
+
+def _row(row: Trial, tenant: Tenant) -> Row:
+    return {
+        "tenant": tenant.slug,
+        "status": tenant.status,
+        "trial": row.state,
+        "organisation": row.organisation,
+        "email": row.email,
+        "ends_at": row.ends_at.isoformat(timespec="seconds"),
+        "purged_at": row.purged_at.isoformat(timespec="seconds"),
+        "over_since": row.over_since and row.over_since.isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,14 @@
+"""The outbox of mails."""
+
+from migrations.pieces import run_pieces
+
+revision = "0049"
+down_revision = "0048"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,14 @@
+"""Trials: who signed up, and the tenants that came of it."""
+
+from migrations.pieces import run_pieces
+
+revision = "0050"
+down_revision = "0049"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,46 @@
+"""A mail's words: `templates/<name>.txt` and `.html`, the first line of the former being the subject."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+_FOLDER = Path(__file__).parent / "templates"
+_SUBJECT = "Subject: "
+_MOST_SUBJECT_CHARACTERS = 200
+
+
+class Written(NamedTuple):
+    subject: str
+    text: str
+    html: str
+
+
+@cache
+def _environment(*, escapes: bool) -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_FOLDER),
+        undefined=StrictUndefined,
+        autoescape=escapes,  # noqa: S701 -- plain text is not HTML
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, values: Mapping[str, object]) -> Written:
+    """Raises jinja2.TemplateNotFound, and jinja2.UndefinedError where a value is missing."""
+    subject, _, text = _environment(escapes=False).get_template(f"{template}.txt").render(values).partition("\n")
+    html = _environment(escapes=True).get_template(f"{template}.html").render(values)
+    return Written(one_line(subject.removeprefix(_SUBJECT)), text.lstrip("\n"), html)
+
+
+def one_line(text: str) -> str:
+    """For a header: whoever chose a part of it begins no line of his own."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()[:_MOST_SUBJECT_CHARACTERS]
+
+
+def names() -> list[str]:
+    return sorted(file.stem for file in _FOLDER.glob("*.txt"))

@@ -1,0 +1,48 @@
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CursorResult, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from nac.models import Mail
+
+
+def add(session: Session, values: Mapping[str, Any]) -> None:
+    """Nothing where one with the same key is there."""
+    session.execute(insert(Mail).values(**values).on_conflict_do_nothing(index_elements=["key"]))
+
+
+def count_since(session: Session, recipient: str, since: datetime) -> int:
+    query = select(func.count()).select_from(Mail).where(Mail.recipient == recipient, Mail.created_at >= since)
+    return session.scalars(query).one()
+
+
+def take(session: Session, *, now: datetime, lease: timedelta, most: int) -> Sequence[Mail]:
+    """Those that are due, for whoever asks alone until the lease ends."""
+    due = (
+        select(Mail)
+        .where(Mail.state == "queued", Mail.due_at <= now)
+        .order_by(Mail.due_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    mails = session.scalars(due).all()
+    for mail in mails:
+        mail.due_at = now + lease
+        mail.attempts += 1
+    session.flush()
+    return mails
+
+
+def change(session: Session, mail_id: UUID, attempt: int, **values: object) -> None:
+    """Nothing where somebody else has taken it since."""
+    session.execute(update(Mail).where(Mail.id == mail_id, Mail.attempts == attempt).values(**values))
+
+
+def delete_ended(session: Session, *, before: datetime) -> int:
+    result = session.execute(delete(Mail).where(Mail.ended_at < before))
+    assert isinstance(result, CursorResult)
+    return result.rowcount

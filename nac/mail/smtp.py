@@ -1,0 +1,119 @@
+"""Any mail server that speaks SMTP (RFC 5321), with TLS from the start, after STARTTLS, or not at all."""
+
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime, parseaddr
+from pathlib import Path
+from typing import Literal, Self
+from uuid import UUID
+
+from nac.clock import utc_now
+from nac.errors import AdmitError, Unavailable
+from nac.mail.rendering import Written, one_line
+from nac.settings import Settings
+
+Tls = Literal["none", "starttls", "tls"]
+_TIMEOUT_SECONDS = 20
+
+
+class MailServerAway(Unavailable):
+    """The mail server does not answer."""
+
+
+class MailRefused(AdmitError):
+    """The mail server refuses this mail for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    host: str
+    port: int
+    tls: Tls
+    # As people see it: "Admit <admit@example.com>".
+    sender: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    # PEM of what signs the server's certificate; None for the system's own.
+    trusted: str | None = None
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """Raises OSError where the password's file cannot be read."""
+        return cls(
+            host=settings.mail_host,
+            port=settings.mail_port,
+            tls=settings.mail_tls,
+            sender=settings.mail_from,
+            user=settings.mail_user,
+            password=_first_line(settings.mail_password_file),
+        )
+
+    @contextmanager
+    def connected(self) -> Iterator[smtplib.SMTP]:
+        """Raises MailServerAway."""
+        context = ssl.create_default_context(cadata=self.trusted)
+        try:
+            if self.tls == "tls":
+                client: smtplib.SMTP = smtplib.SMTP_SSL(self.host, self.port, timeout=_TIMEOUT_SECONDS, context=context)
+            else:
+                client = smtplib.SMTP(self.host, self.port, timeout=_TIMEOUT_SECONDS)
+        except (OSError, smtplib.SMTPException) as exc:
+            raise MailServerAway(f"{self.host}: {_told(exc)}") from exc
+        with client:
+            try:
+                if self.tls == "starttls":
+                    client.starttls(context=context)
+                if self.user:
+                    client.login(self.user, self.password)
+            except (OSError, smtplib.SMTPException) as exc:
+                raise MailServerAway(f"{self.host}: {_told(exc)}") from exc
+            yield client
+
+
+def message_of(written: Written, *, mail_id: UUID, sender: str, recipient: str) -> EmailMessage:
+    """The same Message-ID however often it is sent: a server that had it already, and died, may tell."""
+    name, address = parseaddr(sender)
+    message = EmailMessage()
+    message["From"] = Address(one_line(name), addr_spec=address)
+    message["To"] = Address(addr_spec=recipient)
+    message["Subject"] = written.subject
+    message["Date"] = format_datetime(utc_now())
+    message["Message-ID"] = f"<{mail_id}@{address.rpartition('@')[2]}>"
+    # RFC 3834 5: no program answers it.
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(written.text)
+    message.add_alternative(written.html, subtype="html")
+    return message
+
+
+def send(client: smtplib.SMTP, message: EmailMessage) -> None:
+    """Raises MailRefused where trying again is of no use, else MailServerAway."""
+    try:
+        client.send_message(message)
+    except smtplib.SMTPRecipientsRefused as exc:
+        code, said = next(iter(exc.recipients.values()))
+        raise _refusal(code, said) from exc
+    except smtplib.SMTPResponseException as exc:
+        raise _refusal(exc.smtp_code, exc.smtp_error) from exc
+    except (OSError, smtplib.SMTPException) as exc:
+        raise MailServerAway(_told(exc)) from exc
+
+
+def _refusal(code: int, said: bytes | str) -> AdmitError:
+    told = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
+    told = f"{code} {one_line(told)}"
+    # RFC 5321 4.2.1: 4yz may pass, 5yz will not.
+    return MailRefused(told) if code >= 500 else MailServerAway(told)
+
+
+def _told(exc: Exception) -> str:
+    return one_line(str(exc)) or type(exc).__name__
+
+
+def _first_line(file: Path | None) -> str:
+    return file.read_text().partition("\n")[0] if file else ""

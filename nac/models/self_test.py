@@ -1,0 +1,33 @@
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Index, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
+
+SelfTestState = Literal["queued", "running", "done", "failed"]
+SELF_TEST_STATES: tuple[SelfTestState, ...] = get_args(SelfTestState)
+
+
+class SelfTest(UuidKey, TenantOwned, CreatedAt, Base):
+    """A tenant's listeners, asked by a NAS of ours, and what they answered."""
+
+    __tablename__ = "self_tests"
+    __table_args__ = (
+        Index("ix_self_tests_tenant_id_created_at", "tenant_id", "created_at", "id"),
+        Index("ix_self_tests_waiting", "due_at", postgresql_where=text("state IN ('queued', 'running')")),
+    )
+
+    state: Mapped[str] = mapped_column(server_default="queued")
+    asked_by: Mapped[str]
+    # When it may be taken; while it runs, until when its worker's time lasts.
+    due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+    # None until it is done.
+    passed: Mapped[bool | None]
+    # Mappings as nac.self_tests.board.Row.
+    board: Mapped[list[Any]] = mapped_column(server_default=text("'[]'"))
+    error: Mapped[str] = mapped_column(server_default="")

@@ -1,0 +1,64 @@
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import ARRAY, ForeignKey, Index, Integer, func, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, UuidKey
+from nac.db.types import HostAddress
+from nac.ids import TenantId
+
+SignUpState = Literal["asked", "known", "provisioning", "done", "failed"]
+TrialState = Literal["running", "ended", "converted"]
+
+
+class SignUp(UuidKey, CreatedAt, Base):
+    """That somebody asked for a trial. Of the platform."""
+
+    __tablename__ = "sign_ups"
+    __table_args__ = (
+        Index("ix_sign_ups_created_at", "created_at"),
+        Index("ix_sign_ups_provisioning", "due_at", postgresql_where=text("state = 'provisioning'")),
+    )
+
+    email: Mapped[str]
+    domain: Mapped[str]
+    organisation: Mapped[str]
+    # Of the link that was sent there; None where none was.
+    token_sha256: Mapped[bytes | None] = mapped_column(unique=True)
+    # Of IPv6 the network of 64 bits.
+    from_address: Mapped[str | None] = mapped_column(HostAddress())
+    expires_at: Mapped[datetime]
+    # known: the address has an account, and was told so.
+    state: Mapped[str] = mapped_column(server_default="asked")
+    confirmed_at: Mapped[datetime | None]
+    # What is made, and for whom.
+    slug: Mapped[str] = mapped_column(server_default="")
+    person_id: Mapped[UUID | None]
+    # While it is being made: until when whoever makes it has time.
+    due_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    attempts: Mapped[int] = mapped_column(server_default=text("0"))
+
+
+class Trial(CreatedAt, Base):
+    """A tenant on trial, or that was."""
+
+    __tablename__ = "trials"
+    __table_args__ = (Index("ix_trials_open", "ends_at", postgresql_where=text("state <> 'converted'")),)
+
+    tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
+    sign_up_id: Mapped[UUID] = mapped_column(unique=True)
+    organisation: Mapped[str]
+    # Where its mails go.
+    email: Mapped[str]
+    state: Mapped[str] = mapped_column(server_default="running")
+    ends_at: Mapped[datetime]
+    # Its data goes then, unless it was converted.
+    purged_at: Mapped[datetime]
+    most_endpoints: Mapped[int]
+    most_authentications: Mapped[int]
+    # Days before the end at which it was reminded of it.
+    reminded: Mapped[list[int]] = mapped_column(ARRAY(Integer), server_default=text("'{}'"))
+    # Since when it has more authentications than it may.
+    over_since: Mapped[datetime | None]

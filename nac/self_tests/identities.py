@@ -1,0 +1,81 @@
+"""What the devices of a self-test show: certificates of the tenant, and of authorities that are not its own."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from sqlalchemy.orm import Session
+
+from nac.certificates import service as certificates
+from nac.certificates.issuing import SERVER_PROFILE, dns_names_of
+from nac.certificates.repository import newest_server
+from nac.certificates.signing import Signing
+from nac.ids import TenantId
+from nac.self_tests.supplicant import Identity
+from nac.self_tests.ticket import PLAYED_PROFILE, PROFILE
+from pki.issuing import Issuer, issue, issue_root
+from pki.keys import generate_key
+from pki.names import organisation_of, subject_name
+from pki.profiles import PROFILES
+from pki.serials import random_serial
+
+# A test takes seconds; a certificate that is left over by a worker's death ends by itself.
+LIFE = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    identity: Identity
+    serial: str
+    root: x509.Certificate
+    # "" where the tenant has no server certificate that names one.
+    server_name: str
+
+
+def issue_own(session: Session, *, actor: str, tenant_id: TenantId, name: str, signing: Signing, now: datetime) -> Own:
+    """A certificate that is good in self-tests alone. Commits before it is signed, as all issuing does."""
+    reservation = certificates.reserve(
+        session,
+        actor=actor,
+        tenant_id=tenant_id,
+        profile=PROFILE,
+        common_name=name,
+        signing=signing,
+        now=now,
+        not_after=now + LIFE,
+    )
+    key = generate_key(reservation.rules.key)
+    row = certificates.sign(session, reservation, actor=actor, public_key=key.public_key(), signing=signing, now=now)
+    issued = certificates.with_chain(session, row, key)
+    server = newest_server(session, tenant_id, SERVER_PROFILE)
+    names = dns_names_of(server) if server else []
+    chain = issued.certificate, *issued.intermediates
+    return Own(Identity(name, chain, key), row.serial.hex(), issued.root, names[0] if names else "")
+
+
+def stranger(name: str, *, now: datetime, imitated: x509.Certificate | None = None) -> Identity:
+    """Of a tenant that is made up here, by the same hands as a real one; or of authorities that bear the names of
+    `imitated`'s, with other keys."""
+    organisation = organisation_of(imitated.subject) if imitated else "Another tenant"
+    root_key, issuing_key, key = generate_key(), generate_key(), generate_key()
+    root_name = imitated.issuer if imitated else subject_name(f"{organisation} Root CA", organisation=organisation)
+    own_name = imitated.subject if imitated else subject_name(f"{organisation} Issuing CA", organisation=organisation)
+    root = issue_root(PROFILES["root"], key=root_key, subject=root_name, now=now, serial=random_serial())
+    issuing = issue(
+        PROFILES["issuing"],
+        public_key=issuing_key.public_key(),
+        subject=own_name,
+        issuer=Issuer(root, root_key),
+        now=now,
+        serial=random_serial(),
+    )
+    certificate = issue(
+        PROFILES[PLAYED_PROFILE],
+        public_key=key.public_key(),
+        subject=subject_name(name, organisation=organisation),
+        issuer=Issuer(issuing, issuing_key),
+        now=now,
+        serial=random_serial(),
+        not_after=now + LIFE,
+    )
+    return Identity(name, (certificate, issuing), key)

@@ -1,0 +1,64 @@
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import delete, func, select, text, tuple_
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import AuthLog, SelfTest
+from nac.self_tests.ticket import NAS_IDENTIFIER
+
+_WAITING = text("SELECT tenant_id, id FROM waiting_self_tests(:most)")
+_UNDER_WAY = ("queued", "running")
+
+
+def waiting(session: Session, *, most: int) -> list[tuple[TenantId, UUID]]:
+    """As admit_worker, of all tenants: the longest waiting first."""
+    return [(TenantId(row.tenant_id), row.id) for row in session.execute(_WAITING, {"most": most})]
+
+
+def get(session: Session, tenant_id: TenantId, test_id: UUID, *, lock: bool = False) -> SelfTest | None:
+    query = select(SelfTest).where(SelfTest.tenant_id == tenant_id, SelfTest.id == test_id)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
+
+
+def count_under_way(session: Session, tenant_id: TenantId) -> int:
+    query = select(func.count()).select_from(SelfTest)
+    return session.scalars(query.where(SelfTest.tenant_id == tenant_id, SelfTest.state.in_(_UNDER_WAY))).one()
+
+
+def list_page(
+    session: Session, tenant_id: TenantId, *, before: tuple[datetime, UUID] | None, limit: int
+) -> Sequence[SelfTest]:
+    query = select(SelfTest).where(SelfTest.tenant_id == tenant_id)
+    if before is not None:
+        query = query.where(tuple_(SelfTest.created_at, SelfTest.id) < before)
+    return session.scalars(query.order_by(SelfTest.created_at.desc(), SelfTest.id.desc()).limit(limit)).all()
+
+
+def delete_all_but(session: Session, tenant_id: TenantId, *, newest: int) -> None:
+    kept = (
+        select(SelfTest.id)
+        .where(SelfTest.tenant_id == tenant_id)
+        .order_by(SelfTest.created_at.desc(), SelfTest.id.desc())
+        .limit(newest)
+    )
+    session.execute(
+        delete(SelfTest).where(
+            SelfTest.tenant_id == tenant_id, SelfTest.state.not_in(_UNDER_WAY), SelfTest.id.not_in(kept)
+        )
+    )
+
+
+def decisions_of(session: Session, tenant_id: TenantId, run: str, since: datetime) -> dict[str, AuthLog]:
+    """What the cell has logged of the run, by the check's mark."""
+    rows = session.scalars(
+        select(AuthLog).where(
+            AuthLog.tenant_id == tenant_id,
+            AuthLog.at >= since,
+            AuthLog.nas_identifier == NAS_IDENTIFIER,
+            AuthLog.nas_port.startswith(f"{run}-", autoescape=True),
+        )
+    )
+    return {row.nas_port.partition(".")[0]: row for row in rows}

@@ -1,0 +1,53 @@
+"""Self-tests of a tenant: asked for, listed, shown. The worker runs them (`nac.self_tests.running`)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.errors import Conflict, NotFound
+from nac.ids import TenantId
+from nac.models import SelfTest
+from nac.self_tests import repository
+from nac.tenants import service as tenants
+
+# Of a tenant at a time.
+MOST_UNDER_WAY = 2
+# Of a tenant, of which the oldest give way.
+MOST_KEPT = 50
+
+
+class SelfTestNotFound(NotFound):
+    """There is no such self-test."""
+
+
+def start(session: Session, *, actor: str, tenant_id: TenantId) -> SelfTest:
+    """Raises Conflict where it would say nothing, or where others are under way."""
+    tenant = tenants.require(session, tenant_id=tenant_id)
+    if tenant.status != "active":
+        raise Conflict(f"Tenant {tenant.slug!r} is {tenant.status}: it admits nobody.", remedy="Resume it first.")
+    if repository.count_under_way(session, tenant_id) >= MOST_UNDER_WAY:
+        raise Conflict("Self-tests of this tenant are under way.", remedy="Wait for them: they take some seconds.")
+    repository.delete_all_but(session, tenant_id, newest=MOST_KEPT - 1)
+    row = SelfTest(tenant_id=tenant_id, asked_by=actor)
+    session.add(row)
+    session.flush()
+    session.refresh(row)
+    audit.append(session, actor=actor, action="self-test.start", target=str(row.id), tenant_id=tenant_id)
+    return row
+
+
+def require(session: Session, *, tenant_id: TenantId, test_id: UUID) -> SelfTest:
+    row = repository.get(session, tenant_id, test_id)
+    if row is None:
+        raise SelfTestNotFound("There is no such self-test.", place="self-test")
+    return row
+
+
+def list_self_tests(
+    session: Session, *, tenant_id: TenantId, before: tuple[datetime, UUID] | None = None, limit: int = 20
+) -> Sequence[SelfTest]:
+    """Newest first; page on with the moment and id of the last one."""
+    return repository.list_page(session, tenant_id, before=before, limit=limit)

@@ -1,0 +1,84 @@
+"""Templates of configurations, a file each below `templates`: a head in TOML, a line of `+++`, the text (Jinja2)."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from nac.vendors.catalogue import all_vendors
+
+_FOLDER = Path(__file__).parent / "templates"
+_RULE = "\n+++\n"
+
+Access = Literal["wired", "wireless", "both"]
+Kind = Literal["commands", "file", "steps"]
+# plain: a value ends at a blank; double and single: it stands in such quotation marks.
+Quoting = Literal["plain", "double", "single"]
+Feature = Literal["dot1x", "mab", "accounting", "coa", "vlan"]
+FEATURES: tuple[Feature, ...] = get_args(Feature)
+
+
+class TemplatesDamaged(Exception):
+    """A template's head has mistakes; `mistakes` names each of them, with its file."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("; ".join(mistakes))
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    id: str
+    title: str
+    # Of nac.vendors, by whose recipe sessions are ended.
+    vendor: str
+    access: Access
+    kind: Kind
+    versions: str
+    features: tuple[Feature, ...]
+    quoting: Quoting
+    # What a remark begins with; "" where the whole is prose.
+    comment: str
+    # Whether requests carry a Message-Authenticator, and what to do where some do not.
+    message_authenticator: str
+    text: str
+
+
+@cache
+def all_templates() -> Mapping[str, Template]:
+    """By id. Raises TemplatesDamaged."""
+    mistakes: list[str] = []
+    found = {file.stem: _read(file.stem, file.read_text(), mistakes) for file in sorted(_FOLDER.glob("*.txt"))}
+    if mistakes:
+        raise TemplatesDamaged(mistakes)
+    return {name: template for name, template in found.items() if template is not None}
+
+
+def _read(name: str, content: str, mistakes: list[str]) -> Template | None:
+    head, rule, text = content.partition(_RULE)
+    try:
+        written: dict[str, Any] = tomllib.loads(head)
+    except tomllib.TOMLDecodeError as exc:
+        mistakes.append(f"{name}: {exc}")
+        return None
+    if not rule:
+        mistakes.append(f"{name}: there is no line of +++")
+    known: dict[str, tuple[str, ...]] = {
+        "vendor": tuple(all_vendors()),
+        "access": get_args(Access),
+        "kind": get_args(Kind),
+        "quoting": get_args(Quoting),
+    }
+    for key, values in known.items():
+        if written.get(key) not in values:
+            mistakes.append(f"{name}: {key} must be one of {', '.join(values)}")
+    if wrong := set(written.get("features", ())).difference(FEATURES):
+        mistakes.append(f"{name}: there is no feature {', '.join(sorted(wrong))}")
+    written["features"] = tuple(written.get("features", ()))
+    try:
+        return Template(id=name, text=text, **written)
+    except TypeError as exc:
+        mistakes.append(f"{name}: {exc}")
+        return None

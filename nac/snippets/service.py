@@ -1,0 +1,74 @@
+"""Configurations for a tenant's switches and access points, with its own addresses, ports and secret."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.cells import service as cells
+from nac.errors import NotFound
+from nac.ids import TenantId
+from nac.models import Nas
+from nac.nases import service as nases
+from nac.sealing import Unseal
+from nac.sites import service as sites
+from nac.snippets.catalogue import Template, all_templates
+from nac.snippets.rendering import Values, render
+from nac.tenants import service as tenants
+
+
+class SnippetNotFound(NotFound):
+    """There is no such snippet."""
+
+
+def list_templates() -> Sequence[Template]:
+    return list(all_templates().values())
+
+
+def require_template(name: str) -> Template:
+    found = all_templates().get(name)
+    if found is None:
+        raise SnippetNotFound(place="snippet", remedy="They are listed by: ./admit snippet list")
+    return found
+
+
+def require_snippet(
+    session: Session, *, tenant_id: TenantId, name: str, host: str, site: str = "", nas: str = "", secret: str = ""
+) -> str:
+    """The text of a snippet; `host` is where NASes reach the cells, `site` a slug, `nas` a name, address or identifier.
+
+    Without `secret`, as `reveal` gives it, there is a word in its place. Raises what has no such name, and
+    SecretNotWritable.
+    """
+    template = require_template(name)
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    asked = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+    place = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else None
+    values = Values(
+        tenant=tenants.require(session, tenant_id=tenant_id).slug,
+        host=host,
+        auth_port=slot.auth_port,
+        acct_port=slot.acct_port,
+        site=place.name if place else "",
+        nas=(asked.identifier or asked.name) if asked else "",
+        secret=secret,
+    )
+    return render(template, values)
+
+
+def reveal(session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal, nas: str = "") -> str:
+    """The shared secret: of the NAS where it has one of its own, else the tenant's. That somebody saw it is audited."""
+    asked: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+    target = asked.name if asked else tenants.require(session, tenant_id=tenant_id).slug
+    audit.append(
+        session,
+        actor=actor,
+        action="secret.reveal",
+        target=target,
+        tenant_id=tenant_id,
+        after={"of": "nas" if asked and asked.secret_sealed else "tenant"},
+    )
+    if asked is not None and asked.secret_sealed is not None:
+        return unseal(asked.secret_sealed, nases.secret_context(asked)).decode()
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    return unseal(slot.secret_sealed, cells.secret_context(slot)).decode()

@@ -1,0 +1,123 @@
+"""Making the tenant of a sign-up that was confirmed. Each step looks whether it is done: whoever goes on repeats none.
+
+All trials are tenants of one MSP, which is the platform's: an MSP of their own would let strangers make tenants, of
+which each takes a slot. Who signs up administers the tenant, and sees nothing beside it.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Level, permissions_at
+from nac.cells import service as cells
+from nac.certificates import repository as certificates
+from nac.certificates.authorities import create_tenant_authorities
+from nac.certificates.signing import Signing
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.ids import MspId, TenantId
+from nac.mail import service as mail
+from nac.members import service as members
+from nac.models import SignUp, Trial
+from nac.msps import service as msps
+from nac.self_tests import service as self_tests
+from nac.tenants import service as tenants
+from nac.trials import repository
+from nac.trials.first_policy import ensure_first_policy
+from nac.trials.service import ACTOR, Desk
+
+MSP = "trials"
+_ROLE = "tenant-admin"
+MOST_ATTEMPTS = 20
+LEASE = timedelta(minutes=2)
+
+
+def provision(sign_up_id: UUID, desk: Desk, *, signing: Signing, radius_host: str, engine: Engine | None = None) -> str:
+    """The tenant's slug, once it decides by its first policy and its self-test has been asked for."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        row = repository.lock_sign_up(session, sign_up_id)
+        if row is None or row.state == "done":
+            return row.slug if row else ""
+        tenant_id = _ensure_tenant(session, row)
+        slug, organisation = row.slug, row.organisation
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        if certificates.active_issuing(session, tenant_id) is None:
+            create_tenant_authorities(
+                session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now(), name=organisation
+            )
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        ensure_first_policy(session, actor=ACTOR, tenant_id=tenant_id)
+        _ensure_admin(session, row.email, tenant_id)
+    with session_scope(PlatformScope(), engine=engine) as session:
+        _finish(session, desk, sign_up_id, tenant_id, radius_host)
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        self_tests.start(session, actor=ACTOR, tenant_id=tenant_id)
+    return slug
+
+
+def _ensure_tenant(session: Session, row: SignUp) -> TenantId:
+    try:
+        return tenants.require_by_slug(session, slug=row.slug).id
+    except tenants.TenantNotFound:
+        made = tenants.create_tenant(
+            session, actor=ACTOR, slug=row.slug, name=row.organisation, msp_id=_ensure_msp(session)
+        )
+        return made.id
+
+
+def _ensure_msp(session: Session) -> MspId:
+    try:
+        return msps.require_by_slug(session, slug=MSP).id
+    except msps.MspNotFound:
+        return msps.create_msp(session, actor=ACTOR, slug=MSP, name="Trials").id
+
+
+def _ensure_admin(session: Session, email: str, tenant_id: TenantId) -> None:
+    owner, held = Owner(tenant_id=tenant_id), permissions_at(Level.TENANT)
+    if any(each.person.email == email for each in members.list_members(session, owner=owner)):
+        return
+    members.add_member(session, actor=ACTOR, held=held, owner=owner, email=email, role=_ROLE)
+
+
+def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId, radius_host: str) -> None:
+    row = repository.lock_sign_up(session, sign_up_id)
+    if row is None or row.state == "done":
+        return
+    now, terms = utc_now(), desk.terms
+    ends_at = now + timedelta(days=terms.days)
+    session.add(
+        Trial(
+            tenant_id=tenant_id,
+            sign_up_id=row.id,
+            organisation=row.organisation,
+            email=row.email,
+            ends_at=ends_at,
+            purged_at=ends_at + timedelta(days=terms.grace_days),
+            most_endpoints=terms.endpoints,
+            most_authentications=terms.authentications_a_day,
+        )
+    )
+    row.state = "done"
+    session.flush()
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    mail.queue(
+        session,
+        key=f"trial-ready:{tenant_id}",
+        template="trial-ready",
+        recipient=row.email,
+        values={
+            "organisation": row.organisation,
+            "tenant": row.slug,
+            "until": f"{ends_at:%Y-%m-%d}",
+            "radius_host": radius_host,
+            "auth_port": slot.auth_port,
+            "acct_port": slot.acct_port,
+            "portal_url": desk.portal_url,
+            "endpoints": terms.endpoints,
+            "authentications": terms.authentications_a_day,
+        },
+        seal=desk.seal,
+    )

@@ -1,0 +1,85 @@
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, CursorResult, delete, func, select
+from sqlalchemy.orm import Session
+
+from nac.ids import TenantId
+from nac.models import AuthLog, SignUp, Trial
+from nac.self_tests.ticket import NAS_IDENTIFIER
+
+# Any number, the same for all: who counts sign-ups does so alone.
+_LOCK = 7_301_441
+
+
+def lock_sign_ups(session: Session) -> None:
+    session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+
+
+def count_sign_ups(session: Session, since: datetime, *which: ColumnElement[bool]) -> int:
+    query = select(func.count()).select_from(SignUp).where(SignUp.created_at >= since, *which)
+    return session.scalars(query).one()
+
+
+def by_token(session: Session, token_sha256: bytes, *, lock: bool) -> SignUp | None:
+    query = select(SignUp).where(SignUp.token_sha256 == token_sha256)
+    return session.scalar(query.with_for_update() if lock else query)
+
+
+def lock_sign_up(session: Session, sign_up_id: UUID) -> SignUp | None:
+    query = select(SignUp).where(SignUp.id == sign_up_id).with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def unfinished(session: Session, *, now: datetime, lease: timedelta, most: int) -> list[UUID]:
+    """Sign-ups that were confirmed and whose tenant is not made yet, for whoever asks alone until the lease ends."""
+    rows = session.scalars(
+        select(SignUp)
+        .where(SignUp.state == "provisioning", SignUp.due_at <= now)
+        .order_by(SignUp.due_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    ).all()
+    for row in rows:
+        row.due_at = now + lease
+        row.attempts += 1
+    return [row.id for row in rows]
+
+
+def count_open(session: Session) -> int:
+    """Trials that take a slot, and those that are being made."""
+    trials = select(func.count()).select_from(Trial).where(Trial.state != "converted")
+    made = select(func.count()).select_from(SignUp).where(SignUp.state == "provisioning")
+    return session.scalars(trials).one() + session.scalars(made).one()
+
+
+def get(session: Session, tenant_id: TenantId, *, lock: bool = False) -> Trial | None:
+    query = select(Trial).where(Trial.tenant_id == tenant_id)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
+
+
+def list_page(session: Session, *, after: TenantId | None, limit: int) -> Sequence[Trial]:
+    query = select(Trial).order_by(Trial.tenant_id).limit(limit)
+    return session.scalars(query if after is None else query.where(Trial.tenant_id > after)).all()
+
+
+def list_open(session: Session) -> Sequence[TenantId]:
+    return session.scalars(select(Trial.tenant_id).where(Trial.state != "converted").order_by(Trial.ends_at)).all()
+
+
+def count_authentications(session: Session, tenant_id: TenantId, since: datetime, *, most: int) -> int:
+    """Of devices, not of self-tests; no further than `most`."""
+    rows = (
+        select(AuthLog.id)
+        .where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.nas_identifier != NAS_IDENTIFIER)
+        .limit(most)
+    )
+    return session.scalars(select(func.count()).select_from(rows.subquery())).one()
+
+
+def delete_sign_ups(session: Session, *, before: datetime) -> int:
+    """Those that led to nothing, and those that are over."""
+    result = session.execute(delete(SignUp).where(SignUp.created_at < before, SignUp.state != "provisioning"))
+    assert isinstance(result, CursorResult)
+    return result.rowcount

@@ -1,0 +1,207 @@
+"""Signing up for a trial: asking, and confirming by the link that was mailed. In PlatformScope.
+
+Whether an address is known shows in nothing that is answered. The password is chosen behind the link and not before:
+else whoever knows an address could have chosen that of the account that its owner confirms.
+"""
+
+import hashlib
+import ipaddress
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.errors import AdmitError, NotFound
+from nac.ids import TenantId
+from nac.mail import service as mail
+from nac.models import SignUp, Trial
+from nac.people import service as people
+from nac.sealing import Seal
+from nac.settings import Trials
+from nac.trials import repository
+from nac.validation import require_name
+
+ACTOR = "system:trials"
+LINK_LIFE = timedelta(hours=24)
+# Links to one address within a day.
+MOST_LINKS = 3
+# Sign-ups are remembered for so long: they hold addresses of people who may never come.
+KEPT = timedelta(days=30)
+_DAY = timedelta(days=1)
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_SLUG_WORD = re.compile(r"[a-z0-9]+")
+_MOST_SLUG_CHARACTERS = 40
+_LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+
+
+class TrialsNotOffered(NotFound):
+    """Nobody can sign up here."""
+
+
+class TooManySignUps(AdmitError):
+    """Too many have signed up of late."""
+
+    status = 429
+    retry_after_seconds = 3_600
+
+
+class LinkRefused(AdmitError):
+    """This link does not work."""
+
+    status = 404
+
+
+class NoTrialLeft(AdmitError):
+    """All trials are taken."""
+
+    status = 503
+    retry_after_seconds = 86_400
+
+
+class TrialNotFound(NotFound):
+    """The tenant is not on trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What signing up needs of the installation."""
+
+    terms: Trials
+    portal_url: str
+    seal: Seal
+
+    def require_offered(self) -> None:
+        if not self.terms.offered:
+            raise TrialsNotOffered(remedy="Whoever runs this installation makes tenants.")
+
+
+def ask(session: Session, desk: Desk, *, email: str, organisation: str, address: str | None) -> None:
+    """Has a link mailed there, or word that there is an account. Raises InvalidInput and TooManySignUps."""
+    desk.require_offered()
+    email, organisation = people.require_email(email), require_name(organisation)
+    now = utc_now()
+    domain, source = email.rpartition("@")[2], _source(address)
+    repository.lock_sign_ups(session)
+    _require_room(session, desk.terms, domain, source)
+    is_known = people.has_account(session, email=email)
+    token = secrets.token_urlsafe(32)
+    row = SignUp(
+        id=uuid4(),
+        email=email,
+        domain=domain,
+        organisation=organisation,
+        token_sha256=None if is_known else _digest(token),
+        from_address=source,
+        expires_at=now + LINK_LIFE,
+        state="known" if is_known else "asked",
+    )
+    asked_before = repository.count_sign_ups(session, now - _DAY, SignUp.email == email)
+    session.add(row)
+    session.flush()
+    if asked_before >= MOST_LINKS:
+        return
+    link = {
+        "organisation": organisation,
+        "link": f"{desk.portal_url}/sign-up/{token}",
+        "until": f"{row.expires_at:%Y-%m-%d %H:%M}",
+    }
+    mail.queue(
+        session,
+        key=f"sign-up:{row.id}",
+        template="sign-up-known" if is_known else "sign-up-confirm",
+        recipient=email,
+        values={"portal_url": desk.portal_url} if is_known else link,
+        seal=desk.seal,
+    )
+
+
+def look(session: Session, desk: Desk, *, token: str) -> SignUp:
+    """Of a link that still works; it goes on working. Raises LinkRefused."""
+    desk.require_offered()
+    return _require(session, token, lock=False)
+
+
+def confirm(session: Session, desk: Desk, *, token: str, password: str, name: str = "") -> UUID:
+    """The link is used up, the account has this password, and `nac.trials.provisioning` makes the tenant.
+
+    Returns the sign-up's id. Raises LinkRefused, InvalidInput, and NoTrialLeft, which leaves the link as it was.
+    """
+    desk.require_offered()
+    row = _require(session, token, lock=True)
+    people.require_password(password, email=row.email)
+    repository.lock_sign_ups(session)
+    if repository.count_open(session) >= desk.terms.most:
+        raise NoTrialLeft(remedy="Try again tomorrow: the link works until it ends.")
+    if people.has_account(session, email=row.email):
+        # By another link, or by an invitation that was taken up meanwhile.
+        raise LinkRefused("There is an account of this address by now.", remedy="Sign in with it.")
+    row.person_id = people.ensure_person(session, email=row.email, name=name)
+    people.set_password(session, actor=ACTOR, person_id=row.person_id, password=password)
+    row.state, row.confirmed_at, row.token_sha256 = "provisioning", utc_now(), None
+    row.slug = _slug(row.organisation)
+    # Whoever confirms makes it now; the worker does where he could not.
+    row.due_at, row.attempts = utc_now() + timedelta(minutes=2), 1
+    session.flush()
+    audit.append(session, actor=ACTOR, action="sign-up.confirm", target=row.email, after={"tenant": row.slug})
+    return row.id
+
+
+def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) -> Trial:
+    row = repository.get(session, tenant_id, lock=lock)
+    if row is None:
+        raise TrialNotFound(place="tenant")
+    return row
+
+
+def list_trials(session: Session, *, after: TenantId | None = None, limit: int = 100) -> Sequence[Trial]:
+    """By tenant id; page on with the last one's."""
+    return repository.list_page(session, after=after, limit=limit)
+
+
+def _require(session: Session, token: str, *, lock: bool) -> SignUp:
+    row = repository.by_token(session, _digest(token), lock=lock) if _TOKEN.fullmatch(token) else None
+    if row is None or row.state != "asked" or row.expires_at <= utc_now():
+        raise LinkRefused("It was used already, or its time is over.", remedy="Sign up again.")
+    return row
+
+
+def _require_room(session: Session, terms: Trials, domain: str, source: str | None) -> None:
+    since = utc_now() - _DAY
+    of_domain = repository.count_sign_ups(session, since, SignUp.domain == domain)
+    of_source = repository.count_sign_ups(session, since, SignUp.from_address == source) if source else 0
+    full = (
+        of_domain >= terms.a_day_of_domain,
+        of_source >= terms.a_day_of_address,
+        repository.count_sign_ups(session, since) >= terms.a_day,
+    )
+    if any(full):
+        raise TooManySignUps(remedy="Try again tomorrow.")
+
+
+def _source(address: str | None) -> str | None:
+    """Of IPv6 the network, of which a single person has as many addresses as he likes."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, 64), strict=False).network_address)
+    return str(found)
+
+
+def _slug(organisation: str) -> str:
+    """Of the organisation's name, with what makes it the only one."""
+    words = "-".join(_SLUG_WORD.findall(organisation.lower()))[:_MOST_SLUG_CHARACTERS].strip("-")
+    return f"{words or 'trial'}-{''.join(secrets.choice(_LETTERS) for _ in range(6))}"
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(b"admit sign-up\0" + token.encode()).digest()

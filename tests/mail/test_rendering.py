@@ -1,0 +1,53 @@
+"""What stands in a mail, whatever its values are."""
+
+from email import message_from_bytes, policy
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import meta
+
+from nac.mail import rendering
+from nac.mail.mailbox import MOST_MAILS, Mailbox
+from nac.mail.smtp import message_of
+
+HEADERS = {
+    *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "Content-Type", "MIME-Version"),
+}
+
+
+def _variables(name: str) -> set[str]:
+    environment = rendering._environment(escapes=True)
+    source = (rendering._FOLDER / name).read_text()
+    return meta.find_undeclared_variables(environment.parse(source))
+
+
+@pytest.mark.parametrize("name", rendering.names())
+def test_each_template_has_a_subject_and_both_forms(name: str):
+    values = dict.fromkeys(_variables(f"{name}.txt") | _variables(f"{name}.html"), 2)
+    written = rendering.render(name, values)
+    assert written.subject
+    assert not written.subject.startswith("Subject")
+    assert "{{" not in written.text + written.html
+    assert max(map(len, written.text.splitlines())) < 140
+
+
+@given(st.text(max_size=200))
+def test_no_value_makes_a_header(value: str):
+    written = rendering.Written(rendering.one_line(value), value, value)
+    message = message_of(
+        written, mail_id=UUID(int=1), sender="Admit <admit@admit.example>", recipient="ann@acme.example"
+    )
+    read = message_from_bytes(message.as_bytes(), policy=policy.default)
+    assert set(read.keys()) <= HEADERS
+    assert read["To"] == "ann@acme.example"
+
+
+def test_the_mailbox_keeps_the_newest(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("nac.mail.mailbox.MOST_MAILS", 3)
+    mailbox = Mailbox(tmp_path)
+    ids = [mailbox.put(f"Subject: {number}\n\n".encode()) for number in range(5)]
+    assert [kept.id for kept in mailbox.list_mails()] == ids[-3:]
+    assert mailbox.get("../" + ids[-1]) is None
+    assert MOST_MAILS > 3

@@ -1,0 +1,145 @@
+"""The outbox, in front of real mail servers."""
+
+from datetime import timedelta
+from email import message_from_bytes, policy
+
+import pytest
+from jinja2 import UndefinedError
+from sqlalchemy import Engine, select, update
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.errors import InvalidInput
+from nac.mail import sending, service
+from nac.mail.mailbox import Mailbox
+from nac.mail.smtp import MailServer
+from nac.models import Mail
+from tests.factories.certificates import SIGNING
+from tests.mail.servers import LOOPBACK, Saying, mailbox_server, serving
+
+ANN = "ann@acme.example"
+VALUES = {"organisation": "Acme <b>&</b> Söhne", "link": "https://admit.example/sign-up/secret", "until": "noon"}
+
+
+def _queue(engine: Engine, *, key: str = "k", recipient: str = ANN, **values: str) -> bool:
+    with session_scope(PlatformScope(), engine=engine) as session:
+        return service.queue(
+            session,
+            key=key,
+            template="sign-up-confirm",
+            recipient=recipient,
+            values=VALUES | values,
+            seal=SIGNING.sealer.seal,
+        )
+
+
+def _send(server: MailServer, engine: Engine) -> int:
+    return sending.send_waiting(server, unseal=SIGNING.sealer.open, engine=engine)
+
+
+def _mails(engine: Engine) -> list[Mail]:
+    with session_scope(PlatformScope(), engine=engine) as session:
+        return list(session.scalars(select(Mail).order_by(Mail.created_at)))
+
+
+def _make_due(engine: Engine) -> None:
+    with session_scope(PlatformScope(), engine=engine) as session:
+        session.execute(update(Mail).values(due_at=utc_now() - timedelta(seconds=1)))
+
+
+def test_a_mail_is_sent_once_as_text_and_html(app_engine: Engine, worker_engine: Engine, tmp_path):
+    mailbox = Mailbox(tmp_path / "mail")
+    with mailbox_server(mailbox) as server:
+        assert _queue(app_engine)
+        assert _queue(app_engine), "asked for twice"
+        assert VALUES["link"].encode() not in (_mails(worker_engine)[0].values_sealed or b"")
+        assert (_send(server, worker_engine), _send(server, worker_engine)) == (1, 0)
+    (kept,) = mailbox.list_mails()
+    assert kept.message["To"] == ANN
+    assert kept.message["Auto-Submitted"] == "auto-generated"
+    assert "Acme <b>&</b> Söhne" in kept.part("plain")
+    assert "Acme &lt;b&gt;&amp;&lt;/b&gt; Söhne" in kept.part("html")
+    assert VALUES["link"] in kept.part("plain")
+    (row,) = _mails(worker_engine)
+    assert (row.state, row.values_sealed) == ("sent", None)
+
+
+def test_nothing_is_sent_of_a_transaction_that_fails(app_engine: Engine, worker_engine: Engine):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        service.queue(
+            session, key="k", template="sign-up-confirm", recipient=ANN, values=VALUES, seal=SIGNING.sealer.seal
+        )
+        session.rollback()
+    assert not _mails(worker_engine)
+
+
+@pytest.mark.parametrize(
+    ("answers", "state"), [(["451 4.3.0 Later"], "queued"), (["550 5.1.1 No such mailbox\x00"], "failed")]
+)
+def test_a_refusal_is_for_now_or_for_good(app_engine: Engine, worker_engine: Engine, answers: list[str], state: str):
+    saying = Saying(answers)
+    with serving(saying) as server:
+        _queue(app_engine)
+        assert _send(server, worker_engine) == 0
+        (row,) = _mails(worker_engine)
+        assert row.state == state
+        assert row.error.startswith(("451", "550"))
+        _make_due(worker_engine)
+        assert _send(server, worker_engine) == (state == "queued")
+
+
+def test_while_no_server_answers_mails_wait_and_give_up_in_the_end(app_engine: Engine, worker_engine: Engine):
+    away = MailServer(LOOPBACK, 9, "none", "admit@admit.example")
+    _queue(app_engine)
+    for attempt in range(len(sending.RETRY_AFTER) + 1):
+        assert _mails(worker_engine)[0].state == "queued", attempt
+        _make_due(worker_engine)
+        assert _send(away, worker_engine) == 0
+    (row,) = _mails(worker_engine)
+    assert (row.state, row.values_sealed) == ("failed", None)
+
+
+def test_sent_again_after_a_death_it_has_the_same_name(app_engine: Engine, worker_engine: Engine):
+    """The worker was killed between the server's word and its own commit."""
+    saying = Saying()
+    with serving(saying) as server, session_scope(PlatformScope(), engine=worker_engine) as session:
+        _queue(app_engine)
+        session.rollback()
+        for _ in range(2):
+            _send(server, worker_engine)
+            with session_scope(PlatformScope(), engine=worker_engine) as again:
+                sealed = SIGNING.sealer.seal(b'{"organisation": "a", "link": "b", "until": "c"}', _context(again))
+                again.execute(update(Mail).values(state="queued", due_at=utc_now(), values_sealed=sealed))
+    first, second = (message_from_bytes(content, policy=policy.default) for content in saying.taken)
+    assert first["Message-ID"] == second["Message-ID"]
+
+
+def _context(session) -> str:
+    return f"mail:{session.scalars(select(Mail.id)).one()}"
+
+
+@pytest.mark.parametrize("recipient", ["ann@acme.example\r\nBcc: bob@acme.example", "ann", "a b@acme.example", ""])
+def test_no_other_header_gets_in_by_the_recipient(app_engine: Engine, recipient: str):
+    with pytest.raises(InvalidInput):
+        _queue(app_engine, recipient=recipient)
+
+
+def test_a_value_that_is_missing_is_told_to_who_asks(app_engine: Engine):
+    with pytest.raises(UndefinedError), session_scope(PlatformScope(), engine=app_engine) as session:
+        service.queue(session, key="k", template="sign-up-confirm", recipient=ANN, values={}, seal=SIGNING.sealer.seal)
+
+
+def test_one_address_is_sent_so_many_a_day(app_engine: Engine):
+    sent = [_queue(app_engine, key=str(number)) for number in range(service.MOST_A_DAY + 2)]
+    assert sent.count(True) == service.MOST_A_DAY
+    assert _queue(app_engine, key="other", recipient="bob@acme.example")
+
+
+def test_what_was_sent_long_ago_is_forgotten(app_engine: Engine, worker_engine: Engine):
+    with serving(Saying()) as server:
+        _queue(app_engine)
+        _send(server, worker_engine)
+    assert sending.prune(engine=worker_engine) == 0
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        session.execute(update(Mail).values(ended_at=utc_now() - sending.KEPT - timedelta(days=1)))
+    assert sending.prune(engine=worker_engine) == 1

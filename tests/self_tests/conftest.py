@@ -1,0 +1,42 @@
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.self_tests.running import Platform
+from tests.agent.running import LOOPBACK, RunningCell, RunningTenant, running_cell, running_tenant
+from tests.postgres import Database
+
+# Of each kind of answer one.
+POLICY = {
+    "rules": [
+        {
+            "id": "printers",
+            "name": "Printers",
+            "when": {"attribute": "endpoint.group", "operator": "equals", "value": "printers"},
+            "then": {"verdict": "permit", "vlan": "20"},
+        },
+        {
+            "id": "laptops",
+            "name": "Laptops",
+            "when": {"attribute": "certificate.profile", "operator": "equals", "value": "eap-client-device"},
+            "then": {"verdict": "permit", "vlan": "30"},
+        },
+    ]
+}
+
+
+@pytest.fixture
+def cell(database: Database, tmp_path) -> Iterator[RunningCell]:
+    with running_cell(database, tmp_path) as cell:
+        yield cell
+
+
+@pytest.fixture
+def acme(cell: RunningCell, app_engine: Engine) -> RunningTenant:
+    return running_tenant(cell, app_engine, "acme", policy=POLICY, groups=["printers"])
+
+
+@pytest.fixture
+def self_tester(cell: RunningCell) -> Platform:
+    return Platform(cell.signing, LOOPBACK, 0)

@@ -1,0 +1,129 @@
+"""Self-tests against a real cell."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from nac.certificates import service as certificates
+from nac.clock import epoch_seconds, utc_now
+from nac.db import TenantScope, session_scope
+from nac.errors import Conflict
+from nac.models import AuthLog, Certificate, Endpoint, EndpointSighting, EventNote, PolicyHits, RadiusSession, SelfTest
+from nac.policies import service as policies
+from nac.self_tests import asking, identities, running, service
+from nac.self_tests.asking import Device, Target
+from nac.self_tests.running import Platform
+from nac.self_tests.supplicant import Supplicant, converse, device_context
+from nac.self_tests.wire import Code, Kind, pairs_of
+from nac.tenants import service as tenants
+from tests.agent.running import RunningCell, RunningTenant
+from tests.factories.tenancy import ACTOR
+
+pytestmark = pytest.mark.early
+
+
+def _run(acme: RunningTenant, platform: Platform, engine: Engine) -> SelfTest:
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        test_id = service.start(session, actor=ACTOR, tenant_id=acme.id).id
+    assert running.run_waiting(platform, engine=engine) == 1
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        return service.require(session, tenant_id=acme.id, test_id=test_id)
+
+
+def test_a_self_test_tells_how_the_tenant_answers_and_leaves_its_log_alone(
+    cell: RunningCell, acme: RunningTenant, self_tester: Platform, worker_engine: Engine
+):
+    found = _run(acme, self_tester, worker_engine)
+    assert (found.state, found.error, found.passed) == ("done", "", True), found.board
+    assert {(row["sent"], row["got"], row["reason"]) for row in found.board} >= {
+        ("unknown device", "reject", "unknown-mac"),
+        ("known device", "reject", "fallback-denied"),
+        ("known device of group printers", "permit VLAN 20", "rule-permitted"),
+        ("good certificate", "permit VLAN 30", "rule-permitted"),
+        ("revoked certificate", "reject", "certificate-revoked"),
+        ("known device, forged ticket", "reject", "self-test-refused"),
+        ("wrong secret", "silence", ""),
+    }
+    _nothing_follows(acme)
+    _nobody_else_gets_in(cell, acme)
+    _a_policy_that_is_not_in_force_is_told(acme, self_tester, worker_engine)
+    _a_dead_port_is_told(acme, self_tester, worker_engine)
+
+
+def _nothing_follows(acme: RunningTenant) -> None:
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        for table in (Endpoint, EndpointSighting, PolicyHits, RadiusSession):
+            assert session.scalar(select(func.count()).select_from(table)) == 0, table
+        assert session.scalar(select(func.count()).select_from(AuthLog)) == 9 - 1
+        told = session.scalars(select(EventNote.said).where(EventNote.kind == "certificate")).all()
+        assert not [said for said in told if said["profile"] == "eap-client-self-test"]
+        assert not [
+            row for row in certificates.list_certificates(session, tenant_id=acme.id) if "self-test" in row.common_name
+        ]
+        left = session.scalars(select(Certificate.status).where(Certificate.profile == "eap-client-self-test")).all()
+        assert left == ["revoked", "revoked"]
+
+
+def _nobody_else_gets_in(cell: RunningCell, acme: RunningTenant) -> None:
+    """With the certificate of a self-test that is under way, nor as its known device."""
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        own = identities.issue_own(
+            session, actor=ACTOR, tenant_id=acme.id, name="self-test-x", signing=cell.signing, now=utc_now()
+        )
+        key = tenants.require(session, tenant_id=acme.id).cui_key.bytes
+    acme.wait_live()
+    server = acme.server
+    target = Target(
+        server.host, server.auth_port, server.acct_port, server.secret.encode(), key, 0, own.root, own.server_name
+    )
+    thief = {Kind.CALLING_STATION_ID: "02-00-00-00-00-01", Kind.USER_NAME: "self-test-x"}
+    supplicant = Supplicant(
+        device_context(own.identity, root=own.root, server_name=own.server_name),
+        "self-test-x",
+        server_name=own.server_name,
+    )
+    with target.server() as asked:
+        assert converse(asked, supplicant, pairs_of(thief)).reply.code == Code.ACCESS_REJECT
+    played = Device("00005e0053f1", "00000000-1", known=True, group="printers")
+    stale = asking.by_mac(played)(target, epoch_seconds() - 300)
+    other_device = asking.by_mac(replace(played, mac="020000000001"))(target, epoch_seconds())
+    for seen in (stale, other_device):
+        assert seen.reply.code == Code.ACCESS_REJECT
+    assert asking.by_mac(played)(target, epoch_seconds()).reply.vlan == "20"
+
+
+def _a_policy_that_is_not_in_force_is_told(acme: RunningTenant, self_tester: Platform, engine: Engine) -> None:
+    """The database says one thing and the cell another: that is what a self-test is for."""
+    with session_scope(TenantScope(acme.id), engine=acme.engine) as session:
+        named = {"actor": ACTOR, "tenant_id": acme.id, "slug": "certificates"}
+        document = policies.require_version(session, tenant_id=acme.id, slug="certificates").document
+        document = {"rules": [rule | {"then": {"verdict": "permit", "vlan": "99"}} for rule in document["rules"]]}
+        policies.save_draft(session, document=document, **named)
+        policies.publish_policy(session, **named)
+    found = _run(acme, self_tester, engine)
+    assert found.passed, "the board follows the policy"
+    assert {row["got"] for row in found.board if row["rule"]} == {"permit VLAN 99"}
+
+
+def _a_dead_port_is_told(acme: RunningTenant, self_tester: Platform, engine: Engine) -> None:
+    found = _run(acme, replace(self_tester, radius_host="127.0.0.9"), engine)
+    assert (found.state, found.passed) == ("done", False)
+    wrong = {row["sent"]: row["why"] for row in found.board if not row["ok"]}
+    assert "wrong secret" not in wrong
+    assert "does the cell run" in wrong["good certificate"]
+
+
+def test_a_suspended_tenant_is_not_tested(app_engine: Engine, alpha):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        tenants.suspend_tenant(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+        with pytest.raises(Conflict):
+            service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+
+
+def test_a_third_self_test_waits_for_the_first(app_engine: Engine, alpha):
+    with session_scope(TenantScope(alpha.tenant_id), engine=app_engine) as session:
+        for _ in range(service.MOST_UNDER_WAY):
+            service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)
+        with pytest.raises(Conflict):
+            service.start(session, actor=ACTOR, tenant_id=alpha.tenant_id)

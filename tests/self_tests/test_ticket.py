@@ -1,0 +1,58 @@
+"""What proves that a request is of a self-test."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.self_tests.ticket import LIFE_SECONDS, Ticket, port_of, read_ticket
+from nac.self_tests.wire import Malformed, read_pairs, read_reply
+
+KEY = b"k" * 16
+GOOD = Ticket("00005e0053f1", "0123abcd-1", 1_000_000 + LIFE_SECONDS, known=True, group="printers")
+
+
+def _read(port: str, **other: object) -> Ticket | None:
+    given = {"mac": GOOD.mac, "group": GOOD.group, "tenant_key": KEY, "now_seconds": 1_000_000}
+    return read_ticket(port=port, **{**given, **other})  # type: ignore[arg-type]
+
+
+def test_a_ticket_is_read_as_it_was_made():
+    assert _read(port_of(GOOD, KEY)) == GOOD
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"mac": "00005e0053f2"},
+        {"mac": "020000000001"},
+        {"group": "servers"},
+        {"tenant_key": b"o" * 16},
+        {"tenant_key": b""},
+        {"now_seconds": GOOD.until + 1},
+        {"now_seconds": GOOD.until - 3 * LIFE_SECONDS},
+    ],
+)
+def test_a_ticket_for_something_else_is_none(other: dict[str, object]):
+    assert _read(port_of(GOOD, KEY), **other) is None
+
+
+def test_an_unknown_device_does_not_become_a_known_one():
+    assert _read(port_of(GOOD._replace(known=False), KEY).replace(".u.", ".k.")) is None
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_read_as_no_ticket(text: str):
+    assert _read(text) is None
+
+
+@given(st.binary(max_size=300), st.binary(max_size=40))
+def test_any_octets_are_read_as_no_reply(came: bytes, asked: bytes):
+    assert read_reply(came, asked.ljust(20, b"\0"), b"secret") is None
+
+
+@given(st.binary(min_size=20, max_size=300))
+def test_attributes_of_any_octets_are_read_or_refused(packet: bytes):
+    try:
+        assert sum(2 + len(value) for _, value in read_pairs(packet)) == len(packet) - 20
+    except Malformed:
+        return

@@ -1,0 +1,98 @@
+"""Each template: as it was read by a person (golden), and by rules that hold for all."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nac.errors import InvalidInput
+from nac.snippets.catalogue import Template, all_templates
+from nac.snippets.rendering import PLACEHOLDER, SecretNotWritable, Values, render, safe_name
+from nac.vendors.catalogue import all_vendors
+
+GOLDEN = Path(__file__).parent / "golden"
+SECRET = "s3cretOfAcme"
+VALUES = Values("acme", "192.0.2.1", 21812, 21813, site="Main site", nas="sw-1", secret=SECRET)
+TEMPLATES = list(all_templates().values())
+# What a line of a shell, a switch or a configuration file could go on with.
+_SEPARATORS = "\n\r;|&`$\"'\\!#<>{}"
+
+
+def _ids(template: Template) -> str:
+    return template.id
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
+def test_a_template_is_as_it_was_read(template: Template):
+    assert render(template, VALUES) == (GOLDEN / f"{template.id}.txt").read_text()
+
+
+def test_there_is_a_golden_file_for_each_template_alone():
+    assert {file.stem for file in GOLDEN.iterdir()} == set(all_templates())
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
+def test_a_template_names_what_its_features_need(template: Template):
+    text = render(template, VALUES)
+    assert VALUES.host in text
+    assert "21812" in text
+    assert "21813" in text
+    assert SECRET in text
+    assert template.message_authenticator
+    port = str(all_vendors()[template.vendor].recipe.port)
+    assert ("coa" in template.features) == bool(re.search(rf"\b{port}\b", text)), "CoA port of the vendor's recipe"
+    if template.access != "wireless":
+        assert ("mab" in template.features) == bool(
+            re.search(r"mab|mac.?(auth|radius|based)|\bmac\b", text, re.IGNORECASE)
+        )
+    assert ("accounting" in template.features) == bool(re.search(r"acc(oun)?t", text, re.IGNORECASE))
+    if "coa" not in template.features:
+        assert "takes no CoA" in text
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
+def test_without_the_secret_there_is_a_word_in_its_place(template: Template):
+    values = Values("acme", "192.0.2.1", 21812, 21813)
+    assert PLACEHOLDER in render(template, values)
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=_ids)
+@pytest.mark.parametrize("sign", [*_SEPARATORS[:3], '"', "\\", "`", " " * 129])
+def test_a_secret_that_could_end_its_word_is_refused(template: Template, sign: str):
+    if sign in ";" and template.quoting != "plain":
+        return
+    with pytest.raises(SecretNotWritable):
+        render(template, Values("acme", "192.0.2.1", 1, 2, secret=f"abc{sign}reload"))
+
+
+@given(st.text(max_size=100), st.text(max_size=100))
+def test_no_name_adds_a_line_or_a_word_of_its_own(site: str, nas: str):
+    for template in TEMPLATES:
+        plain = render(template, Values("acme", "192.0.2.1", 21812, 21813, site="S", nas="N"))
+        named = render(template, Values("acme", "192.0.2.1", 21812, 21813, site=f"S{site}", nas=f"N{nas}"))
+        assert named.count("\n") == plain.count("\n")
+        assert not set(safe_name(site)) & set(_SEPARATORS)
+
+
+def test_a_host_is_an_address_or_a_name():
+    with pytest.raises(InvalidInput):
+        render(TEMPLATES[0], Values("acme", "192.0.2.1\nreload", 1, 2))
+
+
+@pytest.mark.parametrize("name", ["hostapd-wired", "hostapd-wireless"])
+def test_hostapd_reads_its_template(name: str, tmp_path: Path):
+    """It stops at the interface, which there is none of, and not at a line."""
+    hostapd = shutil.which("hostapd") or "/usr/sbin/hostapd"
+    file = tmp_path / "hostapd.conf"
+    file.write_text(render(all_templates()[name], VALUES))
+    told = subprocess.run([hostapd, str(file)], capture_output=True, text=True, timeout=20, check=False).stdout
+    assert "driver" in told
+    assert "Line " not in told
+    assert "errors found in configuration file" not in told
+    file.write_text(file.read_text() + "no_such_option=1\n")
+    told = subprocess.run([hostapd, str(file)], capture_output=True, text=True, timeout=20, check=False).stdout
+    assert "errors found in configuration file" in told

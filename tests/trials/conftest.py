@@ -1,0 +1,107 @@
+"""The API of an installation that offers trials, and the mails that it has in its outbox."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine, select
+
+from api.main import create_app
+from nac.cells import service as cells
+from nac.db import CellScope, PlatformScope, session_scope
+from nac.dictionary import read_dictionary, to_json
+from nac.models import Mail
+from nac.models.mail import mail_context
+from nac.settings import Settings
+from nac.trials.keeping import Keeper
+from nac.trials.service import Desk
+from tests.api.served import served, settings_of_public
+from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.certificates import SIGNING
+from tests.factories.tenancy import make_cell
+from tests.postgres import Database
+
+ANN = {"email": "ann@acme.example", "organisation": "Acme <School> Söhne"}
+PASSWORD = "a few words of ann"
+
+
+class Mails:
+    """What waits to be sent, opened."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def all(self) -> list[tuple[str, str, dict]]:
+        """(template, recipient, values) in the order of asking."""
+        with session_scope(PlatformScope(), engine=self._engine) as session:
+            rows = session.scalars(select(Mail).order_by(Mail.created_at, Mail.key)).all()
+        return [
+            (row.template, row.recipient, json.loads(SIGNING.sealer.open(row.values_sealed, mail_context(row.id))))
+            for row in rows
+        ]
+
+    def templates(self) -> list[str]:
+        return [template for template, _, _ in self.all()]
+
+    def link(self) -> str:
+        """The path of the last link."""
+        found = [values["link"] for template, _, values in self.all() if template == "sign-up-confirm"][-1]
+        return re.sub(r"^https?://[^/]+", "", found)
+
+    def token(self) -> str:
+        return self.link().rpartition("/")[2]
+
+
+@pytest.fixture
+def mails(worker_engine: Engine) -> Mails:
+    return Mails(worker_engine)
+
+
+@pytest.fixture(scope="session")
+def dictionary_json() -> bytes:
+    return to_json(read_dictionary(FOLDER / "dictionary"))
+
+
+@pytest.fixture
+def cell(cell_engine: Engine, dictionary_json: bytes) -> None:
+    """One that has registered and died: policies can be written, nothing answers."""
+    cell_id = make_cell(cell_engine, slots=4)
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        cells.upload_dictionary(session, cell_id=cell_id, content=dictionary_json, server_version="3.2.7")
+
+
+@pytest.fixture
+def offering(database: Database, tmp_path: Path) -> Settings:
+    return settings_of_public(
+        database,
+        tmp_path,
+        ADMIT_TRIALS="yes",
+        ADMIT_TRIAL_ENDPOINTS="2",
+        ADMIT_TRIAL_AUTHENTICATIONS_A_DAY="3",
+        ADMIT_TRIAL_SIGN_UPS_OF_DOMAIN="6",
+        ADMIT_TRIAL_TENANTS="2",
+        ADMIT_PORTAL_URL="https://admit.example",
+    )
+
+
+@pytest.fixture
+def api(offering: Settings, cell: None) -> Iterator[httpx.Client]:
+    with served(create_app(offering)) as client:
+        yield client
+
+
+@pytest.fixture
+def keeper(offering: Settings) -> Keeper:
+    return Keeper(Desk(offering.trials, offering.portal_url, SIGNING.sealer.seal), SIGNING, offering.radius_host)
+
+
+@pytest.fixture
+def trial(api: httpx.Client, mails: Mails) -> str:
+    """The slug of Ann's tenant."""
+    assert api.post("/v1/sign-up", json=ANN).status_code == 202
+    answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD, "name": "Ann"})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["tenant"]

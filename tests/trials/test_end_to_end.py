@@ -1,0 +1,106 @@
+"""From a form to a device on the network, with the real parts: API, outbox, mail server, cell, radiusd."""
+
+import re
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from api.main import create_app
+from cli.demo.tools import Server, radclient
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Level, permissions_at
+from nac.api_tokens import service as tokens
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.mail import sending
+from nac.mail.mailbox import Mailbox
+from nac.self_tests import running
+from nac.tenants import service as tenants
+from nac.trials.service import LINK_LIFE
+from tests.agent.running import LOOPBACK, RunningCell, running_cell
+from tests.api.served import served, settings_of_public
+from tests.factories.tenancy import ACTOR
+from tests.mail.servers import mailbox_server
+from tests.postgres import Database
+from tests.trials.conftest import ANN, PASSWORD
+
+pytestmark = pytest.mark.early
+_MAC = "00:00:5e:00:53:77"
+
+
+def test_a_sign_up_ends_in_a_tenant_that_admits_a_device_within_a_minute(
+    database: Database, app_engine: Engine, worker_engine: Engine, tmp_path: Path
+):
+    (tmp_path / "cell").mkdir()
+    with running_cell(database, tmp_path / "cell") as cell:
+        key = str(tmp_path / "cell" / "master.key")
+        settings = settings_of_public(database, tmp_path, ADMIT_TRIALS="yes", ADMIT_MASTER_KEY_FILE=key)
+        with served(create_app(settings)) as browser:
+            began = time.monotonic()
+            assert browser.post("/sign-up", data=ANN).status_code == 202
+            link = _open_mail(cell, worker_engine, Mailbox(tmp_path / "mail"))
+            made = browser.post(link, data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
+            assert made.status_code == 201, made.text
+            slug = re.search(r"<strong>([a-z0-9-]+)</strong>", made.text)[1]
+            board = _self_test(browser, cell, app_engine, worker_engine, slug)
+            _admit_a_device(browser, cell, app_engine, slug)
+            assert time.monotonic() - began < 60
+        assert all(check["ok"] for check in board["checks"]), board
+        permitted = {check["sent"] for check in board["checks"] if check["got"] == "permit"}
+        assert permitted == {"known device", "good certificate"}
+
+
+def _open_mail(cell: RunningCell, engine: Engine, mailbox: Mailbox) -> str:
+    with mailbox_server(mailbox) as server:
+        sending.send_waiting(server, unseal=cell.signing.sealer.open, engine=engine)
+    (kept,) = mailbox.list_mails()
+    found = re.search(r"https?://[^/]+(/sign-up/\S+)", kept.part("plain"))
+    assert found, kept.part("plain")
+    return found[1]
+
+
+def _self_test(browser: httpx.Client, cell: RunningCell, app_engine: Engine, worker_engine: Engine, slug: str) -> dict:
+    """It was asked for by the sign-up; here is the worker's turn."""
+    _sign_in(browser, app_engine, slug)
+    running.run_waiting(running.Platform(cell.signing, LOOPBACK, 0), engine=worker_engine)
+    (found,) = browser.get(f"/v1/tenants/{slug}/self-tests").json()["items"]
+    assert (found["state"], found["passed"]) == ("done", True), found
+    shown = browser.get(f"/v1/tenants/{slug}/self-tests/{found['id']}")
+    assert shown.json() == found
+    return found
+
+
+def _sign_in(browser: httpx.Client, engine: Engine, slug: str) -> None:
+    """With a token of the tenant's administrator."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        tenant_id = tenants.require_by_slug(session, slug=slug).id
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        held = permissions_at(Level.TENANT)
+        token = tokens.make_token(
+            session,
+            actor=ACTOR,
+            held=held,
+            owner=Owner(tenant_id=tenant_id),
+            name="ann",
+            permissions=held,
+            expires_at=utc_now() + LINK_LIFE,
+        ).text
+    browser.headers["Authorization"] = f"Bearer {token}"
+
+
+def _admit_a_device(browser: httpx.Client, cell: RunningCell, engine: Engine, slug: str) -> None:
+    added = browser.post(f"/v1/tenants/{slug}/endpoints?wait=live", json={"mac": _MAC, "name": "Printer"})
+    assert (added.status_code, added.headers["admit-live"]) == (201, "true"), added.text
+    with session_scope(PlatformScope(), engine=engine) as session:
+        slot = cells.require_slot(session, tenant_id=tenants.require_by_slug(session, slug=slug).id)
+        secret = cell.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)).decode()
+    server = Server(LOOPBACK, slot.auth_port, slot.acct_port, secret)
+    name = _MAC.replace(":", "")
+    request = [("User-Name", name), ("User-Password", name), ("Calling-Station-Id", _MAC), ("NAS-Identifier", "sw1")]
+    answer = radclient(server, "auth", request, timeout_seconds=5)
+    assert answer is not None
+    assert answer.code == "Access-Accept"

@@ -1,0 +1,172 @@
+"""The life of a trial: reminders, limits, end, removal, conversion."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import Engine, select
+
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.endpoints import files as endpoint_files
+from nac.endpoints import service as endpoints
+from nac.ids import TenantId
+from nac.models import AuthLog, SignUp, Tenant, Trial
+from nac.msps import service as msps
+from nac.tenants import service as tenants
+from nac.trials import keeping, service
+from nac.trials.keeping import Keeper
+from nac.trials.limits import TrialLimitReached
+from tests.factories.rows import make_row
+from tests.factories.tenancy import ACTOR
+from tests.trials.conftest import Mails
+
+_DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def tenant_id(trial: str, app_engine: Engine) -> TenantId:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        return tenants.require_by_slug(session, slug=trial).id
+
+
+def _ends_at(tenant_id: TenantId, engine: Engine) -> datetime:
+    with session_scope(PlatformScope(), engine=engine) as session:
+        return service.require_trial(session, tenant_id=tenant_id).ends_at
+
+
+def _status(tenant_id: TenantId, engine: Engine) -> str:
+    with session_scope(PlatformScope(), engine=engine) as session:
+        return tenants.require(session, tenant_id=tenant_id).status
+
+
+def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac=f"00005e00530{number}")
+
+
+def test_a_trial_is_reminded_ended_and_removed(
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+):
+    ends_at = _ends_at(tenant_id, app_engine)
+    told = len(mails.all())
+    seen = []
+    for days in (14, 7, 6.9, 3, 2, 0.5, 0.4, 0, -1):
+        keeping.keep_all(keeper, now=ends_at - days * _DAY, engine=worker_engine)
+        seen.append((days, [values.get("days") for _, _, values in mails.all()[told:]]))
+    assert seen == [
+        (14, []),
+        (7, [7]),
+        (6.9, [7]),
+        (3, [7, 3]),
+        (2, [7, 3]),
+        (0.5, [7, 3, 1]),
+        (0.4, [7, 3, 1]),
+        (0, [7, 3, 1, None]),
+        (-1, [7, 3, 1, None]),
+    ]
+    assert mails.templates()[-1] == "trial-ended"
+    assert _status(tenant_id, app_engine) == "suspended"
+    keeping.keep_all(keeper, now=ends_at + 14 * _DAY, engine=worker_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert session.scalars(select(Tenant)).all() == []
+        assert session.scalars(select(Trial)).all() == []
+
+
+def test_what_was_missed_is_told_by_one_mail(
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+):
+    """The worker was down for a week."""
+    keeping.keep_all(keeper, now=_ends_at(tenant_id, app_engine) - timedelta(hours=5), engine=worker_engine)
+    assert [values.get("days") for _, _, values in mails.all()][-1] == 1
+    assert mails.templates().count("trial-ending") == 1
+
+
+def test_more_devices_than_the_trial_allows_are_refused(tenant_id: TenantId, app_engine: Engine):
+    for number in (1, 2):
+        _add(app_engine, tenant_id, number)
+    with pytest.raises(TrialLimitReached):
+        _add(app_engine, tenant_id, 3)
+    lines = '{"mac": "00:00:5e:00:53:09"}\n'
+    with pytest.raises(TrialLimitReached), session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        endpoint_files.import_endpoints(session, actor=ACTOR, tenant_id=tenant_id, text=lines)
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        endpoints.remove_endpoint(session, actor=ACTOR, tenant_id=tenant_id, mac="00005e005302")
+    _add(app_engine, tenant_id, 3)
+
+
+def _log(engine: Engine, owner: Engine, tenant_id: TenantId, number: int, nas: str = "") -> None:
+    with session_scope(PlatformScope(), engine=owner) as session:
+        for _ in range(number):
+            make_row(session, AuthLog.__table__, tenant_id, at=utc_now(), nas_identifier=nas)
+
+
+def test_too_many_authentications_are_told_first_and_suspended_later(
+    tenant_id: TenantId,
+    keeper: Keeper,
+    mails: Mails,
+    app_engine: Engine,
+    worker_engine: Engine,
+    owner_engine: Engine,
+):
+    _log(app_engine, owner_engine, tenant_id, 3)
+    _log(app_engine, owner_engine, tenant_id, 5, nas="admit-self-test")
+    keeping.keep_all(keeper, engine=worker_engine)
+    assert "trial-limit" not in mails.templates()
+    _log(app_engine, owner_engine, tenant_id, 1)
+    now = utc_now()
+    for hours in (0, 1, 23):
+        keeping.keep_all(keeper, now=now + timedelta(hours=hours), engine=worker_engine)
+    assert mails.templates().count("trial-limit") == 1
+    assert _status(tenant_id, app_engine) == "active"
+    # The day that it is counted over has gone on with it: as if it had been as busy since.
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        service.require_trial(session, tenant_id=tenant_id).over_since = now - _DAY
+    keeping.keep_all(keeper, now=now, engine=worker_engine)
+    assert mails.templates()[-1] == "trial-suspended"
+    assert _status(tenant_id, app_engine) == "suspended"
+
+
+def test_a_calm_day_ends_the_warning(
+    tenant_id: TenantId, keeper: Keeper, app_engine: Engine, worker_engine: Engine, owner_engine: Engine
+):
+    _log(app_engine, owner_engine, tenant_id, 4)
+    keeping.keep_all(keeper, engine=worker_engine)
+    keeping.keep_all(keeper, now=utc_now() + 2 * _DAY, engine=worker_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert service.require_trial(session, tenant_id=tenant_id).over_since is None
+
+
+def test_a_converted_trial_has_neither_end_nor_limits(
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+):
+    ends_at = _ends_at(tenant_id, app_engine)
+    keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        msp_id = msps.create_msp(session, actor=ACTOR, slug="bolt").id
+        keeping.convert(session, keeper.desk, actor=ACTOR, tenant_id=tenant_id, msp="bolt")
+        tenant = tenants.require(session, tenant_id=tenant_id)
+        assert (tenant.status, tenant.msp_id) == ("active", msp_id)
+    keeping.keep_all(keeper, now=ends_at + 100 * _DAY, engine=worker_engine)
+    assert _status(tenant_id, app_engine) == "active"
+    assert mails.templates()[-1] == "trial-converted"
+    for number in range(4):
+        _add(app_engine, tenant_id, number)
+
+
+def test_an_extended_trial_goes_on(
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+):
+    ends_at = _ends_at(tenant_id, app_engine)
+    keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        keeping.extend(session, actor=ACTOR, tenant_id=tenant_id, days=30)
+    assert _status(tenant_id, app_engine) == "active"
+    assert _ends_at(tenant_id, app_engine) == ends_at + 30 * _DAY
+    keeping.keep_all(keeper, now=ends_at + 20 * _DAY, engine=worker_engine)
+    assert _status(tenant_id, app_engine) == "active"
+
+
+def test_sign_ups_are_forgotten_after_a_month(trial: str, keeper: Keeper, app_engine: Engine, worker_engine: Engine):
+    keeping.keep_all(keeper, now=utc_now() + timedelta(days=31), engine=worker_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert session.scalars(select(SignUp)).all() == []

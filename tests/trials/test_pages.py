@@ -1,0 +1,43 @@
+"""The pages of signing up, as a browser without scripts uses them."""
+
+import httpx
+
+from tests.trials.conftest import ANN, PASSWORD, Mails
+
+
+def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
+    assert 'action="/sign-up"' in api.get("/sign-up").text
+    asked = api.post("/sign-up", data=ANN)
+    assert asked.status_code == 202
+    shown = api.get(mails.link())
+    assert "Acme &lt;School&gt; Söhne" in shown.text
+    unlike = api.post(mails.link(), data={"password": PASSWORD, "again": "x", "name": "<b>"})
+    assert unlike.status_code == 422
+    assert "not the same" in unlike.text
+    assert 'value="&lt;b&gt;"' in unlike.text
+    ready = api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
+    assert ready.status_code == 201, ready.text
+    assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 404
+
+
+def test_a_mistake_leaves_what_was_typed(api: httpx.Client):
+    answer = api.post("/sign-up", data={"email": '"><script>', "organisation": "Acme"})
+    assert answer.status_code == 422
+    assert "<script>" not in answer.text
+    assert "no e-mail address" in answer.text
+    assert 'value="Acme"' in answer.text
+
+
+def test_pages_run_no_script_and_are_kept_nowhere(api: httpx.Client):
+    headers = api.get("/sign-up").headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "no-referrer")
+
+
+def test_what_is_no_form_is_refused(api: httpx.Client):
+    for content in (b"\xff" * 100, b"email=" + b"a" * 10_000):
+        answer = api.post("/sign-up", content=content, headers={"Content-Type": "application/x-www-form-urlencoded"})
+        assert answer.status_code in (413, 422), answer.text

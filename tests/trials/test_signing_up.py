@@ -1,0 +1,169 @@
+"""From an address to a tenant, and what strangers cannot do on the way."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import Engine, select, update
+
+from api.main import create_app
+from nac.accounts.owners import Owner
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import NoFreeSlot
+from nac.members import service as members
+from nac.models import Msp, Person, SelfTest, SignUp, Tenant, Trial
+from nac.sites import service as sites
+from nac.tenants import service as tenants
+from nac.trials import keeping, provisioning
+from nac.trials.keeping import Keeper
+from nac.users.passwords import is_password
+from tests.api.served import served, settings_of_public
+from tests.postgres import Database
+from tests.trials.conftest import ANN, PASSWORD, Mails
+
+
+def test_who_confirms_administers_a_tenant_that_decides(
+    trial: str, mails: Mails, app_engine: Engine, api: httpx.Client
+):
+    assert trial.startswith("acme-school-s")
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenant = tenants.require_by_slug(session, slug=trial)
+        person = session.scalars(select(Person)).one()
+        assert (person.email, person.name) == (ANN["email"], "Ann")
+        assert is_password(PASSWORD.encode(), person.password_hash)
+        assert session.get_one(Msp, tenant.msp_id).slug == provisioning.MSP
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        (member,) = members.list_members(session, owner=Owner(tenant_id=tenant.id))
+        assert (member.person.email, member.role) == (ANN["email"], "tenant-admin")
+        assert sites.require_default(session, tenant_id=tenant.id).policy_id is not None
+        assert session.scalars(select(SelfTest.state)).one() == "queued"
+    template, recipient, values = mails.all()[-1]
+    assert (template, recipient, values["tenant"]) == ("trial-ready", ANN["email"], trial)
+    assert PASSWORD not in str(mails.all())
+
+
+def test_the_link_works_once(trial: str, mails: Mails, api: httpx.Client):
+    asked = {"token": mails.token(), "password": PASSWORD}
+    again = api.post("/v1/sign-up/confirm", json=asked)
+    unknown = api.post("/v1/sign-up/confirm", json=asked | {"token": "x" * 43})
+    assert (again.status_code, again.json()["code"]) == (404, "link-refused")
+    assert again.json()["detail"] == unknown.json()["detail"]
+    assert api.get(mails.link()).status_code == 404
+
+
+def test_known_and_unknown_addresses_are_answered_alike(trial: str, mails: Mails, api: httpx.Client):
+    known = api.post("/v1/sign-up", json=ANN)
+    unknown = api.post("/v1/sign-up", json=ANN | {"email": "bob@bolt.example"})
+    assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
+    assert mails.templates()[-2:] == ["sign-up-known", "sign-up-confirm"]
+
+
+def test_a_link_ends_after_a_day(mails: Mails, api: httpx.Client, app_engine: Engine):
+    api.post("/v1/sign-up", json=ANN)
+    assert api.get(mails.link()).status_code == 200
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(SignUp).values(expires_at=utc_now() - timedelta(seconds=1)))
+    assert api.get(mails.link()).status_code == 404
+
+
+def test_a_second_link_makes_no_second_account(mails: Mails, api: httpx.Client):
+    api.post("/v1/sign-up", json=ANN)
+    first = mails.token()
+    api.post("/v1/sign-up", json=ANN)
+    second = mails.token()
+    for token, status in ((first, 201), (second, 404)):
+        answer = api.post("/v1/sign-up/confirm", json={"token": token, "password": PASSWORD})
+        assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"email": "ann"},
+        {"email": "ann@acme.example\r\nBcc: x@y.example"},
+        {"email": "a@" + "b" * 300 + ".example"},
+        {"organisation": ""},
+        {"organisation": "a\x00b"},
+        {"organisation": "a" * 201},
+        {"role": "platform-operator"},
+    ],
+)
+def test_what_is_no_sign_up_is_refused(api: httpx.Client, mails: Mails, wrong: dict[str, str]):
+    assert api.post("/v1/sign-up", json=ANN | wrong).status_code == 422
+    assert not mails.all()
+
+
+def test_a_weak_password_leaves_the_link_as_it_was(mails: Mails, api: httpx.Client):
+    api.post("/v1/sign-up", json=ANN)
+    for password, status in (("short", 422), (ANN["email"], 422), (PASSWORD, 201)):
+        answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": password})
+        assert answer.status_code == status, answer.text
+
+
+def test_one_address_is_mailed_three_links_a_day(api: httpx.Client, mails: Mails):
+    answers = {api.post("/v1/sign-up", json=ANN).content for _ in range(5)}
+    assert len(answers) == 1
+    assert len(mails.all()) == 3
+
+
+def test_one_domain_is_heard_so_often_a_day(api: httpx.Client, mails: Mails):
+    answers = [api.post("/v1/sign-up", json=ANN | {"email": f"{n}@acme.example"}) for n in range(7)]
+    assert [answer.status_code for answer in answers] == [202] * 6 + [429]
+    assert answers[-1].headers["retry-after"]
+    assert api.post("/v1/sign-up", json=ANN | {"email": "bob@bolt.example"}).status_code == 202
+
+
+def test_while_all_trials_are_taken_the_link_stays(trial: str, mails: Mails, api: httpx.Client, app_engine: Engine):
+    for name in ("bob", "cid"):
+        api.post("/v1/sign-up", json=ANN | {"email": f"{name}@bolt.example"})
+        asked = {"token": mails.token(), "password": PASSWORD}
+        answer = api.post("/v1/sign-up/confirm", json=asked)
+        assert answer.status_code == (201 if name == "bob" else 503), answer.text
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(Trial).values(state="converted"))
+    assert api.post("/v1/sign-up/confirm", json=asked).status_code == 201
+
+
+def test_where_no_trials_are_offered_nobody_signs_up(database: Database, tmp_path):
+    with served(create_app(settings_of_public(database, tmp_path))) as client:
+        assert client.post("/v1/sign-up", json=ANN).status_code == 404
+        assert client.get("/sign-up").status_code == 404
+
+
+def test_what_the_api_could_not_finish_the_worker_does(
+    api: httpx.Client,
+    mails: Mails,
+    keeper: Keeper,
+    app_engine: Engine,
+    worker_engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Each step fails once; what was done before stays, and is done once."""
+    api.post("/v1/sign-up", json=ANN)
+    steps = ("create_tenant_authorities", "ensure_first_policy", "_ensure_admin", "_finish")
+    kept = {name: getattr(provisioning, name) for name in steps}
+
+    def fail(*_: object, **__: object) -> None:
+        raise NoFreeSlot("on purpose")
+
+    monkeypatch.setattr(provisioning, steps[0], fail)
+    answer = api.post("/v1/sign-up/confirm", json={"token": mails.token(), "password": PASSWORD})
+    assert (answer.status_code, answer.json()) == (201, {"tenant": ""})
+    for broken in steps:
+        for name in steps:
+            monkeypatch.setattr(provisioning, name, fail if name == broken else kept[name])
+        _keep(keeper, app_engine, worker_engine)
+        assert "trial-ready" not in mails.templates()
+    monkeypatch.undo()
+    _keep(keeper, app_engine, worker_engine)
+    assert mails.templates().count("trial-ready") == 1
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        assert len(session.scalars(select(Tenant)).all()) == 1
+        assert session.scalars(select(SignUp.state)).one() == "done"
+
+
+def _keep(keeper: Keeper, app_engine: Engine, worker_engine: Engine) -> None:
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        session.execute(update(SignUp).values(due_at=utc_now() - timedelta(seconds=1)))
+    keeping.keep_all(keeper, engine=worker_engine)

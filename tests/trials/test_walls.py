@@ -1,0 +1,40 @@
+"""Row-level security of what is the platform's."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, select, update
+
+from nac.clock import utc_now
+from nac.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.errors import ScopeViolation
+from nac.models import Mail, SignUp, Trial
+from nac.tenants import service as tenants
+from tests.factories.tenancy import Platform, make_tenant
+
+
+@pytest.mark.parametrize("table", [Mail, SignUp, Trial])
+def test_a_tenant_sees_its_own_trial_and_nothing_else(
+    trial: str, app_engine: Engine, worker_engine: Engine, table: type
+):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenant = tenants.require_by_slug(session, slug=trial)
+        assert session.scalars(select(table)).all()
+        cell = tenants.cells.require_slot(session, tenant_id=tenant.id).cell_id
+    other = make_tenant(app_engine, Platform(tenant.msp_id, cell), "other")
+    for engine in (app_engine, worker_engine):
+        for scope, seen in (
+            (TenantScope(tenant.id), table is Trial),
+            (TenantScope(other.id), False),
+            (MspScope(tenant.msp_id), False),
+        ):
+            with session_scope(scope, engine=engine) as session:
+                assert bool(session.scalars(select(table)).all()) == seen, (table, scope)
+
+
+def test_a_tenant_cannot_lengthen_its_trial(trial: str, app_engine: Engine):
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        tenant_id = tenants.require_by_slug(session, slug=trial).id
+    later = update(Trial).values(ends_at=utc_now() + timedelta(days=1000))
+    with pytest.raises(ScopeViolation), session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        session.execute(later)

@@ -1,0 +1,24 @@
+"""Mails. What waits is in the database, so the broker can lose nothing."""
+
+from celery import shared_task
+
+from nac.errors import Unavailable
+from nac.mail import sending
+from nac.mail.smtp import MailServer
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
+
+
+@shared_task(name="mail.send", ignore_result=True)
+def send() -> None:
+    """Send what waits."""
+    settings = load_settings()
+    sending.send_waiting(
+        MailServer.from_settings(settings), unseal=Sealer(MasterKeyFile(settings.master_key_file)).open
+    )
+
+
+@shared_task(name="mail.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5)
+def prune() -> None:
+    """Forget mails that were sent long ago."""
+    sending.prune()

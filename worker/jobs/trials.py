@@ -1,0 +1,17 @@
+"""Trials: what is due of each of them."""
+
+from celery import shared_task
+
+from nac.certificates.signing import Signing
+from nac.settings import load_settings
+from nac.trials.keeping import Keeper, keep_all
+from nac.trials.service import Desk
+
+
+@shared_task(name="trials.keep", ignore_result=True)
+def keep() -> None:
+    """Tenants that were not finished, reminders, limits, ends."""
+    settings = load_settings()
+    signing = Signing.from_settings(settings)
+    desk = Desk(settings.trials, settings.portal_url, signing.sealer.seal)
+    keep_all(Keeper(desk, signing, settings.radius_host))

@@ -1,0 +1,29 @@
+"""The mail server of an installation that has none yet: takes every mail and hands none on. On loopback alone."""
+
+import asyncio
+import signal
+
+from aiosmtpd.smtp import SMTP
+
+from nac.mail.mailbox import LARGEST_BYTES, Mailbox
+from nac.settings import load_settings
+from worker.mailbox.taking import Taking
+
+
+async def _serve() -> None:
+    settings = load_settings()
+    taking = Taking(Mailbox(settings.mailbox_dir))
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(ending, ended.set)
+    server = await loop.create_server(
+        lambda: SMTP(taking, hostname="mailbox.admit", data_size_limit=LARGEST_BYTES, ident="Admit"),
+        host="127.0.0.1",
+        port=settings.mailbox_port,
+    )
+    async with server:
+        await ended.wait()
+
+
+asyncio.run(_serve())
