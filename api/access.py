@@ -213,3 +213,20 @@ class ChangesPlatform(Requires):
 
     def __call__(self, asked: _Asks, digest: _Digest) -> Access:
         return replace(self._on_platform(asked), digest=digest)
+
+
+class Mine:
+    """Of a route about the asker himself, who needs no permission for it."""
+
+    def __call__(self, asked: _Asks) -> Asked:
+        return asked
+
+
+class Anyone:
+    """Of a route that asks nobody who he is. `reason` says why that is right."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __call__(self) -> None:
+        return None

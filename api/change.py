@@ -114,7 +114,7 @@ def changing(
         if owner.tenant_id is not None:
             response.headers["Admit-Position"] = cells.current_xact(session)
         if named is not None:
-            status = request.scope["route"].status_code or 200
+            status = response.status_code or request.scope["route"].status_code or 200
             answer = Answer(status, dict(response.headers), change.body)
             idempotency.finish(session, named, answer, seal=sealer.seal)
     if owner.tenant_id is not None:

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 
 from nac.db.failures import translate
-from nac.errors import AdmitError
+from nac.errors import AdmitError, problem_of
 
 _log = logging.getLogger("admit.api")
 
@@ -32,15 +32,7 @@ def retry_headers(exc: AdmitError) -> dict[str, str]:
 
 
 def _render(exc: AdmitError) -> JSONResponse:
-    return problem(
-        status=exc.status,
-        code=exc.code,
-        title=exc.title,
-        detail=exc.detail,
-        headers=retry_headers(exc),
-        place=exc.place,
-        remedy=exc.remedy,
-    )
+    return problem(status=exc.status, headers=retry_headers(exc), **problem_of(exc))
 
 
 def told(request: Request, exc: AdmitError) -> AdmitError:

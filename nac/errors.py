@@ -6,6 +6,7 @@ Packages derive their own errors from these; only the edge (CLI, API) renders th
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -51,6 +52,20 @@ class SeveralMistakes(InvalidInput):
         self.mistakes = tuple(mistakes)
 
 
+def problem_of(exc: AdmitError) -> dict[str, Any]:
+    """What it says, as members of a problem (RFC 9457 3); empty ones are left out."""
+    told: dict[str, Any] = {
+        "title": exc.title,
+        "detail": exc.detail,
+        "code": exc.code,
+        "place": exc.place,
+        "remedy": exc.remedy,
+    }
+    if isinstance(exc, SeveralMistakes):
+        told |= {"detail": f"{len(exc.mistakes)} mistakes.", "mistakes": [problem_of(each) for each in exc.mistakes]}
+    return {name: value for name, value in told.items() if value}
+
+
 class NotFound(AdmitError):
     """There is no such thing."""
 
@@ -61,6 +76,10 @@ class Conflict(AdmitError):
     """This does not go with what is there already."""
 
     status = 409
+
+
+class Overtaken(Conflict):
+    """Another transaction stood in the way."""
 
 
 class AlreadyExists(Conflict):

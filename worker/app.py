@@ -15,6 +15,7 @@ from worker.names import (
     EXPORT_INTERVAL_SECONDS,
     FEEDS_INTERVAL_SECONDS,
     HEARTBEAT_INTERVAL_SECONDS,
+    JOBS_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
@@ -26,6 +27,7 @@ from worker.priority import give_way, serve_last
 JOBS = (
     "worker.jobs.alarms",
     "worker.jobs.api",
+    "worker.jobs.asked",
     "worker.jobs.authorities",
     "worker.jobs.certificates",
     "worker.jobs.endpoints",
@@ -128,6 +130,12 @@ def make_app(settings: Settings) -> Celery:
                 "options": {"expires": 2 * EXPORT_INTERVAL_SECONDS},
             },
             "exports.prune": {"task": "exports.prune", "schedule": crontab(minute="52")},
+            "jobs.run": {
+                "task": "jobs.run",
+                "schedule": JOBS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * JOBS_INTERVAL_SECONDS},
+            },
+            "jobs.prune": {"task": "jobs.prune", "schedule": crontab(hour="4", minute="17")},
             # Partitions are made a week ahead, so one good hour in a week is enough.
             "logs.ensure_partitions": {"task": "logs.ensure_partitions", "schedule": crontab(minute="7")},
             "policies.prune_hits": {"task": "policies.prune_hits", "schedule": crontab(hour="3", minute="47")},

@@ -10,6 +10,8 @@ ALARMS_INTERVAL_SECONDS = 30
 ENRICH_INTERVAL_SECONDS = 1
 # An approval that has ended is told within so long.
 EXPIRY_INTERVAL_SECONDS = 10
+# How often it is looked for a job that somebody has asked for.
+JOBS_INTERVAL_SECONDS = 1
 # How often it is looked for an export that waits.
 EXPORT_INTERVAL_SECONDS = 5
 # How often it is looked whether an external authority is to be asked.

@@ -53,6 +53,7 @@ class Permission(StrEnum):
     AUDIT_READ = "audit.read"
     USAGE_READ = "usage.read"
     JOB_READ = "job.read"
+    JOB_MANAGE = "job.manage"
     MEMBER_READ = "member.read"
     MEMBER_MANAGE = "member.manage"
     TOKEN_READ = "token.read"  # noqa: S105 -- a name

@@ -28,6 +28,10 @@ def note_origin(session: Session, origin: Origin) -> None:
     session.info[_ORIGIN] = origin
 
 
+def origin_of(session: Session) -> Origin | None:
+    return cast("Origin | None", session.info.get(_ORIGIN))
+
+
 # A statement, since nobody looks at the entry again as an object of the session.
 _APPEND = insert(cast(Table, AuditEntry.__table__)).inline()
 
@@ -65,7 +69,7 @@ def append_many(session: Session, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _origin_columns(session: Session) -> dict[str, Any]:
-    origin = session.info.get(_ORIGIN)
+    origin = origin_of(session)
     return {"address": origin.address, "request_id": origin.request_id} if origin else {}
 
 

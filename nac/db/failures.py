@@ -3,7 +3,7 @@
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
-from nac.errors import AdmitError, AlreadyExists, Conflict, DatabaseUnavailable, InUse, InvalidInput, ScopeViolation
+from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InUse, InvalidInput, Overtaken, ScopeViolation
 
 
 def translate(exc: DBAPIError) -> AdmitError:
@@ -21,7 +21,7 @@ def translate(exc: DBAPIError) -> AdmitError:
         case pg.InsufficientPrivilege():
             return ScopeViolation(str(cause).splitlines()[0])
         case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure() | pg.QueryCanceled():
-            return Conflict("Another transaction stood in the way.", remedy="Try again.")
+            return Overtaken(remedy="Try again.")
         case pg.OperationalError():
             return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Is PostgreSQL up?")
         case _:

@@ -28,6 +28,7 @@ from nac.models.external import ExternalCertificate, ExternalStatus, StatusSourc
 from nac.models.feed import Feed, FeedMark
 from nac.models.idempotency import IdempotencyKey
 from nac.models.identity_source import IdentitySource
+from nac.models.job import Job
 from nac.models.log import AccountingLog, AuthLog
 from nac.models.msp import Msp
 from nac.models.nas import Nas
@@ -97,6 +98,7 @@ __all__ = [
     "FeedMark",
     "IdempotencyKey",
     "IdentitySource",
+    "Job",
     "JournalPosition",
     "LogMeasure",
     "LogSize",

@@ -23,7 +23,7 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
     # tests/accounts/test_walls.py
-    *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys"),
+    *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys", "jobs"),
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.

@@ -1,0 +1,108 @@
+"""What was too long for an answer: the same routes for the platform, for an MSP and for a tenant."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from api.access import Access, Requires
+from api.v1.owners import of_every_owner
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.jobs import service as jobs
+from nac.models import Job as JobRow
+
+router = APIRouter(tags=["jobs"])
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+
+
+class Job(BaseModel):
+    id: UUID
+    kind: str = Field(examples=["endpoints.import"])
+    title: str
+    state: State
+    # Somebody wants it to end; it will, at its next step.
+    is_cancelled: bool
+    done: int
+    # 0 where it is not known.
+    total: int
+    result: dict[str, Any] | None
+    # As a problem of an answer would be (RFC 9457); of one that is queued, why it is tried again.
+    problem: dict[str, Any] | None
+    asked_by: str
+    request_id: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+def shown(row: JobRow) -> Job:
+    return Job(
+        id=row.id,
+        kind=row.kind,
+        title=row.title,
+        state=cast(State, row.state),
+        is_cancelled=row.is_cancelled,
+        done=row.total if row.state == "done" and row.total else row.done,
+        total=row.total,
+        result=row.result,
+        problem=row.problem,
+        asked_by=row.asked_by,
+        request_id=row.request_id,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+    )
+
+
+def accepted(access: Access, response: Response, row: JobRow) -> Job:
+    """To be answered with 202 by a route that began a job: where it is."""
+    place = access.asked.request.url.path.split("/")[:4]
+    response.status_code = 202
+    response.headers["Location"] = "/".join((*place[: 3 if place[2] == "platform" else 4], "jobs", str(row.id)))
+    return shown(row)
+
+
+def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
+    read, manage = Depends(reads), Depends(manages)
+
+    @router.get(f"{prefix}/jobs", operation_id=f"list{noun}Jobs")
+    def list_jobs(
+        access: Annotated[Access, read],
+        paging: Annotated[Paging, Depends()],
+        state: Annotated[list[State] | None, Query()] = None,
+        kind: Annotated[str, Query(max_length=100)] = "",
+    ) -> Page[Job]:
+        """Newest first; those that ended are forgotten after 30 days."""
+        before = jobs.parse_place(paging.after())
+        with access.read() as session:
+            rows = jobs.list_jobs(
+                session, owner=access.owner, states=state or (), kind=kind, before=before, limit=paging.limit + 1
+            )
+            return paging.page(rows, jobs.place_of, shown)
+
+    @router.get(f"{prefix}/jobs/{{job_id}}", operation_id=f"get{noun}Job")
+    def get_job(access: Annotated[Access, read], job_id: UUID) -> Job:
+        with access.read() as session:
+            return access.shown(shown(jobs.require(session, owner=access.owner, job_id=job_id)))
+
+    @router.post(f"{prefix}/jobs/{{job_id}}/cancel", operation_id=f"cancel{noun}Job")
+    def cancel_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
+        """One that runs ends at its next step."""
+        with access.change() as change:
+            row = jobs.cancel(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
+            return change.answer(shown(row))
+
+    @router.post(f"{prefix}/jobs/{{job_id}}/retry", operation_id=f"retry{noun}Job")
+    def retry_job(access: Annotated[Access, manage], job_id: UUID) -> Job:
+        """One that failed, from where it was."""
+        with access.change() as change:
+            row = jobs.retry(change.session, actor=access.actor, owner=access.owner, job_id=job_id)
+            return change.answer(shown(row))
+
+
+for each in of_every_owner(Permission.JOB_READ, Permission.JOB_MANAGE):
+    _routes(*each)

@@ -1,0 +1,14 @@
+"""Jobs that somebody has asked for: what waits, how far it is, what came of it."""
+
+from migrations.pieces import run_pieces
+
+revision = "0031"
+down_revision = "0030"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,218 @@
+"""Doing what was asked for. As admit_worker; each job is somebody's for LEASE, and goes on elsewhere if he dies.
+
+Nothing is done twice: a job of one transaction says that it is done in that transaction, one of several says in each
+where it is, and who was taken over cannot commit any more.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Engine, and_, update
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.audit.service import Origin
+from nac.clock import utc_now
+from nac.db import MspScope, PlatformScope, Scope, TenantScope, session_scope
+from nac.errors import AdmitError, Overtaken, Unavailable, problem_of
+from nac.jobs import repository, service
+from nac.models import Job
+from nac.sealing import Unseal
+
+_log = logging.getLogger(__name__)
+LEASE = timedelta(minutes=2)
+# At a time, of all workers: the rest of the worker's processes are for what is due by the clock.
+MOST_RUNNING = 2
+_TOLD_SECONDS = 1.0
+_RETRY_AFTER = (timedelta(seconds=5), timedelta(seconds=30), timedelta(minutes=5))
+# The edge's own word for it (api.errors).
+_INTERNAL = {"code": "internal-error", "title": "Something went wrong.", "detail": "The error is in the worker's log."}
+
+
+class _Lost(Exception):
+    """The job is somebody else's by now."""
+
+
+class Cancelled(Exception):
+    """Somebody wants the job to end; raised by `tell` and by transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """Of a job of several transactions: not done yet, others have their turn before it goes on."""
+
+    after: timedelta = timedelta()
+
+
+@dataclass(slots=True)
+class Work:
+    """What a handler is given."""
+
+    id: UUID
+    owner: Owner
+    actor: str
+    input: Mapping[str, Any] = field(repr=False)
+    # Where the job is: what `note_place` wrote last.
+    place: Mapping[str, Any]
+    unseal: Unseal = field(repr=False)
+    _takes: int
+    _origin: Origin | None
+    engine: Engine | None
+    _told: float = 0.0
+
+    @property
+    def scope(self) -> Scope:
+        if self.owner.tenant_id is not None:
+            return TenantScope(self.owner.tenant_id)
+        return PlatformScope() if self.owner.msp_id is None else MspScope(self.owner.msp_id)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Session]:
+        """In the owner's scope; commits at exit, unless the job was cancelled or taken over."""
+        with self.as_asked() as session:
+            yield session
+            session.flush()
+            self.hold(session)
+
+    def tell(self, done: int, total: int | None = None) -> None:
+        """How far it is: shown at once, whatever transaction is open. To be called often; writes once a second."""
+        if time.monotonic() - self._told < _TOLD_SECONDS:
+            return
+        self._told = time.monotonic()
+        with session_scope(self.scope, engine=self.engine) as session:
+            self.hold(session, done=done, **({} if total is None else {"total": total}))
+
+    def note_place(self, session: Session, place: Mapping[str, Any]) -> None:
+        """In one of its transactions: who goes on begins here."""
+        self.hold(session, place=dict(place))
+        self.place = place
+
+    @contextmanager
+    def as_asked(self) -> Iterator[Session]:
+        with session_scope(self.scope, engine=self.engine) as session:
+            if self._origin is not None:
+                audit.note_origin(session, self._origin)
+            yield session
+
+    def hold(self, session: Session, **values: object) -> None:
+        wanted = update(Job).where(self._is_mine()).values(due_at=utc_now() + LEASE, **values)
+        cancelled = session.scalar(wanted.returning(Job.is_cancelled))
+        if cancelled is None:
+            raise _Lost
+        if cancelled:
+            raise Cancelled
+
+    def end(self, session: Session, **values: object) -> None:
+        if session.scalar(update(Job).where(self._is_mine()).values(**values).returning(Job.id)) is None:
+            raise _Lost
+
+    def _is_mine(self) -> ColumnElement[bool]:
+        return and_(Job.id == self.id, Job.state == "running", Job.takes == self._takes)
+
+
+@dataclass(frozen=True, slots=True)
+class OneTransaction:
+    """All or nothing: what it does, and that it is done. Returns the result, JSON without secrets."""
+
+    run: Callable[[Session, Work], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralTransactions:
+    """Opens them itself (`Work.transaction`), and notes in each where it is. Returns the result, or GoOn."""
+
+    run: Callable[[Work], Mapping[str, Any] | GoOn | None]
+
+
+Handler = OneTransaction | SeveralTransactions
+
+
+def run_next(handlers: Mapping[str, Handler], *, unseal: Unseal, engine: Engine | None = None) -> bool:
+    """Do the job whose turn it is; whether there was one."""
+    with session_scope(PlatformScope(), engine=engine) as session:
+        taken = repository.take(session, lease=LEASE, most=MOST_RUNNING)
+    if taken is None:
+        return False
+    with session_scope(PlatformScope(), engine=engine) as session:
+        job = repository.get(session, taken.owner, taken.id)
+    if job is None:
+        return True
+    origin = Origin(job.address, job.request_id) if job.request_id is not None else None
+    work = Work(job.id, taken.owner, job.asked_by, {}, job.place, unseal, job.takes, origin, engine)
+    try:
+        _run(handlers, work, job)
+    except _Lost:
+        _log.info("job %s (%s) is no longer to be done here", job.id, job.kind)
+    except Cancelled:
+        _finish(work, state="cancelled")
+    except Overtaken as exc:
+        _put_off(work, job, exc)
+    except Unavailable as exc:
+        _log.warning("job %s (%s): %s", job.id, job.kind, exc)
+        _put_off(work, job, exc)
+    except AdmitError as exc:
+        if exc.status >= 500:
+            raise
+        _finish(work, state="failed", problem=problem_of(exc))
+    except Exception:  # house-rule: whatever is wrong with this one, the others have their turns
+        _log.exception("job %s (%s) fails", job.id, job.kind)
+        _put_off(work, job, None)
+    return True
+
+
+def _run(handlers: Mapping[str, Handler], work: Work, job: Job) -> None:
+    if job.is_cancelled:
+        raise Cancelled
+    work.input = service.input_of(job, work.unseal)
+    handler = handlers[job.kind]
+    if isinstance(handler, OneTransaction):
+        with work.as_asked() as session:
+            result = handler.run(session, work)
+            session.flush()
+            work.hold(session)
+            work.end(session, **_done(result))
+        return
+    answer = handler.run(work)
+    if isinstance(answer, GoOn):
+        _finish(work, state="queued", due_at=utc_now() + answer.after, failures=0, ended_at=None)
+    else:
+        _finish(work, **_done(answer))
+
+
+def _done(result: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "state": "done",
+        "result": dict(result or {}),
+        "ended_at": utc_now(),
+        "input_sealed": None,
+        "problem": None,
+    }
+
+
+def _finish(work: Work, *, state: str, **values: object) -> None:
+    values = {"state": state, "ended_at": utc_now(), **values}
+    if state == "cancelled":
+        values["input_sealed"] = None
+    try:
+        with session_scope(work.scope, engine=work.engine) as session:
+            work.end(session, **values)
+    except _Lost:
+        _log.info("job %s is no longer to be done here", work.id)
+
+
+def _put_off(work: Work, job: Job, exc: AdmitError | None) -> None:
+    """Tried again a few times, then it has failed; what does not answer is no fault of the job's and is waited for."""
+    problem = _INTERNAL if exc is None else problem_of(exc)
+    tried = job.failures
+    if tried >= len(_RETRY_AFTER) and not isinstance(exc, Unavailable):
+        _finish(work, state="failed", problem=problem)
+        return
+    after = _RETRY_AFTER[min(tried, len(_RETRY_AFTER) - 1)]
+    _finish(work, state="queued", due_at=utc_now() + after, failures=tried + 1, problem=problem, ended_at=None)

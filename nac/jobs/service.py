@@ -1,0 +1,166 @@
+"""What somebody has asked for and that is too long for an answer: asking, looking, ending.
+
+The row is written in the transaction of the request and says all there is to do (an outbox); the worker takes it within
+a second (`nac.jobs.running`).
+"""
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.clock import utc_now
+from nac.errors import Conflict, InvalidInput, NotFound
+from nac.jobs import repository
+from nac.jobs.repository import Place
+from nac.models import Job
+from nac.sealing import Seal, Unseal
+
+STATES = ("queued", "running", "done", "failed", "cancelled")
+_OPEN = ("queued", "running")
+# Of one owner, waiting and running.
+MOST_WAITING = 20
+MOST_INPUT_BYTES = 32 * 1024 * 1024
+KEPT = timedelta(days=30)
+
+
+class JobNotFound(NotFound):
+    """There is no such job."""
+
+
+def start(
+    session: Session,
+    *,
+    actor: str,
+    owner: Owner,
+    kind: str,
+    title: str,
+    input: Mapping[str, Any],  # noqa: A002 -- what it is
+    seal: Seal,
+    total: int = 0,
+) -> Job:
+    """A job that begins after the commit. In the scope of the owner; whether the actor may is asked of him now.
+
+    `kind` is one of the worker's handlers, `input` JSON that it is given; it may hold secrets. `title` is for people.
+    Raises Conflict where too many wait, and InvalidInput where the input is too large.
+    """
+    if repository.count_waiting(session, owner) >= MOST_WAITING:
+        raise Conflict(f"{MOST_WAITING} jobs wait already.", remedy="Wait for them, or cancel one.")
+    plain = json.dumps(input, separators=(",", ":")).encode()
+    if len(plain) > MOST_INPUT_BYTES:
+        raise InvalidInput(f"That is more than {MOST_INPUT_BYTES} bytes.", remedy="Give it in several parts.")
+    job_id = uuid4()
+    origin = audit.origin_of(session)
+    job = Job(
+        id=job_id,
+        kind=kind,
+        title=title,
+        total=total,
+        input_sealed=seal(zlib.compress(plain, 1), _context(job_id)),
+        asked_by=actor,
+        address=origin.address if origin else None,
+        request_id=origin.request_id if origin else None,
+        **owner.columns(),
+    )
+    session.add(job)
+    session.flush()
+    session.refresh(job)
+    _audit(session, actor, job, "start", {"kind": kind, "title": title})
+    return job
+
+
+def input_of(job: Job, unseal: Unseal) -> dict[str, Any]:
+    if job.input_sealed is None:
+        return {}
+    given: dict[str, Any] = json.loads(zlib.decompress(unseal(job.input_sealed, _context(job.id))))
+    return given
+
+
+def _context(job_id: UUID) -> str:
+    return f"job:{job_id}"
+
+
+def list_jobs(
+    session: Session,
+    *,
+    owner: Owner,
+    states: Sequence[str] = (),
+    kind: str = "",
+    before: Place | None = None,
+    limit: int = 100,
+) -> Sequence[Job]:
+    """Newest first; page on with the last one's place. `states` leaves out the others."""
+    return repository.list_page(session, owner, states=states, kind=kind, before=before, limit=limit)
+
+
+def place_of(job: Job) -> str:
+    return f"{job.created_at.isoformat()} {job.id}"
+
+
+def parse_place(key: str) -> Place | None:
+    """As `place_of` wrote it; None of "". Raises InvalidInput."""
+    if not key:
+        return None
+    moment, _, job_id = key.partition(" ")
+    try:
+        return Place(datetime.fromisoformat(moment), UUID(job_id))
+    except ValueError as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc
+
+
+def require(session: Session, *, owner: Owner, job_id: UUID, lock: bool = False) -> Job:
+    job = repository.get(session, owner, job_id, lock=lock)
+    if job is None:
+        raise JobNotFound("There is no such job.", place="job")
+    return job
+
+
+def cancel(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
+    """One that runs ends at its next step; what it did in transactions of its own before stays done.
+
+    Raises JobNotFound, and Conflict where it is over.
+    """
+    job = require(session, owner=owner, job_id=job_id, lock=True)
+    if job.state not in _OPEN:
+        raise Conflict(f"The job is {job.state} already.", place="job")
+    if not job.is_cancelled:
+        job.is_cancelled = True
+        if job.state == "queued":
+            job.state, job.ended_at, job.input_sealed = "cancelled", utc_now(), None
+        session.flush()
+        _audit(session, actor, job, "cancel", {"state": job.state})
+    return job
+
+
+def retry(session: Session, *, actor: str, owner: Owner, job_id: UUID) -> Job:
+    """Begin one again that failed, from where it was. Raises JobNotFound and Conflict."""
+    job = require(session, owner=owner, job_id=job_id, lock=True)
+    if job.state != "failed":
+        raise Conflict(f"The job is {job.state}: there is nothing to try again.", place="job")
+    job.state, job.ended_at, job.failures, job.due_at = "queued", None, 0, utc_now()
+    session.flush()
+    _audit(session, actor, job, "retry", {"state": job.state})
+    return job
+
+
+def prune(session: Session) -> None:
+    """Forget those that ended long ago. As admit_worker, in PlatformScope."""
+    repository.delete_ended(session, before=utc_now() - KEPT)
+
+
+def _audit(session: Session, actor: str, job: Job, verb: str, after: Mapping[str, str]) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"job.{verb}",
+        target=str(job.id),
+        after=after,
+        msp_id=job.msp_id,
+        tenant_id=job.tenant_id,
+    )

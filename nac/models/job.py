@@ -1,0 +1,54 @@
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, UuidKey
+from nac.db.types import HostAddress
+from nac.ids import MspId, TenantId
+
+_ZERO = text("0")
+
+
+class Job(UuidKey, CreatedAt, Base):
+    """Something that somebody has asked for and that is too long for an answer."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        Index("ix_jobs_due_at", "due_at", postgresql_where=text("state IN ('queued', 'running')")),
+        Index("ix_jobs_ended_at", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
+        Index("ix_jobs_tenant_id", "tenant_id", "created_at", "id", postgresql_where=text("tenant_id IS NOT NULL")),
+        Index("ix_jobs_msp_id", "msp_id", "created_at", "id", postgresql_where=text("msp_id IS NOT NULL")),
+        Index("ix_jobs_platform", "created_at", "id", postgresql_where=text("msp_id IS NULL AND tenant_id IS NULL")),
+    )
+
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    # noun.verb
+    kind: Mapped[str]
+    title: Mapped[str]
+    # queued | running | done | failed | cancelled
+    state: Mapped[str] = mapped_column(server_default="queued")
+    # Somebody wants it to end; who runs it looks.
+    is_cancelled: Mapped[bool] = mapped_column(server_default=text("false"))
+    # Of `total`, in the kind's own unit; a total of 0 is not known.
+    done: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
+    total: Mapped[int] = mapped_column(BigInteger(), server_default=_ZERO)
+    # Gone when it is done.
+    input_sealed: Mapped[bytes | None]
+    # Where a job of several transactions is.
+    place: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
+    result: Mapped[dict[str, Any] | None]
+    # Members of a problem (RFC 9457), once it failed or while it is tried again.
+    problem: Mapped[dict[str, Any] | None]
+    # How often it was taken: who was taken over knows it by that.
+    takes: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
+    failures: Mapped[int] = mapped_column(Integer(), server_default=_ZERO)
+    # When it may be taken; of a running one, when somebody else may take it.
+    due_at: Mapped[datetime] = mapped_column(server_default=text("now()"))
+    asked_by: Mapped[str]
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    request_id: Mapped[str | None]
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]

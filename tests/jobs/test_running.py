@@ -1,0 +1,310 @@
+"""Jobs that somebody asks for: once, whatever happens to who does them."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from sqlalchemy import Engine, select, text, update
+
+from nac.accounts.owners import Owner
+from nac.audit.service import Origin, note_origin
+from nac.clock import utc_now
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import Conflict, DatabaseUnavailable, InvalidInput, SeveralMistakes
+from nac.ids import TenantId
+from nac.jobs import repository, running, service
+from nac.jobs.running import Cancelled, GoOn, Handler, OneTransaction, SeveralTransactions, Work
+from nac.models import AuditEntry, Job, Site
+from nac.sites import service as sites
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+
+Start = Callable[..., UUID]
+
+
+def seal(plaintext: bytes, context: str) -> bytes:
+    return context.encode() + b"\0" + plaintext[::-1]
+
+
+def unseal(sealed: bytes, context: str) -> bytes:
+    found, _, plain = sealed.partition(b"\0")
+    assert found == context.encode()
+    return plain[::-1]
+
+
+@pytest.fixture
+def tenant_id(app_engine: Engine, platform: Platform) -> TenantId:
+    return TenantId(make_tenant(app_engine, platform, "alpha").id)
+
+
+@pytest.fixture
+def start(app_engine: Engine, tenant_id: TenantId) -> Start:
+    def start(owner: Owner | None = None, **given: object) -> UUID:
+        owner = owner or Owner(tenant_id=tenant_id)
+        scope = TenantScope(owner.tenant_id) if owner.tenant_id else PlatformScope()
+        with session_scope(scope, engine=app_engine) as session:
+            note_origin(session, Origin("192.0.2.1", "req-1"))
+            return service.start(
+                session, actor=ACTOR, owner=owner, kind="sites.make", title="Sites", input=given, seal=seal, total=2
+            ).id
+
+    return start
+
+
+@pytest.fixture
+def job(app_engine: Engine, tenant_id: TenantId) -> Callable[[UUID], Job]:
+    def read(job_id: UUID) -> Job:
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            return service.require(session, owner=Owner(tenant_id=tenant_id), job_id=job_id)
+
+    return read
+
+
+@pytest.fixture
+def work(worker_engine: Engine) -> Callable[[Handler], bool]:
+    def work(handler: Handler, *, engine: Engine = worker_engine) -> bool:
+        return running.run_next({"sites.make": handler}, unseal=unseal, engine=engine)
+
+    return work
+
+
+@pytest.fixture
+def overdue(owner_engine: Engine) -> Callable[[], None]:
+    """Whatever waits for a time does so no longer: leases end, retries are due."""
+
+    def make() -> None:
+        with owner_engine.begin() as connection:
+            connection.execute(update(Job).values(due_at=utc_now() - timedelta(seconds=1)))
+
+    return make
+
+
+def slugs(engine: Engine, tenant_id: TenantId) -> set[str]:
+    with session_scope(TenantScope(tenant_id), engine=engine) as session:
+        return set(session.scalars(select(Site.slug))) - {"main"}
+
+
+def test_input_is_given_and_result_shown(
+    app_engine: Engine, tenant_id: TenantId, start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool]
+) -> None:
+    given: list[Work] = []
+    job_id = start(names=["x"], secret="hush")
+    assert b"hush" not in (job(job_id).input_sealed or b"")
+
+    def handler(session: object, mine: Work) -> Mapping[str, object]:
+        given.append(mine)
+        return {"made": 1}
+
+    assert work(OneTransaction(handler))
+    assert not work(OneTransaction(handler))
+    (mine,) = given
+    assert (mine.input, mine.actor, mine.owner.tenant_id) == ({"names": ["x"], "secret": "hush"}, ACTOR, tenant_id)
+    row = job(job_id)
+    assert (row.state, row.result, row.input_sealed, row.takes) == ("done", {"made": 1}, None, 1)
+    assert row.ended_at is not None
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "job.start")).one()
+    assert (entry.target, entry.request_id) == (str(job_id), "req-1")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "mistakes"),
+    [
+        (InvalidInput("No.", place="rows[3]"), "invalid-input", 0),
+        (SeveralMistakes([InvalidInput("a"), InvalidInput("b")]), "several-mistakes", 2),
+        (Conflict("It is there."), "conflict", 0),
+    ],
+)
+def test_refusal_is_told_and_not_tried_again(
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+    overdue: Callable[[], None],
+    error: Exception,
+    code: str,
+    mistakes: int,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    job_id = start()
+    assert work(OneTransaction(refuse))
+    row = job(job_id)
+    assert row.problem is not None
+    assert (row.state, row.problem["code"], len(row.problem.get("mistakes", ()))) == ("failed", code, mistakes)
+    overdue()
+    assert not work(OneTransaction(refuse))
+
+
+def test_failure_is_tried_again_and_ends(
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+    overdue: Callable[[], None],
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("hush")
+
+    job_id = start()
+    for _ in range(4):
+        assert work(OneTransaction(fail))
+        assert not work(OneTransaction(fail)), "not at once"
+        overdue()
+    row = job(job_id)
+    assert (row.state, row.takes) == ("failed", 4)
+    assert "hush" not in str(row.problem)
+    with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+        service.retry(session, actor=ACTOR, owner=Owner(tenant_id=tenant_id), job_id=job_id)
+    assert work(OneTransaction(lambda *_: None))
+    assert job(job_id).state == "done"
+
+
+def test_what_does_not_answer_is_waited_for(
+    start: Start, job: Callable[[UUID], Job], work: Callable[[Handler], bool], overdue: Callable[[], None]
+) -> None:
+    def fail(*_: object) -> None:
+        raise DatabaseUnavailable
+
+    job_id = start()
+    for _ in range(6):
+        assert work(OneTransaction(fail))
+        overdue()
+    assert job(job_id).state == "queued"
+
+
+def test_who_was_taken_over_changes_nothing(
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+    overdue: Callable[[], None],
+) -> None:
+    """One worker stands still beyond its lease; another does the job meanwhile."""
+    job_id = start()
+
+    def add(session, mine: Work, slug: str) -> Mapping[str, object]:
+        sites.add_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
+        return {"by": slug}
+
+    def stands_still(session, mine: Work) -> Mapping[str, object]:
+        overdue()
+        assert work(OneTransaction(lambda session, mine: add(session, mine, "second")))
+        return add(session, mine, "first")
+
+    assert work(OneTransaction(stands_still))
+    assert slugs(app_engine, tenant_id) == {"second"}
+    assert (job(job_id).state, job(job_id).result) == ("done", {"by": "second"})
+
+
+def test_several_transactions_go_on_where_they_were(
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+    overdue: Callable[[], None],
+) -> None:
+    """The worker dies in the middle; then each turn makes one more."""
+    job_id = start(names=["a", "b", "c"])
+    died = []
+
+    def handler(mine: Work) -> Mapping[str, object] | GoOn:
+        at = int(mine.place.get("at", 0))
+        if at == 3:
+            return {"made": at}
+        with mine.transaction() as session:
+            slug = mine.input["names"][at]
+            sites.add_site(session, actor=mine.actor, tenant_id=tenant_id, slug=slug, name=slug)
+            mine.note_place(session, {"at": at + 1})
+        mine.tell(at + 1)
+        if at == 1 and not died:
+            died.append(True)
+            raise KeyboardInterrupt
+        return GoOn()
+
+    assert work(SeveralTransactions(handler))
+    with pytest.raises(KeyboardInterrupt):
+        work(SeveralTransactions(handler))
+    assert (job(job_id).state, job(job_id).done) == ("running", 2)
+    assert not work(SeveralTransactions(handler)), "it is still taken"
+    overdue()
+    assert work(SeveralTransactions(handler))
+    assert work(SeveralTransactions(handler))
+    assert slugs(app_engine, tenant_id) == {"a", "b", "c"}
+    assert (job(job_id).state, job(job_id).result) == ("done", {"made": 3})
+
+
+def test_cancelled_job_leaves_nothing(
+    app_engine: Engine,
+    tenant_id: TenantId,
+    start: Start,
+    job: Callable[[UUID], Job],
+    work: Callable[[Handler], bool],
+) -> None:
+    waits, runs = start(), start()
+    owner = Owner(tenant_id=tenant_id)
+
+    def cancel(job_id: UUID) -> None:
+        with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
+            service.cancel(session, actor=ACTOR, owner=owner, job_id=job_id)
+
+    cancel(waits)
+
+    def handler(session, mine: Work) -> None:
+        assert mine.id == runs
+        sites.add_site(session, actor=mine.actor, tenant_id=tenant_id, slug="x", name="X")
+        cancel(mine.id)
+        with pytest.raises(Cancelled):
+            mine.tell(1)
+        mine.tell(1)
+
+    assert work(OneTransaction(handler))
+    assert not work(OneTransaction(handler))
+    assert [job(each).state for each in (waits, runs)] == ["cancelled", "cancelled"]
+    assert slugs(app_engine, tenant_id) == set()
+    with pytest.raises(Conflict, match="already"):
+        cancel(runs)
+
+
+def test_owners_have_their_turns_and_bounds(
+    app_engine: Engine,
+    platform: Platform,
+    tenant_id: TenantId,
+    start: Start,
+    worker_engine: Engine,
+) -> None:
+    """Two run at a time, never two of one owner; another's job does not wait for twenty of the first."""
+    other = Owner(tenant_id=TenantId(make_tenant(app_engine, platform, "bravo").id))
+    for _ in range(service.MOST_WAITING):
+        start()
+    with pytest.raises(Conflict, match="wait already"):
+        start()
+    start(other)
+    start(Owner())
+
+    def take() -> Owner | None:
+        with session_scope(PlatformScope(), engine=worker_engine) as session:
+            taken = repository.take(session, lease=running.LEASE, most=running.MOST_RUNNING)
+        return None if taken is None else taken.owner
+
+    first, second = take(), take()
+    assert first != second
+    assert {first, second} <= {Owner(tenant_id=tenant_id), other, Owner()}
+    assert take() is None
+
+
+def test_those_that_ended_are_forgotten(
+    worker_engine: Engine, owner_engine: Engine, start: Start, work: Callable[[Handler], bool]
+) -> None:
+    old, new = start(), start()
+    while work(OneTransaction(lambda *_: None)):
+        pass
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE jobs SET ended_at = now() - interval '31 days' WHERE id = :id"), {"id": old})
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        service.prune(session)
+    with owner_engine.connect() as connection:
+        assert connection.scalars(text("SELECT id FROM jobs")).all() == [new]
