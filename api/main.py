@@ -6,11 +6,11 @@ from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
-from api.v1 import endpoints, jobs, members, roles, sites, tenants, tokens
+from api.v1 import audit, endpoints, jobs, members, roles, sites, tenants, tokens
 from nac.settings import Settings, load_settings
 
 # A router for each noun.
-V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, jobs))
+V1 = tuple(noun.router for noun in (tenants, sites, endpoints, members, roles, tokens, jobs, audit))
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

@@ -24,3 +24,5 @@ SETTLE_INTERVAL_SECONDS = 30
 REDECIDE_INTERVAL_SECONDS = 1
 # How often it is looked whether a feed has something to send.
 FEEDS_INTERVAL_SECONDS = 2
+# An entry of the audit log has its place in its chain after so long.
+SEAL_INTERVAL_SECONDS = 2

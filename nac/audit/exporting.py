@@ -1,5 +1,6 @@
 """A chain as lines of JSON that anybody can verify without Admit: a beginning, an entry a line, a signed end."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -27,7 +28,7 @@ class NothingSealed(NotFound):
 class Head:
     chain: str
     position: int
-    # What was signed, the signature in hex, and the key as PEM.
+    # What was signed, the signature in base64, and the key as PEM.
     text: str
     signature: str
     public_key: str
@@ -75,7 +76,7 @@ def _piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, int]:
         # An entry that is gone leaves its place: whoever verifies is to see it.
         told = entry and entry_text(entry)
         line = {"position": place.position, "hash": place.hash.hex(), "entry": told}
-        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        lines.append(json.dumps(line) + "\n")
         behind = place.position
     return "".join(lines), behind
 
@@ -91,4 +92,4 @@ def _head(session: Session, owner: Owner, chain: AuditChain) -> Head:
     name = chain_name(owner)
     told = head_text(name, position=chain.position, digest=chain.hash, at=chain.sealed_at)
     key = public_pem(repository.public_key(session, chain.key_id))
-    return Head(name, chain.position, told, chain.signature.hex(), key)
+    return Head(name, chain.position, told, base64.b64encode(chain.signature).decode(), key)

@@ -109,15 +109,11 @@ def get_chain(session: Session, owner: Owner) -> AuditChain | None:
 
 def seals_behind(session: Session, chain_id: int, *, position: int, until: int, limit: int) -> Sequence[AuditSeal]:
     places = select(AuditSeal).where(AuditSeal.chain_id == chain_id, AuditSeal.position > position)
-    return session.scalars(
-        places.where(AuditSeal.position <= until).order_by(AuditSeal.position).limit(limit)
-    ).all()
+    return session.scalars(places.where(AuditSeal.position <= until).order_by(AuditSeal.position).limit(limit)).all()
 
 
 def hash_at(session: Session, chain_id: int, position: int) -> bytes | None:
-    return session.scalar(
-        select(AuditSeal.hash).where(AuditSeal.chain_id == chain_id, AuditSeal.position == position)
-    )
+    return session.scalar(select(AuditSeal.hash).where(AuditSeal.chain_id == chain_id, AuditSeal.position == position))
 
 
 def public_key(session: Session, key_id: int) -> bytes:

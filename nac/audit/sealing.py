@@ -5,7 +5,7 @@ transaction has ended, whatever began before it. What is seen together is sealed
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import insert, select, text
@@ -35,8 +35,7 @@ def seal_waiting(session: Session, *, keys: Mapping[int, HeadKey], now: datetime
     """Seal what waits; how much was looked at, 0 where somebody else is at it. As admit_worker, in PlatformScope."""
     if not session.scalar(_TAKE_TURN):
         return 0
-    chains = _chains(session)
-    _look_again(session, chains.values(), keys)
+    _look_again(session, keys)
     ids = session.scalars(_WAITING, {"most": most}).all()
     if not ids:
         return 0
@@ -45,6 +44,7 @@ def seal_waiting(session: Session, *, keys: Mapping[int, HeadKey], now: datetime
     waiting: dict[Owner, list[AuditEntry]] = defaultdict(list)
     for entry in found:
         waiting[owner_of(entry)].append(entry)
+    chains = _chains(session)
     held: list[int] = []
     for owner, entries in waiting.items():
         chain = chains.get(owner)
@@ -107,15 +107,16 @@ def _seal(
     session.execute(insert(AuditSeal), [{"chain_id": chain.id, **place} for place in places])
 
 
-def _look_again(session: Session, chains: Collection[AuditChain], keys: Mapping[int, HeadKey]) -> None:
+def _look_again(session: Session, keys: Mapping[int, HeadKey]) -> None:
     """Chains that were broken go on once their rows have been put back."""
-    mended = [chain for chain in chains if chain.broken and is_sound(session, chain, keys)]
+    broken = session.scalars(select(AuditChain).where(AuditChain.broken)).all()
+    mended = [chain for chain in broken if is_sound(session, chain, keys)]
     for chain in mended:
         chain.broken = False
     if mended:
         session.execute(_LET_GO)
         session.flush()
-        if not any(chain.broken for chain in chains):
+        if len(mended) == len(broken):
             alarms.clear(session, code=BROKEN)
 
 

@@ -1,5 +1,6 @@
 """Whether an export of the audit log is what was sealed. Needs no database and nothing of the platform."""
 
+import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -135,7 +136,9 @@ def _compare(result: Verified, head: KnownHead, hashes: dict[int, str]) -> None:
     if head.chain != result.chain:
         result.find(f"the kept head is of another chain: {head.chain}")
     elif head.position > result.last:
-        result.find(f"the kept head knows {head.position} entries, here are {result.last}: the last ones were taken away")
+        result.find(
+            f"the kept head knows {head.position} entries, here are {result.last}: the last ones were taken away"
+        )
     elif head.position < result.after:
         result.notes.append(f"the kept head is of entry {head.position}, which is before this export")
     elif hashes.get(head.position) != head.digest:
@@ -183,7 +186,10 @@ def _digest(value: object, line: int) -> bytes:
 
 
 def _signature(row: dict[str, Any]) -> bytes:
-    return _hex(row.get("signature"))
+    try:
+        return base64.b64decode(str(row.get("signature")), validate=True)
+    except ValueError:
+        return b""
 
 
 def _hex(value: object) -> bytes:

@@ -23,6 +23,8 @@ _TENANT_TABLES = {table.name: table for table in Base.metadata.tables.values() i
 _SHARED = {
     *("slots", "audit_log", "replica_changes", "quarantined_records", "purged_tenants"),
     # tests/accounts/test_walls.py
+    # tests/audit/test_chains.py
+    "audit_chains",
     *("memberships", "membership_tenants", "custom_roles", "api_tokens", "idempotency_keys", "jobs"),
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
