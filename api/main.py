@@ -4,6 +4,9 @@ from fastapi import FastAPI
 
 from api.application import make_application
 from api.change import DoneBefore, answer_again
+from api.deprecation import DeprecationHeaders
+from api.json_input import JsonInput, exceptions
+from api.rates import Rates
 from api.request_ids import RequestIds
 from api.state import prepare_enrolling
 from api.v1 import audit, endpoints, jobs, members, roles, sites, tenants, tokens
@@ -21,5 +24,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router, prefix="/v1")
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
+    app.add_middleware(DeprecationHeaders)
+    app.add_middleware(
+        JsonInput, excepted=[taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
+    )
+    app.add_middleware(
+        Rates,
+        requests_per_minute=settings.api_requests_per_minute,
+        failures_per_minute=settings.api_failures_per_minute,
+    )
     app.add_middleware(RequestIds)
     return app

@@ -69,7 +69,7 @@ def programs(layout: Layout, settings: Settings) -> list[Program]:
         Program(
             "api",
             (
-                *(*python, "uvicorn", "--factory", "api.main:create_app", "--http=api.connections:BoundedHttp"),
+                *(*python, "uvicorn", "--factory", "api.main:create_app", "--http=api.connections:HttpWithFiles"),
                 *("--no-access-log", "--no-server-header"),
                 *(f"--host={settings.listen_address}", f"--port={settings.api_port}"),
             ),

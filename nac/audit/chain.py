@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nac.accounts.owners import Owner
+from nac.ids import MspId, TenantId
 from nac.models import AuditEntry
 
 FORM = "admit-audit-1"
@@ -24,7 +25,9 @@ def chain_name(owner: Owner) -> str:
 
 def owner_of(entry: AuditEntry) -> Owner:
     """In whose chain it is: what is done to a tenant is in the tenant's, whoever did it."""
-    return Owner(tenant_id=entry.tenant_id) if entry.tenant_id is not None else Owner(entry.msp_id)
+    if entry.tenant_id is not None:
+        return Owner(tenant_id=TenantId(entry.tenant_id))
+    return Owner(None if entry.msp_id is None else MspId(entry.msp_id))
 
 
 def entry_text(entry: AuditEntry) -> str:

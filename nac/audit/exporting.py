@@ -43,7 +43,7 @@ def head(session: Session, *, owner: Owner) -> Head:
 
 
 def export(read: Read, *, owner: Owner, behind: int = 0) -> Iterator[str]:
-    """Pieces of the text, some lines each, of entries behind the position `behind`; `read` opens a transaction for each.
+    """Pieces of the text, some lines each, of entries behind the position `behind`; `read` opens transactions.
 
     Raises NothingSealed, InvalidInput; before the first piece.
     """

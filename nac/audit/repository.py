@@ -60,7 +60,7 @@ def search(
     return session.scalars(found.where(*told_apart).limit(limit)).all(), end
 
 
-def _by_index(owner: Owner, wanted: Filter) -> tuple[Select[tuple[AuditEntry]], list[ColumnElement[bool]]]:
+def _by_index(owner: Owner, wanted: Filter) -> tuple[Select[AuditEntry], list[ColumnElement[bool]]]:
     """By one of the indexes in the order of pages; and what is left to be asked of each row."""
     given = {name: value for name in ("target", "actor", "action", "address") if (value := getattr(wanted, name))}
     query = select(AuditEntry).where(*owned(owner)).order_by(AuditEntry.at.desc(), AuditEntry.id.desc())

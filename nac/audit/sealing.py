@@ -90,13 +90,14 @@ def _seal(
     now: datetime,
 ) -> None:
     name, key = chain_name(owner), keys[max(keys)]
-    digest, position = (chain.hash, chain.position) if chain else (first_hash(name), 0)
+    digest, last = (chain.hash, chain.position) if chain else (first_hash(name), 0)
     places = []
-    for position, entry in enumerate(entries, start=position + 1):
+    for position, entry in enumerate(entries, start=last + 1):
         digest = next_hash(digest, entry_text(entry))
         places.append({"position": position, "entry_id": entry.id, "hash": digest})
-    signature = key.sign(head_text(name, position=position, digest=digest, at=now))
-    head = {"position": position, "hash": digest, "sealed_at": now, "key_id": key.id, "signature": signature}
+    last += len(places)
+    signature = key.sign(head_text(name, position=last, digest=digest, at=now))
+    head = {"position": last, "hash": digest, "sealed_at": now, "key_id": key.id, "signature": signature}
     if chain is None:
         chain = AuditChain(**owner.columns(), **head, broken=False)
         session.add(chain)

@@ -136,9 +136,7 @@ def _compare(result: Verified, head: KnownHead, hashes: dict[int, str]) -> None:
     if head.chain != result.chain:
         result.find(f"the kept head is of another chain: {head.chain}")
     elif head.position > result.last:
-        result.find(
-            f"the kept head knows {head.position} entries, here are {result.last}: the last ones were taken away"
-        )
+        result.find(f"the kept head knows {head.position} entries, here are {result.last}: some were taken away")
     elif head.position < result.after:
         result.notes.append(f"the kept head is of entry {head.position}, which is before this export")
     elif hashes.get(head.position) != head.digest:

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
 from nac.db.types import HostAddress
+from nac.ids import MspId, TenantId
 
 
 class AuditEntry(Base):
@@ -54,14 +55,14 @@ class AuditKey(Base):
 
 
 class AuditChain(Base):
-    """Entries of a tenant, of an MSP or of the platform in the order in which they were sealed, and the head of them."""
+    """Entries of a tenant, of an MSP or of the platform as they were sealed, and the head of them."""
 
     __tablename__ = "audit_chains"
     __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)
 
     id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
-    tenant_id: Mapped[UUID | None]
-    msp_id: Mapped[UUID | None]
+    tenant_id: Mapped[TenantId | None]
+    msp_id: Mapped[MspId | None]
     position: Mapped[int] = mapped_column(BigInteger())
     hash: Mapped[bytes]
     sealed_at: Mapped[datetime]

@@ -1,7 +1,6 @@
-"""Audit logs of two tenants, an MSP and the platform, sealed, and what somebody with the whole database may do to them."""
+"""Audit logs of two tenants, an MSP and the platform, and what somebody with the whole database may do to them."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,7 +29,7 @@ class Log:
     alpha: Owner
     bravo: Owner
     msp: Owner
-    platform: Owner = Owner()
+    platform: Owner
 
     def write(self, owner: Owner, *targets: str, **told) -> None:
         with session_scope(PlatformScope(), engine=self.app) as session:
@@ -66,10 +65,10 @@ class Log:
 
 
 @pytest.fixture
-def log(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Iterator[Log]:
+def log(database: Database, app_engine: Engine, worker_engine: Engine, platform: Platform) -> Log:
     alpha, bravo = (
         Owner(tenant_id=TenantId(make_tenant(app_engine, platform, slug).id)) for slug in ("alpha", "bravo")
     )
-    log = Log(app_engine, worker_engine, database, alpha, bravo, Owner(platform.msp_id))
+    log = Log(app_engine, worker_engine, database, alpha, bravo, Owner(platform.msp_id), Owner())
     log.seal()
-    yield log
+    return log

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -69,9 +70,9 @@ def test_two_who_seal_at_once_do_not_meet(log: Log) -> None:
 
 
 def test_rolled_back_change_leaves_nothing(log: Log) -> None:
-    with pytest.raises(InvalidInput), session_scope(PlatformScope(), engine=log.app) as session:
+    with session_scope(PlatformScope(), engine=log.app) as session:
         audit.append(session, actor="test:x", action="thing.set", target="never", **log.alpha.columns())
-        raise InvalidInput
+        session.rollback()
     assert log.seal() == 0
 
 
@@ -124,9 +125,9 @@ def test_walls(log: Log) -> None:
     ):
         with pytest.raises(ScopeViolation), session_scope(PlatformScope(), engine=log.app) as session:
             session.execute(text(sql))
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="append-only"):
-        with psycopg.connect(log.database.owner_url) as connection:
-            connection.execute("DELETE FROM audit_seals")
+    append_only = pytest.raises(psycopg.errors.InsufficientPrivilege, match="append-only")
+    with psycopg.connect(log.database.owner_url) as connection, append_only:
+        connection.execute("DELETE FROM audit_seals")
 
 
 def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Path) -> None:
@@ -160,10 +161,8 @@ def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Pat
 def test_verifier_takes_anything(lines: list[str]) -> None:
     begin = json.dumps({"form": "admit-audit-1", "chain": "platform", "after": 0, "previous": "00" * 32})
     for given_lines in (lines, [begin, *lines]):
-        try:
+        with suppress(InvalidInput):
             assert verify(given_lines).findings
-        except InvalidInput:
-            pass
 
 
 @given(
@@ -180,10 +179,8 @@ def test_verifier_takes_any_line(value: object) -> None:
     place = {"position": 1, "hash": next_hash(first_hash("platform"), "{}").hex(), "entry": value}
     end = {"head": value, "signature": value, "public_key": value}
     for row in (value, place, end, end | {"head": json.dumps(value)}):
-        try:
+        with suppress(InvalidInput):
             assert verify([begin, json.dumps(row)]).findings
-        except InvalidInput:
-            pass
 
 
 def test_differences_are_told_name_by_name() -> None:

@@ -57,6 +57,12 @@ CREATE POLICY owner_scope ON audit_chains TO admit_app, admit_worker
 ALTER TABLE audit_seals ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner_scope ON audit_seals TO admit_app, admit_worker
     USING (scope_is_platform() OR chain_id IN (SELECT c.id FROM audit_chains c)) WITH CHECK (scope_is_platform());
+ALTER TABLE audit_unsealed ENABLE ROW LEVEL SECURITY;
+CREATE POLICY platform_scope ON audit_unsealed TO admit_worker USING (scope_is_platform());
+-- Public keys are for everybody; private ones are sealed, and not granted to who shows them.
+ALTER TABLE audit_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY everybody ON audit_keys FOR SELECT TO admit_app, admit_worker USING (true);
+CREATE POLICY platform_scope ON audit_keys FOR INSERT TO admit_worker WITH CHECK (scope_is_platform());
 
 GRANT SELECT ON audit_chains, audit_seals TO admit_app, admit_worker;
 GRANT INSERT, UPDATE ON audit_chains TO admit_worker;
