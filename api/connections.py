@@ -57,6 +57,10 @@ class BoundedHttp(HttpToolsProtocol):
         else:
             super().data_received(data)
 
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         self._stop_waiting()
         self._in_head = False
@@ -67,7 +71,6 @@ class BoundedHttp(HttpToolsProtocol):
         answered_last = not self.pipeline
         super().on_response_complete()
         self._received = 0
-        self._in_head = answered_last
         if answered_last:
             self._await_head()
 

@@ -5,6 +5,7 @@ from fastapi import FastAPI
 from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.deprecation import DeprecationHeaders
+from api.description import describe
 from api.json_input import JsonInput, exceptions
 from api.rates import Rates
 from api.request_ids import RequestIds
@@ -22,6 +23,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(settings, title="Admit", name="admit-api")
     for router in V1:
         app.include_router(router, prefix="/v1")
+    describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
     app.add_middleware(DeprecationHeaders)
