@@ -72,5 +72,4 @@ def test_every_answer_is_documented_and_none_is_a_server_error(
             text=True,
             check=False,
         )
-    print(done.stdout)
     assert done.returncode == 0, done.stdout[-12_000:] + done.stderr[-2_000:]
