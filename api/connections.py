@@ -28,6 +28,7 @@ class BoundedHttp(HttpToolsProtocol):
     _place: Place | None = None
     _waiting: TimerHandle | None = None
     _received = 0
+    _in_head = True
 
     @classmethod
     def sharing(cls, places: Places, *, proxies: Networks) -> type[Self]:
@@ -51,13 +52,18 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._received += len(data)
-        if self._received > self._request_bytes_most:
+        if self._received > (REQUEST_BYTES_MOST if self._in_head else self._request_bytes_most):
             self._close()
         else:
             super().data_received(data)
 
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         self._stop_waiting()
+        self._in_head = False
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
@@ -83,6 +89,6 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class HttpWithFiles(BoundedHttp):
-    """Of the API, which takes files: how large they may be there says api.body_limits, and in a sentence."""
+    """Of the API, which takes more: how much says api.json_input, in a sentence. Heads are as small as elsewhere."""
 
     _request_bytes_most = 32 * 1024 * 1024

@@ -32,7 +32,7 @@ def retry_headers(exc: AdmitError) -> dict[str, str]:
     return {} if exc.retry_after_seconds is None else {"Retry-After": str(exc.retry_after_seconds)}
 
 
-def _render(exc: AdmitError) -> JSONResponse:
+def render(exc: AdmitError) -> JSONResponse:
     return problem(status=exc.status, headers=retry_headers(exc), **problem_of(exc))
 
 
@@ -54,7 +54,7 @@ def told(request: Request, exc: AdmitError) -> AdmitError:
 
 def _ours(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, AdmitError)
-    answer = _render(told(request, exc))
+    answer = render(told(request, exc))
     if exc.status == HTTPStatus.UNAUTHORIZED:
         # RFC 6750 3.
         answer.headers["WWW-Authenticate"] = 'Bearer realm="admit"'

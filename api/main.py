@@ -3,18 +3,16 @@
 from fastapi import FastAPI
 
 from api.application import make_application
-from api.body_limits import BodyLimits
 from api.change import DoneBefore, answer_again
+from api.deprecation import DeprecationHeaders
+from api.description import describe
+from api.json_input import JsonInput, exceptions
+from api.rates import Rates
 from api.request_ids import RequestIds
-from api.sign_up import routes as sign_up_pages
 from api.sign_up import routes as sign_up_pages
 from api.state import prepare_enrolling
 from api.v1.routers import V1
 from nac.settings import Settings, load_settings
-
-_MOST_BYTES = 1024 * 1024
-# 10,000 endpoints with all that can be said of them are some 5 MB.
-_LARGER = {r"/v1/tenants/[^/]+/(endpoints/bulk|users/bulk|nases/bulk|imports)": 16 * 1024 * 1024}
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -24,9 +22,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in V1:
         app.include_router(router, prefix="/v1")
     app.include_router(sign_up_pages.router)
-    app.include_router(sign_up_pages.router)
+    describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
-    app.add_middleware(BodyLimits, most=_MOST_BYTES, larger=_LARGER)
+    app.add_middleware(DeprecationHeaders)
+    excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
+    app.add_middleware(JsonInput, excepted=[*excepted, *exceptions(sign_up_pages.router.routes)])
+    app.add_middleware(
+        Rates,
+        requests_per_minute=settings.api_requests_per_minute,
+        failures_per_minute=settings.api_failures_per_minute,
+    )
     app.add_middleware(RequestIds)
     return app

@@ -1,5 +1,6 @@
 """Checks of what people type, shared by the services. Each returns the value as it is stored or raises InvalidInput."""
 
+import ipaddress
 import re
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -64,6 +65,14 @@ def require_mac(text: str, *, place: str = "mac") -> str:
             f"{text!r} is no address of a single device.", place=place, remedy="Read it off the device again."
         )
     return mac
+
+
+def require_address(text: str, *, place: str = "address") -> str:
+    """An IPv4 or IPv6 address of a host."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError as exc:
+        raise InvalidInput(f"{text!r} is no IP address.", place=place) from exc
 
 
 def require_future(moment: datetime | None, *, place: str = "valid_until") -> datetime | None:

@@ -20,6 +20,7 @@ from worker.names import (
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
     SELF_TESTS_INTERVAL_SECONDS,
+    SEAL_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
     TRIALS_INTERVAL_SECONDS,
@@ -31,6 +32,7 @@ JOBS = (
     "worker.jobs.alarms",
     "worker.jobs.api",
     "worker.jobs.asked",
+    "worker.jobs.audit",
     "worker.jobs.authorities",
     "worker.jobs.certificates",
     "worker.jobs.endpoints",
@@ -96,6 +98,11 @@ def make_app(settings: Settings) -> Celery:
                 "options": {"expires": 2 * ALARMS_INTERVAL_SECONDS},
             },
             "api.prune_answers": {"task": "api.prune_answers", "schedule": crontab(minute="2")},
+            "audit.seal": {
+                "task": "audit.seal",
+                "schedule": SEAL_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SEAL_INTERVAL_SECONDS},
+            },
             "certificates.renew": {"task": "certificates.renew", "schedule": crontab(minute="12")},
             "certificates.warn": {"task": "certificates.warn", "schedule": crontab(minute="22")},
             "certificates.settle": {

@@ -30,3 +30,5 @@ SELF_TESTS_INTERVAL_SECONDS = 1
 MAIL_INTERVAL_SECONDS = 2
 # How often trials are looked after.
 TRIALS_INTERVAL_SECONDS = 60
+# An entry of the audit log has its place in its chain after so long.
+SEAL_INTERVAL_SECONDS = 2

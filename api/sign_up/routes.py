@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from api.bodies import bounded_body
 from api.errors import retry_headers
 from api.forms import read_form
+from api.json_input import takes
 from api.sign_up import desk, pages
 from api.state import settings_of
 from api.v1.sign_up import ASKED
@@ -15,6 +16,7 @@ from nac.errors import AdmitError, InvalidInput
 router = APIRouter(tags=["sign-up pages"], include_in_schema=False)
 
 _MOST_FORM_OCTETS = 8 * 1024
+_FORM = takes(most_bytes=_MOST_FORM_OCTETS, media_type="application/x-www-form-urlencoded")
 Body = Annotated[bytes, Depends(bounded_body(_MOST_FORM_OCTETS))]
 
 
@@ -27,7 +29,7 @@ def show(request: Request) -> Response:
     return _ask(request, {})
 
 
-@router.post("/sign-up")
+@router.post("/sign-up", openapi_extra=_FORM)
 def ask(request: Request, body: Body) -> Response:
     given: dict[str, str] = {}
     try:
@@ -48,7 +50,7 @@ def show_link(token: str, request: Request) -> Response:
         return _refused(exc)
 
 
-@router.post("/sign-up/{token}")
+@router.post("/sign-up/{token}", openapi_extra=_FORM)
 def confirm(token: str, request: Request, body: Body) -> Response:
     try:
         organisation = desk.look(request, token)

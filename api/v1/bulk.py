@@ -7,6 +7,7 @@ from fastapi import APIRouter, Body, Depends
 from pydantic import AwareDatetime, BaseModel, Field
 
 from api.access import Access, ChangesTenant
+from api.json_input import takes
 from api.v1.inputs import GroupNames, Input
 from api.v1.jobs import Job, accepted
 from api.v1.nases import NewNas
@@ -100,10 +101,12 @@ class PutNases(Input):
     existing: Existing = "refuse"
 
 
+# 10,000 endpoints with all that can be said of them are some 5 MB.
+_LARGE = takes(most_bytes=16 * 1024 * 1024)
 _OfEndpoints = Annotated[PutEndpoints | ChangeEndpoints | GroupEndpoints, Body(discriminator="operation")]
 
 
-@router.post("/endpoints/bulk", operation_id="changeEndpointsInBulk", responses=_ACCEPTED)
+@router.post("/endpoints/bulk", operation_id="changeEndpointsInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
 def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job:
     """Up to 10,000 in one call. Every row that is wrong is told, with its place; nothing is stored then."""
     if isinstance(body, PutEndpoints):
@@ -111,13 +114,13 @@ def change_endpoints(access: ChangesEndpoints, body: _OfEndpoints) -> Done | Job
     return _run(access, f"endpoints.{body.operation}", _given(body), len(body.macs))
 
 
-@router.post("/users/bulk", operation_id="changeUsersInBulk", responses=_ACCEPTED)
+@router.post("/users/bulk", operation_id="changeUsersInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
 def change_users(access: ChangesUsers, body: PutUsers) -> Done | Job:
     """As of endpoints. Each password takes some 20 ms to hash: of more than 50 users it is a job."""
     return _run(access, "users.put", _given(body), len(body.items), at_once=jobs.MOST_USERS_AT_ONCE)
 
 
-@router.post("/nases/bulk", operation_id="changeNasesInBulk", responses=_ACCEPTED)
+@router.post("/nases/bulk", operation_id="changeNasesInBulk", responses=_ACCEPTED, openapi_extra=_LARGE)
 def change_nases(access: ChangesNases, body: PutNases) -> Done | Job:
     return _run(access, "nases.put", _given(body), len(body.items))
 

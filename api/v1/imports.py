@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
+from api.json_input import takes
 from api.v1.jobs import Job, accepted
 from nac.accounts.grants import require
 from nac.accounts.permissions import Permission
@@ -25,13 +26,8 @@ ReadsNases = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
 ReadsUsers = Annotated[Access, Depends(ReadsTenant(Permission.USER_READ))]
 _CSV: dict[int | str, dict[str, Any]] = {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}
 _ACCEPTED: dict[int | str, dict[str, Any]] = {202: {"model": Job, "description": "It is large: the job that does it."}}
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "description": "The file as it is, 16 MiB at most.",
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-    }
-}
+# The file as it is.
+_BODY = takes(most_bytes=16 * 1024 * 1024, media_type="application/octet-stream")
 
 
 class ImportedRow(BaseModel):

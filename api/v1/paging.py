@@ -51,11 +51,19 @@ class Paging:
             raise InvalidInput("This is no place in a list.", place="after", remedy="Give `next` of the page before.")
         return key
 
-    def page(self, rows: Sequence[Row], key: Callable[[Row], str], item: Callable[[Row], Item]) -> "Page[Item]":
-        """Of rows that were read with a limit of one more than `limit`."""
+    def page(
+        self,
+        rows: Sequence[Row],
+        key: Callable[[Row], str],
+        item: Callable[[Row], Item],
+        *,
+        searched: str | None = None,
+    ) -> "Page[Item]":
+        """Of rows that were read with a limit of one more than `limit`. `searched` is the key down to which rows were
+        looked through, where that is not the end of the list."""
         shown = rows[: self.limit]
-        more = len(rows) > self.limit
-        return Page(items=[item(row) for row in shown], next=cursor(key(shown[-1])) if more else None)
+        behind = key(shown[-1]) if len(rows) > self.limit else searched
+        return Page(items=[item(row) for row in shown], next=cursor(behind) if behind else None)
 
 
 def cursor(key: str) -> str:

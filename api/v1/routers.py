@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter
 
 from api.v1 import (
+    audit,
     trials,
     snippets,
     sign_up,
@@ -67,5 +68,5 @@ V1: Final[tuple[APIRouter, ...]] = (
     inbox.router,
     *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),
     *(groups.of_endpoints, groups.of_users),
-    *(noun.router for noun in (*_LOGS, *_TRIALS, jobs, platform)),
+    *(noun.router for noun in (*_LOGS, audit, *_TRIALS, jobs, platform)),
 )

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from api.access import Access, ChangesMsp, ReadsMsp
 from api.state import signing_of
+from api.json_input import takes
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, shown
 from nac.accounts.permissions import Permission
@@ -19,6 +20,8 @@ from nac.tenant_files import asked
 from nac.tenant_files.sealing import PASSPHRASE_CHARACTERS
 from nac.tenants import service as tenants
 
+# Of a file of 16 MB, in base64.
+_LARGE = takes(most_bytes=24 * 1024 * 1024)
 router = APIRouter(tags=["tenant-files"])
 
 _Tenant = Annotated[str, Path(description="Slug or id.", max_length=63)]
@@ -74,7 +77,7 @@ def get_tenant_file(request: Request, access: Fetches, job: _Job) -> FileRespons
     return FileResponse(path, media_type="application/zip", filename=f"tenant-{row.id}.zip")
 
 
-@router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant")
+@router.post("/msps/{msp}/tenant-files", status_code=202, operation_id="importTenant", openapi_extra=_LARGE)
 def import_tenant(request: Request, access: Imports, body: Import) -> Job:
     """A job that makes a new tenant of the file, or refuses it with a sentence. A larger file is brought in by
     `./admit tenant-file import`."""

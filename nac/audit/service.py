@@ -7,13 +7,20 @@ from typing import Any, Generic, TypeVar, cast
 from sqlalchemy import Table, insert
 from sqlalchemy.orm import Session
 
+from nac.accounts.owners import Owner
 from nac.audit import repository
+from nac.audit.repository import Filter, Key
 from nac.db.base import TenantOwned
+from nac.errors import NotFound
 from nac.ids import MspId, TenantId
-from nac.models import AuditEntry
+from nac.models import AuditEntry, AuditSeal
 
 _ORIGIN = "admit.origin"
 _PART = 5_000
+
+
+class AuditEntryNotFound(NotFound):
+    """There is no such entry of the audit log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +124,26 @@ def list_entries(
 ) -> Sequence[AuditEntry]:
     """Newest first; of one tenant, or of all that the session's scope may see. Page on with the last entry's id."""
     return repository.list_entries(session, tenant_id=tenant_id, before_id=before_id, limit=limit)
+
+
+def search(
+    session: Session, *, owner: Owner, wanted: Filter, before: Key | None = None, limit: int = 100
+) -> tuple[Sequence[AuditEntry], Key | None]:
+    """Newest first, behind the key `before`: what was done to the owner's own, for the platform all that was done.
+
+    Where what is wanted is found by looking through rows, a page ends after so many of them: the second tells down to
+    which it was looked, None where that is all there is.
+    """
+    return repository.search(session, owner=owner, wanted=wanted, before=before, limit=limit)
+
+
+def require(session: Session, *, owner: Owner, entry_id: int) -> AuditEntry:
+    entry = repository.get(session, owner=owner, entry_id=entry_id)
+    if entry is None:
+        raise AuditEntryNotFound(place="entry")
+    return entry
+
+
+def seals(session: Session, entries: Sequence[AuditEntry]) -> dict[int, AuditSeal]:
+    """By the ids of entries; those that wait have none."""
+    return {seal.entry_id: seal for seal in repository.seals_of(session, [entry.id for entry in entries])}

@@ -20,6 +20,7 @@ from nac.ids import TenantId
 from nac.mac import display_mac
 from nac.models import Endpoint
 from nac.rows import Existing, Line, Planned, Reader, RowMistake, read_end, read_groups
+from nac.trials import limits as trial_limits
 from nac.validation import require_mac, require_name
 
 COLUMNS = ("mac", "name", "status", "groups", "owner", "notes", "valid_until")
@@ -220,6 +221,7 @@ def store(
     session.flush()
     tell(len(plan.fresh))
     ENDPOINT_GROUPS.leave_all(session, tenant_id=tenant_id, member_ids=[ids[row.mac] for row in plan.changed])
+    trial_limits.require_endpoints(session, tenant_id=tenant_id)
     _join_groups(session, tenant_id, rows, ids)
     work.enqueue(session, tenant_id=tenant_id, macs=[row.mac for row in rows])
     blocked = [row.mac for row in rows if row.status == "blocked"]

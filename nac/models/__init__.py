@@ -2,7 +2,7 @@
 
 from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
 from nac.models.alarm import PlatformAlarm
-from nac.models.audit import AuditEntry
+from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, AuditUnsealed
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
 from nac.models.certificate import (
     AuthorityIntent,
@@ -71,7 +71,11 @@ __all__ = [
     "USAGE_HOURS",
     "AccountingLog",
     "ApiToken",
+    "AuditChain",
     "AuditEntry",
+    "AuditKey",
+    "AuditSeal",
+    "AuditUnsealed",
     "AuthLog",
     "AuthorityIntent",
     "Cell",

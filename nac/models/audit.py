@@ -2,11 +2,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Identity, Index, func
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, UniqueConstraint, func
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base
 from nac.db.types import HostAddress
+from nac.ids import MspId, TenantId
 
 
 class AuditEntry(Base):
@@ -17,6 +18,12 @@ class AuditEntry(Base):
         Index("ix_audit_log_tenant_id_id", "tenant_id", "id"),
         Index("ix_audit_log_tenant_id_at_id", "tenant_id", "at", "id"),
         Index("ix_audit_log_msp_id_id", "msp_id", "id"),
+        Index("ix_audit_log_at_id", "at", "id"),
+        Index("ix_audit_log_msp_id_at_id", "msp_id", "at", "id"),
+        Index("ix_audit_log_tenant_id_actor_at_id", "tenant_id", "actor", "at", "id"),
+        Index("ix_audit_log_tenant_id_action_at_id", "tenant_id", "action", "at", "id"),
+        Index("ix_audit_log_tenant_id_target_at_id", "tenant_id", "target", "at", "id"),
+        Index("ix_audit_log_request_id", "request_id"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
@@ -33,3 +40,53 @@ class AuditEntry(Base):
     request_id: Mapped[str | None]
     before: Mapped[dict[str, Any] | None]
     after: Mapped[dict[str, Any] | None]
+
+
+class AuditKey(Base):
+    """Signs heads of chains."""
+
+    __tablename__ = "audit_keys"
+
+    id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
+    # Ed25519, 32 bytes.
+    public_key: Mapped[bytes]
+    private_sealed: Mapped[bytes]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class AuditChain(Base):
+    """Entries of a tenant, of an MSP or of the platform as they were sealed, and the head of them."""
+
+    __tablename__ = "audit_chains"
+    __table_args__ = (UniqueConstraint("tenant_id", "msp_id", postgresql_nulls_not_distinct=True),)
+
+    id: Mapped[int] = mapped_column(Identity(always=True), primary_key=True)
+    tenant_id: Mapped[TenantId | None]
+    msp_id: Mapped[MspId | None]
+    position: Mapped[int] = mapped_column(BigInteger())
+    hash: Mapped[bytes]
+    sealed_at: Mapped[datetime]
+    key_id: Mapped[int] = mapped_column(ForeignKey("audit_keys.id"))
+    signature: Mapped[bytes]
+    broken: Mapped[bool] = mapped_column(server_default="false")
+
+
+class AuditSeal(Base):
+    """An entry's place in its chain. Append-only by trigger."""
+
+    __tablename__ = "audit_seals"
+    __table_args__ = (UniqueConstraint("entry_id"),)
+
+    chain_id: Mapped[int] = mapped_column(ForeignKey("audit_chains.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(BigInteger(), primary_key=True)
+    entry_id: Mapped[int] = mapped_column(BigInteger())
+    hash: Mapped[bytes]
+
+
+class AuditUnsealed(Base):
+    """An entry that waits for its place in a chain."""
+
+    __tablename__ = "audit_unsealed"
+
+    entry_id: Mapped[int] = mapped_column(BigInteger(), primary_key=True, autoincrement=False)
+    held: Mapped[bool] = mapped_column(server_default="false")

@@ -13,7 +13,7 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from api.connections import BoundedHttp
+from api.connections import BoundedHttp, HttpWithFiles
 from nac.certificates import feed
 from nac.settings import Settings, load_settings
 from tests.factories.certificates import write_master_key
@@ -34,6 +34,8 @@ def settings_of_public(database: Database, folder: Path, **variables: str) -> Se
         "ADMIT_REDIS_URL": "unix:///nonexistent",
         "ADMIT_MASTER_KEY_FILE": str(write_master_key(folder)),
         "ADMIT_PUBLIC_REQUESTS_PER_SECOND": "0",
+        "ADMIT_API_REQUESTS_PER_MINUTE": "0",
+        "ADMIT_API_FAILURES_PER_MINUTE": "0",
     }
     return load_settings(usual | variables)
 
@@ -43,7 +45,7 @@ def served(app: FastAPI, **changes: Any) -> Iterator[httpx.Client]:
     """`changes` are of uvicorn's configuration."""
     with tempfile.TemporaryDirectory(prefix="admit-api-") as folder:
         path = str(Path(folder) / "api.sock")
-        with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | changes))):
+        with running(uvicorn.Server(uvicorn.Config(app, uds=path, **_AS_SERVED | {"http": HttpWithFiles} | changes))):
             transport = httpx.HTTPTransport(uds=path)
             with httpx.Client(transport=transport, base_url="http://api", trust_env=False, timeout=60) as client:
                 yield client

@@ -29,6 +29,8 @@ _SHARED = {
     *("sign_in_rules", "sign_ons", "jobs"),
     # tests/trials/test_walls.py
     *("mails", "trials"),
+    # tests/audit/test_chains.py
+    "audit_chains",
 }
 OWNED = sorted(_TENANT_TABLES.keys() - _SHARED)
 # What a cell writes; the rest it only reads.

@@ -1,0 +1,46 @@
+"""Routes that are to go, as docs/api-versions.md promises: `Deprecation` (RFC 9745) and `Sunset` (RFC 8594)."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
+from email.utils import format_datetime
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_SINCE, _SUNSET = "x-deprecated-since", "x-sunset"
+_POLICY = "/docs/api-versions.md"
+
+
+def deprecated(*, since: date, sunset: date) -> Mapping[str, Any]:
+    """Of a route's decorator: `@router.get("/old", **deprecated(since=..., sunset=...))`."""
+    return {"deprecated": True, "openapi_extra": {_SINCE: since.isoformat(), _SUNSET: sunset.isoformat()}}
+
+
+class DeprecationHeaders:
+    """Of each answer of such a route, refusals included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def telling(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                extra = getattr(scope.get("route"), "openapi_extra", None) or {}
+                if _SINCE in extra:
+                    message["headers"] = [*message.get("headers", ()), *_headers(extra)]
+            await send(message)
+
+        await self._app(scope, receive, telling)
+
+
+def _headers(extra: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    since, sunset = (_midnight(extra[name]) for name in (_SINCE, _SUNSET))
+    return [
+        (b"deprecation", f"@{int(since.timestamp())}".encode()),
+        (b"sunset", format_datetime(sunset, usegmt=True).encode()),
+        (b"link", f'<{_POLICY}>; rel="deprecation"; type="text/markdown"'.encode()),
+    ]
+
+
+def _midnight(day: str) -> datetime:
+    return datetime.combine(date.fromisoformat(day), time(), UTC)

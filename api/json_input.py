@@ -1,0 +1,208 @@
+"""What is read of a request before a route sees it: bounded in bytes, time and depth, and of the form that it says.
+
+A route takes JSON of at most 1 MiB. Where it takes more, or another form, it says so in `openapi_extra`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.bodies import read_body
+from api.errors import render
+from nac.errors import AdmitError, InvalidInput
+
+MOST_BYTES = 1024 * 1024
+_MOST = "x-most-bytes"
+_PATIENCE_SECONDS = 20.0
+_DEEPEST = 64
+# Of 64 bits, with a sign; a list or table of PostgreSQL holds no longer ones.
+_LONGEST_NUMBER = 20
+_LONGEST_DECIMAL = 40
+_WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NOT_NESTING = bytes(set(range(256)) - set(b"[]{}"))
+_OPENING = b"[{"
+
+
+class UnsupportedMediaType(AdmitError):
+    """A body is read as JSON here."""
+
+    status = 415
+
+
+class NotJson(InvalidInput):
+    """The body is not JSON."""
+
+
+class TextRefused(InvalidInput):
+    """There is a character that no text may have here."""
+
+
+class Takes(NamedTuple):
+    """What a route takes otherwise than the others."""
+
+    method: str
+    # What is before the route's own path is `prefix`.
+    prefix: str
+    path: re.Pattern[str]
+    most_bytes: int
+    json: bool
+
+
+def takes(*, most_bytes: int, media_type: str = "") -> dict[str, Any]:
+    """Of a route's `openapi_extra`: a body of so many bytes, and of another form than JSON where one is named."""
+    extra: dict[str, Any] = {_MOST: most_bytes}
+    if media_type:
+        schema = {"type": "string", "format": "binary"}
+        extra["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
+    return extra
+
+
+def exceptions(routes: Iterable[object], *, prefix: str = "") -> Iterator[Takes]:
+    for route in routes:
+        extra: Mapping[str, Any] = getattr(route, "openapi_extra", None) or {}
+        content = extra.get("requestBody", {}).get("content", {"application/json": {}})
+        if isinstance(route, APIRoute) and (_MOST in extra or "application/json" not in content):
+            for method in route.methods or ():
+                most = int(extra.get(_MOST, MOST_BYTES))
+                yield Takes(method, prefix, route.path_regex, most, "application/json" in content)
+
+
+class JsonInput:
+    """Answers with 408, 413, 415 or 422 itself; else passes on what it has read."""
+
+    def __init__(self, app: ASGIApp, *, excepted: Iterable[Takes] = ()) -> None:
+        self._app = app
+        self._excepted = tuple(excepted)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            _require_plain_address(scope)
+            if scope["method"] in _WITH_BODY:
+                receive = _replay(await self._body(scope, receive), receive)
+        except AdmitError as exc:
+            await render(exc)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        takes = self._takes(scope)
+        body = await read_body(scope, receive, most_octets=takes.most_bytes, seconds=_PATIENCE_SECONDS)
+        if body and takes.json:
+            _require_json_type(scope)
+            check_json(body)
+        return body
+
+    def _takes(self, scope: Scope) -> Takes:
+        for takes in self._excepted:
+            path: str = scope["path"]
+            if takes.method == scope["method"] and takes.path.match(path.removeprefix(takes.prefix)):
+                return takes
+        return _USUAL
+
+
+_USUAL = Takes("", "", re.compile(""), MOST_BYTES, json=True)
+
+
+def check_json(body: bytes) -> None:
+    """Raises NotJson, TextRefused or InvalidInput for what a careless reader would stumble over."""
+    _require_shallow(body)
+    try:
+        value = json.loads(
+            body.decode(),
+            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            parse_int=_whole,
+            parse_float=_decimal,
+        )
+    except UnicodeDecodeError as exc:
+        raise NotJson("It is not UTF-8.", place="body") from exc
+    except json.JSONDecodeError as exc:
+        raise NotJson(f"{exc.msg}.", place=f"body, line {exc.lineno}, column {exc.colno}") from exc
+    if b"\\u" in body:
+        _require_text(value)
+
+
+def _require_shallow(body: bytes) -> None:
+    depth = 0
+    for bracket in _STRINGS.sub(b"", body).translate(None, _NOT_NESTING):
+        depth += 1 if bracket in _OPENING else -1
+        if depth > _DEEPEST:
+            raise InvalidInput(f"It is nested more than {_DEEPEST} deep.", place="body")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise InvalidInput("The name is given twice.", place=f"body: {ascii(twice)[:100]}")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise NotJson(f"{name} is no number of JSON.", place="body")
+
+
+def _whole(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise InvalidInput("A number is too large.", place="body")
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    value = float(text)
+    if math.isinf(value) or len(text) > _LONGEST_DECIMAL:
+        raise InvalidInput("A number is too large.", place="body")
+    return value
+
+
+def _require_text(value: object) -> None:
+    """Of what JSON's escapes can write and no text of PostgreSQL can hold."""
+    match value:
+        case str():
+            if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+                raise TextRefused("NUL, or half of a surrogate pair.", place="body")
+        case dict():
+            for name, each in value.items():
+                _require_text(name)
+                _require_text(each)
+        case list():
+            for each in value:
+                _require_text(each)
+        case _:
+            return
+
+
+def _require_json_type(scope: Scope) -> None:
+    kinds = [value for name, value in scope["headers"] if name == b"content-type"]
+    kind = kinds[0].partition(b";")[0].strip().lower() if len(kinds) == 1 else b""
+    if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
+        raise UnsupportedMediaType(place="Content-Type", remedy="Send it as: Content-Type: application/json")
+
+
+def _require_plain_address(scope: Scope) -> None:
+    for place, text in (("path", scope.get("raw_path") or b""), ("query", scope["query_string"])):
+        if b"%00" in text or b"\0" in text:
+            raise TextRefused("NUL.", place=place)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    first = True
+
+    async def replayed() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replayed

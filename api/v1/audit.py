@@ -1,0 +1,173 @@
+"""Who changed what: of the platform, of an MSP and of a tenant."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, BaseModel, Field
+
+from api.access import Access, Requires
+from api.v1.owners import of_every_owner
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.audit import exporting
+from nac.audit import service as audit
+from nac.audit.comparing import differences
+from nac.audit.repository import Filter, Key
+from nac.errors import InvalidInput
+from nac.models import AuditEntry, AuditSeal
+from nac.validation import require_address
+
+router = APIRouter(tags=["audit"])
+
+_LINES = "application/jsonl"
+_LARGEST = 2**63 - 1
+
+
+class Difference(BaseModel):
+    name: str = Field(description="Names within names with a dot.", examples=["name"])
+    before: Any = Field(examples=["Printer"])
+    after: Any = Field(examples=["Printer, 2nd floor"])
+
+
+class Seal(BaseModel):
+    """The entry's place in the chain."""
+
+    position: int
+    hash: str = Field(description="SHA-256 of the hash before it and the entry, in hex.")
+
+
+class Entry(BaseModel):
+    id: int
+    at: datetime
+    actor: str = Field(description="Kind and name.", examples=["token:monitoring (admit_abcdefgh01234567)"])
+    action: str = Field(examples=["endpoint.set"])
+    target: str = Field(examples=["00:00:5e:00:53:01"])
+    tenant_id: UUID | None
+    msp_id: UUID | None
+    address: str | None
+    request_id: str | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    differences: list[Difference]
+    seal: Seal | None = Field(description="null for the few seconds until the entry is sealed.")
+
+
+class Head(BaseModel):
+    """Keep it elsewhere: who has it can tell whether an export of later is of the same chain."""
+
+    head: str = Field(description="What is signed: JSON of chain, position, hash and time.")
+    signature: str = Field(description="Ed25519, in base64.")
+    public_key: str = Field(description="PEM.")
+
+
+class Wanted:
+    """As a dependency: what entries are asked for."""
+
+    def __init__(
+        self,
+        actor: Annotated[str, Query(max_length=300)] = "",
+        action: Annotated[str, Query(max_length=100, description="Such as endpoint.set.")] = "",
+        target: Annotated[str, Query(max_length=500, description="As entries have it.")] = "",
+        text: Annotated[str, Query(max_length=200, description="A part of the target.")] = "",
+        request_id: Annotated[str, Query(max_length=100)] = "",
+        address: Annotated[str, Query(max_length=45, description="That it was asked from.")] = "",
+        since: AwareDatetime | None = None,
+        until: Annotated[AwareDatetime | None, Query(description="To before then.")] = None,
+    ) -> None:
+        self.filter = Filter(
+            actor=actor,
+            action=action,
+            target=target,
+            text=text,
+            request_id=request_id,
+            address=require_address(address) if address else "",
+            since=since,
+            until=until,
+        )
+
+
+def _routes(prefix: str, noun: str, reads: Requires) -> None:
+    read = Depends(reads)
+
+    @router.get(f"{prefix}/audit", operation_id=f"list{noun}Audit")
+    def list_audit(
+        access: Annotated[Access, read], paging: Annotated[Paging, Depends()], wanted: Annotated[Wanted, Depends()]
+    ) -> Page[Entry]:
+        """Newest first. A page may have fewer entries than were asked for, also none, and yet a `next`: rare ones are
+        looked for in so many at a time."""
+        before = _key(paging.after())
+        with access.read() as session:
+            rows, searched = audit.search(
+                session, owner=access.owner, wanted=wanted.filter, before=before, limit=paging.limit + 1
+            )
+            seals = audit.seals(session, rows)
+            return paging.page(
+                rows,
+                lambda row: _cursor((row.at, row.id)),
+                lambda row: _entry(row, seals.get(row.id)),
+                searched=searched and _cursor(searched),
+            )
+
+    @router.get(f"{prefix}/audit/head", operation_id=f"get{noun}AuditHead")
+    def get_head(access: Annotated[Access, read]) -> Head:
+        """The signed end of the chain as it is now."""
+        with access.read() as session:
+            head = exporting.head(session, owner=access.owner)
+        return Head(head=head.text, signature=head.signature, public_key=head.public_key)
+
+    @router.get(
+        f"{prefix}/audit/export",
+        operation_id=f"export{noun}Audit",
+        response_class=StreamingResponse,
+        responses={200: {"content": {_LINES: {"schema": {"type": "string"}}}, "description": "Lines of JSON."}},
+    )
+    def export_audit(
+        access: Annotated[Access, read],
+        after: Annotated[int, Query(ge=0, le=_LARGEST, description="Entries behind this position.")] = 0,
+    ) -> StreamingResponse:
+        """The chain, which anybody can verify: `./admit audit verify`, or as docs/audit.md describes."""
+        return StreamingResponse(exporting.export(access.read, owner=access.owner, behind=after), media_type=_LINES)
+
+    @router.get(f"{prefix}/audit/{{entry_id}}", operation_id=f"get{noun}AuditEntry")
+    def get_entry(access: Annotated[Access, read], entry_id: Annotated[int, Path(ge=1, le=_LARGEST)]) -> Entry:
+        with access.read() as session:
+            row = audit.require(session, owner=access.owner, entry_id=entry_id)
+            return _entry(row, audit.seals(session, [row]).get(row.id))
+
+
+for each in of_every_owner(Permission.AUDIT_READ, Permission.AUDIT_READ):
+    _routes(each.prefix, each.noun, each.reads)
+
+
+def _cursor(key: Key) -> str:
+    at, entry_id = key
+    return f"{at.astimezone(UTC).isoformat()}|{entry_id}"
+
+
+def _key(text: str) -> Key | None:
+    at, _, entry_id = text.partition("|")
+    try:
+        return (datetime.fromisoformat(at).astimezone(UTC), int(entry_id)) if text else None
+    except (ValueError, OverflowError) as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc
+
+
+def _entry(row: AuditEntry, seal: AuditSeal | None) -> Entry:
+    return Entry(
+        id=row.id,
+        at=row.at,
+        actor=row.actor,
+        action=row.action,
+        target=row.target,
+        tenant_id=row.tenant_id,
+        msp_id=row.msp_id,
+        address=row.address,
+        request_id=row.request_id,
+        before=row.before,
+        after=row.after,
+        differences=[Difference(**each._asdict()) for each in differences(row.before, row.after)],
+        seal=Seal(position=seal.position, hash=seal.hash.hex()) if seal else None,
+    )

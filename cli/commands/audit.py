@@ -1,0 +1,157 @@
+"""`./admit audit`."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, Unpack
+
+import click
+from sqlalchemy.orm import Session
+
+from cli.domain import Domain
+from cli.fail import text_read
+from cli.moments import Since
+from cli.output import Row, json_option, printable, show_json, show_one
+from nac.accounts.owners import Owner
+from nac.audit import exporting, service
+from nac.audit.comparing import differences
+from nac.audit.repository import Filter, Key
+from nac.audit.verifying import known_head
+from nac.audit.verifying import verify as verify_lines
+from nac.errors import InvalidInput
+from nac.models import AuditEntry
+from nac.msps import service as msps
+from nac.tenants import service as tenants
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PAGE = 500
+
+
+class _Wanted(TypedDict):
+    actor: str
+    action: str
+    target: str
+    text: str
+    request_id: str
+    address: str
+    since: datetime | None
+    until: datetime | None
+
+
+@click.group()
+def command() -> None:
+    """Who changed what, in chains that anybody can verify: of a tenant, an MSP or, with neither, the platform."""
+
+
+def _owner_options(function: F) -> F:
+    function = click.option("--msp", metavar="SLUG", help="Of this MSP itself.")(function)
+    return click.option("--tenant", "-t", metavar="SLUG", help="Of this tenant.")(function)
+
+
+def _owner(session: Session, tenant: str | None, msp: str | None) -> Owner:
+    if tenant and msp:
+        raise InvalidInput("An audit log is of a tenant or of an MSP.", place="--msp", remedy="Leave one of them out.")
+    if tenant:
+        return Owner(tenant_id=tenants.require_by_slug(session, slug=tenant).id)
+    return Owner(msps.require_by_slug(session, slug=msp).id) if msp else Owner()
+
+
+@command.command("list")
+@_owner_options
+@click.option("--actor", default="", help="Kind and name, such as cli:root.")
+@click.option("--action", default="", help="Such as endpoint.set.")
+@click.option("--target", default="", help="As entries have it.")
+@click.option("--text", default="", help="A part of the target.")
+@click.option("--request", "request_id", metavar="ID", default="", help="Of this request to the API.")
+@click.option("--address", default="", help="Asked from there.")
+@click.option("--since", type=Since(), help="Not before: 15m, 1h, 2d ago, or a date and time (UTC).")
+@click.option("--until", type=Since(), help="To before then.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the newest.")
+@json_option
+def list_(tenant: str | None, msp: str | None, limit: int, as_json: bool, **wanted: Unpack[_Wanted]) -> None:
+    """Show entries, newest first, with what each changed."""
+    with Domain().platform() as session:
+        owner = _owner(session, tenant, msp)
+        rows = list(islice(_entries(session, owner, Filter(**wanted), limit), limit))
+    if as_json:
+        show_json([_row(row) for row in rows])
+        return
+    for row in rows:
+        where = f" from {row.address}" if row.address else ""
+        click.echo(printable(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.action} {row.target}  by {row.actor}{where}"))
+        for name, before, after in differences(row.before, row.after):
+            click.echo(printable(f"    {name}: {_value(before)} -> {_value(after)}"))
+    if not rows:
+        click.echo("none")
+
+
+def _entries(session: Session, owner: Owner, wanted: Filter, limit: int) -> Iterator[AuditEntry]:
+    before: Key | None = None
+    while True:
+        rows, searched = service.search(session, owner=owner, wanted=wanted, before=before, limit=min(limit, _PAGE))
+        yield from rows
+        if len(rows) == min(limit, _PAGE):
+            before = (rows[-1].at, rows[-1].id)
+        elif searched is not None:
+            before = searched
+        else:
+            return
+
+
+def _row(row: AuditEntry) -> Row:
+    names = ("id", "at", "actor", "action", "target", "tenant_id", "msp_id", "address", "request_id", "before", "after")
+    return {name: getattr(row, name) for name in names}
+
+
+def _value(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+@command.command()
+@_owner_options
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Entries behind this position alone.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False, writable=True), required=True)
+@json_option
+def export(tenant: str | None, msp: str | None, after: int, output: Path, as_json: bool) -> None:
+    """Write the chain into a file, for `audit verify`."""
+    domain = Domain()
+    with domain.platform() as session:
+        owner = _owner(session, tenant, msp)
+    pieces = exporting.export(domain.platform, owner=owner, behind=after)
+    with output.open("w", encoding="utf-8") as file:
+        for piece in pieces:
+            file.write(piece)
+    show_one({"file": str(output), "bytes": output.stat().st_size}, as_json=as_json)
+
+
+_File = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@command.command()
+@click.argument("file", type=_File)
+@click.option("--head", "heads", type=_File, multiple=True, help="A head that was kept, or an earlier export.")
+@click.option("--key", type=_File, help="The platform's public key (PEM), where it is known from elsewhere.")
+@json_option
+def verify(file: Path, heads: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
+    """Tell whether FILE, an export, is what was sealed; status 1 where it is not. Needs no database."""
+    known = [known_head(_read(head)) for head in heads]
+    with text_read(file.name), file.open(encoding="utf-8") as lines:
+        result = verify_lines(lines, known=known, public_key=_read(key) if key else "")
+    row: Row = {
+        "chain": result.chain,
+        "verified": not result.findings,
+        "after": result.after,
+        "last": result.last,
+        "entries": result.entries,
+        "findings": result.findings,
+        "notes": result.notes if known else [*result.notes, "no head that was kept was given (--head)"],
+    }
+    show_one(row, as_json=as_json)
+    if result.findings:
+        click.get_current_context().exit(1)
+
+
+def _read(path: Path) -> str:
+    with text_read(path.name):
+        return path.read_text(encoding="utf-8")

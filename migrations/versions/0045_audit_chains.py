@@ -1,0 +1,14 @@
+"""Entries of the audit log in chains of hashes, one for each tenant, each MSP and the platform."""
+
+from migrations.pieces import run_pieces
+
+revision = "0045"
+down_revision = "0032"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,14 @@
+"""By what the audit log is searched."""
+
+from migrations.pieces import run_pieces
+
+revision = "0046"
+down_revision = "0045"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

@@ -1,0 +1,95 @@
+"""A chain as lines of JSON that anybody can verify without Admit: a beginning, an entry a line, a signed end."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.audit import repository
+from nac.audit.chain import FORM, chain_name, entry_text, first_hash, head_text
+from nac.audit.keys import public_pem
+from nac.errors import InvalidInput, NotFound
+from nac.models import AuditChain
+
+_PAGE = 1_000
+
+Read = Callable[[], AbstractContextManager[Session]]
+
+
+class NothingSealed(NotFound):
+    """Nothing is sealed of this audit log yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    chain: str
+    position: int
+    # What was signed, the signature in base64, and the key as PEM.
+    text: str
+    signature: str
+    public_key: str
+
+    def line(self) -> str:
+        return json.dumps({"head": self.text, "signature": self.signature, "public_key": self.public_key})
+
+
+def head(session: Session, *, owner: Owner) -> Head:
+    """Raises NothingSealed."""
+    return _head(session, owner, _require_chain(session, owner))
+
+
+def export(read: Read, *, owner: Owner, behind: int = 0) -> Iterator[str]:
+    """Pieces of the text, some lines each, of entries behind the position `behind`; `read` opens transactions.
+
+    Raises NothingSealed, InvalidInput; before the first piece.
+    """
+    with read() as session:
+        chain = _require_chain(session, owner)
+        end = _head(session, owner, chain)
+        previous = repository.hash_at(session, chain.id, behind) if behind else first_hash(end.chain)
+    if previous is None:
+        raise InvalidInput(f"The chain has {chain.position} entries.", place="after")
+    return _lines(read, chain, end, behind=behind, previous=previous)
+
+
+def _lines(read: Read, chain: AuditChain, end: Head, *, behind: int, previous: bytes) -> Iterator[str]:
+    yield json.dumps({"form": FORM, "chain": end.chain, "after": behind, "previous": previous.hex()}) + "\n"
+    while behind < chain.position:
+        with read() as session:
+            piece, behind = _piece(session, chain, behind)
+        if not piece:
+            break
+        yield piece
+    yield end.line() + "\n"
+
+
+def _piece(session: Session, chain: AuditChain, behind: int) -> tuple[str, int]:
+    places = repository.seals_behind(session, chain.id, position=behind, until=chain.position, limit=_PAGE)
+    entries = {entry.id: entry for entry in repository.entries_of(session, [place.entry_id for place in places])}
+    lines = []
+    for place in places:
+        entry = entries.get(place.entry_id)
+        # An entry that is gone leaves its place: whoever verifies is to see it.
+        told = entry and entry_text(entry)
+        line = {"position": place.position, "hash": place.hash.hex(), "entry": told}
+        lines.append(json.dumps(line) + "\n")
+        behind = place.position
+    return "".join(lines), behind
+
+
+def _require_chain(session: Session, owner: Owner) -> AuditChain:
+    chain = repository.get_chain(session, owner)
+    if chain is None:
+        raise NothingSealed(remedy="The worker seals what is written, some seconds later.")
+    return chain
+
+
+def _head(session: Session, owner: Owner, chain: AuditChain) -> Head:
+    name = chain_name(owner)
+    told = head_text(name, position=chain.position, digest=chain.hash, at=chain.sealed_at)
+    key = public_pem(repository.public_key(session, chain.key_id))
+    return Head(name, chain.position, told, base64.b64encode(chain.signature).decode(), key)

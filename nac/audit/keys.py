@@ -1,0 +1,62 @@
+"""The platform's keys for heads of chains: Ed25519, private ones sealed with the master key.
+
+Whoever has the database alone can neither sign with one nor put another in its place.
+"""
+
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.models import AuditKey
+from nac.secrets import Sealer
+
+
+@dataclass(frozen=True, slots=True)
+class HeadKey:
+    id: int
+    private: Ed25519PrivateKey
+
+    def sign(self, text: str) -> bytes:
+        return self.private.sign(text.encode())
+
+    def signed(self, text: str, signature: bytes) -> bool:
+        return is_signed(self.private.public_key(), text, signature)
+
+
+def is_signed(key: Ed25519PublicKey, text: str, signature: bytes) -> bool:
+    try:
+        key.verify(signature, text.encode())
+    except InvalidSignature:
+        return False
+    return True
+
+
+def public_pem(raw: bytes) -> str:
+    key = Ed25519PublicKey.from_public_bytes(raw)
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def keys(session: Session, sealer: Sealer) -> dict[int, HeadKey]:
+    """By their ids, the newest last; one is made where there is none. As admit_worker. Raises as `Sealer.open`."""
+    rows = session.scalars(select(AuditKey).order_by(AuditKey.id)).all()
+    if not rows:
+        private = Ed25519PrivateKey.generate()
+        raw = private.public_key().public_bytes_raw()
+        row = AuditKey(public_key=raw, private_sealed=sealer.seal(private.private_bytes_raw(), _context(raw)))
+        session.add(row)
+        session.flush()
+        rows = [row]
+    return {
+        row.id: HeadKey(
+            row.id, Ed25519PrivateKey.from_private_bytes(sealer.open(row.private_sealed, _context(row.public_key)))
+        )
+        for row in rows
+    }
+
+
+def _context(public_key: bytes) -> str:
+    return f"audit-key:{public_key.hex()}"

@@ -1,0 +1,138 @@
+"""Entries take their places in chains: by the worker, some seconds after their transactions.
+
+A change waits for no other one: its transaction leaves the entry's id in `audit_unsealed`, where it is seen once the
+transaction has ended, whatever began before it. What is seen together is sealed in the order of ids.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import insert, select, text
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.alarms import service as alarms
+from nac.audit import repository
+from nac.audit import service as audit
+from nac.audit.chain import chain_name, entry_text, first_hash, head_text, next_hash, owner_of
+from nac.audit.keys import HeadKey
+from nac.models import AuditChain, AuditEntry, AuditSeal
+
+BROKEN = "audit-chain-broken"
+MISSING = "audit-entry-missing"
+AT_ONCE = 5_000
+
+_ACTOR = "system:worker"
+_TAKE_TURN = text("SELECT pg_try_advisory_xact_lock(hashtext('audit'), hashtext('seal'))")
+_WAITING = text("SELECT entry_id FROM audit_unsealed WHERE NOT held ORDER BY entry_id LIMIT :most")
+_HOLD = text("UPDATE audit_unsealed SET held = true WHERE entry_id = ANY (:ids)")
+_LET_GO = text("UPDATE audit_unsealed SET held = false WHERE held")
+_TAKE_OFF = text("DELETE FROM audit_unsealed WHERE entry_id = ANY (:ids) AND NOT held")
+
+
+def seal_waiting(session: Session, *, keys: Mapping[int, HeadKey], now: datetime, most: int = AT_ONCE) -> int:
+    """Seal what waits; how much was looked at, 0 where somebody else is at it. As admit_worker, in PlatformScope."""
+    if not session.scalar(_TAKE_TURN):
+        return 0
+    _look_again(session, keys)
+    ids = session.scalars(_WAITING, {"most": most}).all()
+    if not ids:
+        return 0
+    found = repository.entries_of(session, ids)
+    _tell_missing(session, set(ids).difference(entry.id for entry in found), now)
+    waiting: dict[Owner, list[AuditEntry]] = defaultdict(list)
+    for entry in found:
+        waiting[owner_of(entry)].append(entry)
+    chains = _chains(session)
+    held: list[int] = []
+    for owner, entries in waiting.items():
+        chain = chains.get(owner)
+        if chain is not None and not is_sound(session, chain, keys):
+            chain.broken = True
+            held += [entry.id for entry in entries]
+        else:
+            _seal(session, owner, chain, entries, keys=keys, now=now)
+    if held:
+        session.execute(_HOLD, {"ids": held})
+    session.execute(_TAKE_OFF, {"ids": list(ids)})
+    session.flush()
+    _tell_broken(session, now)
+    return len(ids)
+
+
+def is_sound(session: Session, chain: AuditChain, keys: Mapping[int, HeadKey]) -> bool:
+    """Whether its head is what was signed last, and the last of its places: else somebody has been at the rows, and to
+    go on would sign for it."""
+    told = head_text(
+        chain_name(Owner(chain.msp_id, chain.tenant_id)), position=chain.position, digest=chain.hash, at=chain.sealed_at
+    )
+    key = keys.get(chain.key_id)
+    if key is None or not key.signed(told, chain.signature):
+        return False
+    places = select(AuditSeal.position, AuditSeal.hash).where(AuditSeal.chain_id == chain.id)
+    last = session.execute(places.order_by(AuditSeal.position.desc()).limit(1)).one_or_none()
+    return last is not None and tuple(last) == (chain.position, chain.hash)
+
+
+def _chains(session: Session) -> dict[Owner, AuditChain]:
+    rows = session.scalars(select(AuditChain)).all()
+    return {Owner(chain.msp_id, chain.tenant_id): chain for chain in rows}
+
+
+def _seal(
+    session: Session,
+    owner: Owner,
+    chain: AuditChain | None,
+    entries: Sequence[AuditEntry],
+    *,
+    keys: Mapping[int, HeadKey],
+    now: datetime,
+) -> None:
+    name, key = chain_name(owner), keys[max(keys)]
+    digest, last = (chain.hash, chain.position) if chain else (first_hash(name), 0)
+    places = []
+    for position, entry in enumerate(entries, start=last + 1):
+        digest = next_hash(digest, entry_text(entry))
+        places.append({"position": position, "entry_id": entry.id, "hash": digest})
+    last += len(places)
+    signature = key.sign(head_text(name, position=last, digest=digest, at=now))
+    head = {"position": last, "hash": digest, "sealed_at": now, "key_id": key.id, "signature": signature}
+    if chain is None:
+        chain = AuditChain(**owner.columns(), **head, broken=False)
+        session.add(chain)
+        session.flush()
+    else:
+        for column, value in head.items():
+            setattr(chain, column, value)
+    session.execute(insert(AuditSeal), [{"chain_id": chain.id, **place} for place in places])
+
+
+def _look_again(session: Session, keys: Mapping[int, HeadKey]) -> None:
+    """Chains that were broken go on once their rows have been put back."""
+    broken = session.scalars(select(AuditChain).where(AuditChain.broken)).all()
+    mended = [chain for chain in broken if is_sound(session, chain, keys)]
+    for chain in mended:
+        chain.broken = False
+    if mended:
+        session.execute(_LET_GO)
+        session.flush()
+        if len(mended) == len(broken):
+            alarms.clear(session, code=BROKEN)
+
+
+def _tell_broken(session: Session, now: datetime) -> None:
+    broken = [chain_name(owner) for owner, chain in _chains(session).items() if chain.broken]
+    if broken:
+        detail = f"The audit log was changed past Admit: {', '.join(sorted(broken)[:5])} ({len(broken)} in all)."
+        alarms.tell(session, code=BROKEN, detail=detail, now=now)
+
+
+def _tell_missing(session: Session, missing: set[int], now: datetime) -> None:
+    """Of entries that went before they were sealed, which nothing that is left could tell."""
+    if not missing:
+        return
+    for entry_id in sorted(missing)[:100]:
+        audit.append(session, actor=_ACTOR, action="audit.miss", target=f"entry {entry_id}")
+    detail = f"{len(missing)} audit entries went before they were sealed: {', '.join(map(str, sorted(missing)[:5]))}."
+    alarms.tell(session, code=MISSING, detail=detail, now=now)

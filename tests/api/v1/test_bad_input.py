@@ -1,0 +1,164 @@
+"""What a careless or hostile client may send: each is answered with its own 4xx and a sentence, and none with a 5xx."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api import json_input
+from api.errors import install_error_handlers
+from api.json_input import JsonInput, check_json, exceptions, takes
+from nac.errors import AdmitError, InvalidInput
+from tests.api.served import served
+
+ENDPOINTS = "/v1/tenants/alpha/endpoints"
+PRINTER = "00:00:5e:00:53:01"
+JSON = {"Content-Type": "application/json"}
+
+
+def _named(text: str) -> bytes:
+    return b'{"mac": "%s", "name": "%s"}' % (PRINTER.encode(), text.encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "code"),
+    [
+        (b"{", JSON, 422, "not-json"),
+        (b'\xff\xfe{"a": 1}', JSON, 422, "not-json"),
+        (b'{"mac": "\xed\xa0\x80"}', JSON, 422, "not-json"),
+        (b'{"mac": NaN}', JSON, 422, "not-json"),
+        (b'{"mac": -Infinity}', JSON, 422, "not-json"),
+        (b'{"mac": 1e999}', JSON, 422, "invalid-input"),
+        (b'{"mac": ' + b"9" * 5000 + b"}", JSON, 422, "invalid-input"),
+        (b'{"mac": "a", "mac": "b"}', JSON, 422, "invalid-input"),
+        (b'{"attributes": ' + b'{"a":' * 100 + b"1" + b"}" * 101, JSON, 422, "invalid-input"),
+        (b"[" * 100_000, JSON, 422, "invalid-input"),
+        (_named("\\u0000"), JSON, 422, "text-refused"),
+        (_named("\\ud800"), JSON, 422, "text-refused"),
+        (b'{"attributes": {"\\udfff": "x"}}', JSON, 422, "text-refused"),
+        (b"{}", {"Content-Type": "text/plain"}, 415, "unsupported-media-type"),
+        (b"{}", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "unsupported-media-type"),
+        (b"{}", {"Content-Type": "application/jsonx"}, 415, "unsupported-media-type"),
+        (b"{}", {}, 415, "unsupported-media-type"),
+        (b" " * (json_input.MOST_BYTES + 1), JSON, 413, "body-too-large"),
+    ],
+)
+def test_body_is_refused(api: httpx.Client, body: bytes, headers: dict[str, str], status: int, code: str) -> None:
+    answer = api.post(ENDPOINTS, content=body, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["detail"].endswith(".")
+    assert answer.headers["x-request-id"]
+
+
+def test_body_without_a_length_is_counted(api: httpx.Client) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(json_input.MOST_BYTES // 65536 + 2):
+            yield b" " * 65536
+
+    assert api.post(ENDPOINTS, content=pieces(), headers=JSON).status_code == 413
+
+
+def test_good_text_is_taken(api: httpx.Client) -> None:
+    for content, name in (
+        (_named("\\ud83d\\ude00 \\\\u0000 é"), "\U0001f600 \\u0000 é"),
+        (json.dumps({"mac": PRINTER, "name": "[" * 100}).encode(), "[" * 100),
+    ):
+        answer = api.post(ENDPOINTS, content=content, headers={"Content-Type": "Application/JSON; charset=utf-8"})
+        assert (answer.status_code, answer.json()["name"]) == (201, name), answer.text
+        assert api.delete(f"{ENDPOINTS}/{PRINTER}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/tenants/a%00b", {}),
+        (f"{ENDPOINTS}?text=%00", {}),
+        (f"{ENDPOINTS}?after=%00", {}),
+        (f"{ENDPOINTS}?text=%ff%fe&group=%ed%a0%80", {}),
+        (f"{ENDPOINTS}/%ff%fe", {}),
+        (f"{ENDPOINTS}?limit={'9' * 5000}", {}),
+        (f"{ENDPOINTS}?limit=1e3", {}),
+        (f"{ENDPOINTS}?limit=NaN", {}),
+        ("/v1/tenants/alpha/audit?since=0001-01-01T00:00:00%2B23:59", {}),
+        ("/v1/tenants/alpha/audit?until=9999-12-31T23:59:59-23:59", {}),
+        (f"/v1/tenants/alpha/audit/{'9' * 30}", {}),
+        (ENDPOINTS, {b"Authorization": b"Bearer \xff\xfe"}),
+        (ENDPOINTS, {b"Authorization": b"Bearer " + b"a" * 20_000}),
+        (ENDPOINTS, {b"If-Match": b'"' + b"x" * 20_000}),
+        ("/v1/tenants/" + "a" * 20_000, {}),
+    ],
+)
+def test_address_and_headers_are_answered(api: httpx.Client, path: str, headers: dict[bytes, bytes]) -> None:
+    answer = api.get(path, headers=headers)
+    assert answer.status_code in (200, 401, 404, 422), answer.text
+
+
+@pytest.mark.parametrize("key", [b"\xff\xfe", b"\xc3\xa9", b"x" * 20_000])
+def test_key_of_odd_octets_is_refused(api: httpx.Client, key: bytes) -> None:
+    answer = api.post(ENDPOINTS, json={"mac": PRINTER}, headers={b"Idempotency-Key": key})
+    assert (answer.status_code, answer.json()["place"]) == (422, "Idempotency-Key")
+
+
+def test_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, api: httpx.Client) -> None:
+    monkeypatch.setattr(json_input, "_PATIENCE_SECONDS", 0.1)
+
+    def hesitates() -> Iterator[bytes]:
+        yield b"{"
+        time.sleep(0.5)
+        yield b"}"
+
+    answer = api.post(ENDPOINTS, content=hesitates(), headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (408, "body-too-slow")
+
+
+def test_route_says_what_else_it_takes() -> None:
+    app = FastAPI()
+
+    @app.post("/files/{name}", openapi_extra=takes(most_bytes=3_000_000, media_type="text/csv"))
+    async def take(name: str, request: Request) -> int:
+        return len(await request.body())
+
+    @app.post("/large", openapi_extra=takes(most_bytes=2_000_000))
+    def large(body: dict[str, Any]) -> int:
+        return len(body)
+
+    install_error_handlers(app)
+    app.state.for_strangers = False
+    app.add_middleware(JsonInput, excepted=list(exceptions(app.routes)))
+    with served(app) as client:
+        assert client.post("/files/a", content=b"," * 2_500_000).json() == 2_500_000
+        assert client.post("/files/a", content=b"," * 3_500_000).status_code == 413
+        assert client.post("/large", content=b'{"a": "' + b"x" * 1_500_000 + b'"}', headers=JSON).json() == 1
+        assert client.post("/large", content=b'{"a": "' + b"x" * 2_500_000 + b'"}', headers=JSON).status_code == 413
+        assert client.post("/large", content=b"a,b", headers={"Content-Type": "text/csv"}).status_code == 415
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**18), 10**18) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(_VALUES, st.booleans())
+def test_all_json_of_usual_size_is_taken(value: object, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    try:
+        check_json(text.encode())
+    except AdmitError:
+        assert "\\u0000" in text
+
+
+@given(st.binary(max_size=200) | st.text(alphabet='{}[]",:\\u0d8e1.-+NaN ', max_size=60).map(str.encode))
+def test_anything_is_taken_or_refused(body: bytes) -> None:
+    with suppress(InvalidInput):
+        check_json(body)
+        json.loads(body)

@@ -1,0 +1,100 @@
+"""How much may be asked, and what answers tell of it; routes that are to go."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from api.deprecation import DeprecationHeaders, deprecated
+from api.main import create_app
+from api.rates import Buckets, Rates, credential_of
+from tests.api.served import served, settings_of_public
+from tests.postgres import Database
+
+LIST = "/v1/tenants/alpha/endpoints"
+
+
+@pytest.fixture
+def limited(database: Database, tmp_path: Path, tenant_id, msp_token: str) -> Iterator[httpx.Client]:
+    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "5", "ADMIT_API_FAILURES_PER_MINUTE": "3"}
+    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+        yield client
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_who_asks_too_much_is_told_when_to_ask_again(limited: httpx.Client, msp_token: str) -> None:
+    answers = [limited.get(LIST, headers=bearer(msp_token)) for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+    assert answers[0].headers["ratelimit-policy"] == '"credential";q=5;w=60'
+    assert answers[0].headers["ratelimit"].startswith('"credential";r=4;t=')
+    refused = answers[-1]
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert refused.json()["code"] == "too-many-requests"
+    assert 1 <= int(refused.headers["retry-after"]) <= 12
+    assert refused.headers["ratelimit"].startswith('"credential";r=0;t=')
+    assert refused.headers["x-request-id"]
+    # Others, and who shows nothing, have buckets of their own.
+    assert limited.get(LIST).status_code == 401
+    assert limited.get("/readyz").status_code != 429
+
+
+def test_who_guesses_is_not_heard_and_locks_nobody_out(limited: httpx.Client, msp_token: str) -> None:
+    assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
+    guesses = [limited.get(LIST, headers=bearer(f"admit_{'a' * 16}_{number:026d}")).status_code for number in range(6)]
+    assert guesses == [401] * 3 + [429] * 3
+    assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
+
+
+def test_buckets_fill_again() -> None:
+    now = 100.0
+    buckets = Buckets(60, clock=lambda: now)
+    assert [buckets.take("a") for _ in range(61)] == [*map(float, range(59, -1, -1)), -1]
+    assert buckets.wait(-1) == 1
+    assert buckets.refill(0) == 60
+    now += 2.5
+    assert buckets.take("a") == 1.5
+    assert buckets.take("b") == 59
+    now += 10**6
+    assert buckets.take("a") == 59
+
+
+def test_credentials_are_told_apart() -> None:
+    shown = [
+        [(b"authorization", b"Bearer a")],
+        [(b"authorization", b"Bearer b")],
+        [(b"cookie", b"x=1; admit=a")],
+        [(b"cookie", b"__Host-admit=a; y=2")],
+    ]
+    assert len({credential_of(headers) for headers in shown}) == 4
+    assert credential_of([(b"cookie", b"admit=a; z=3")]) == credential_of(shown[2])
+    assert credential_of([(b"cookie", b"x=1; admit-device=a")]) is None
+    assert Rates is not None
+
+
+def test_route_that_is_to_go_says_so() -> None:
+    app = FastAPI()
+
+    @app.get("/old", **deprecated(since=date(2026, 1, 2), sunset=date(2027, 2, 3)))
+    def old(number: int = 0) -> int:
+        return number
+
+    @app.get("/new")
+    def new() -> int:
+        return 1
+
+    app.add_middleware(DeprecationHeaders)
+    with served(app) as client:
+        for path, status in (("/old", 200), ("/old?number=x", 422)):
+            answer = client.get(path)
+            assert answer.status_code == status
+            assert answer.headers["deprecation"] == "@1767312000"
+            assert answer.headers["sunset"] == "Wed, 03 Feb 2027 00:00:00 GMT"
+            assert 'rel="deprecation"' in answer.headers["link"]
+        assert "sunset" not in client.get("/new").headers
+    assert app.openapi()["paths"]["/old"]["get"]["deprecated"] is True

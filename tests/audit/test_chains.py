@@ -1,0 +1,210 @@
+"""Entries are sealed in the order in which they come to be seen, each in its owner's chain; an export is verified by
+our own verifier and by one that has nothing of ours."""
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from nac.audit import exporting
+from nac.audit import service as audit
+from nac.audit.chain import chain_name, first_hash, next_hash
+from nac.audit.comparing import differences
+from nac.audit.verifying import known_head, verify
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.errors import InvalidInput, ScopeViolation
+from nac.models import PlatformAlarm
+from nac.tenants import service as tenants
+from tests.audit.conftest import Log
+
+STRANGE = {'é\u2028"\\': [1, 2.5, 10**30, None, True, {"deep": "x\ty"}], "": ""}
+
+
+def test_each_owner_has_a_chain_of_its_own(log: Log) -> None:
+    for owner, target in ((log.alpha, "a"), (log.bravo, "b"), (log.msp, "m"), (log.platform, "p")):
+        log.write(owner, f"{target}1", f"{target}2", after=STRANGE)
+    assert log.seal() == 8
+    assert log.seal() == 0
+    for owner, target in ((log.alpha, "a"), (log.bravo, "b"), (log.msp, "m"), (log.platform, "p")):
+        lines = log.export(owner)
+        result = verify(lines)
+        assert (result.findings, result.notes, result.chain) == ([], [], chain_name(owner))
+        assert result.entries == result.last == len(lines) - 2
+        assert log.targets(owner)[-2:] == [f"{target}1", f"{target}2"]
+
+
+def test_another_transaction_is_not_waited_for(log: Log) -> None:
+    """What began first and ends last comes last."""
+    with session_scope(PlatformScope(), engine=log.app) as session:
+        audit.append(session, actor="test:x", action="thing.set", target="late", **log.alpha.columns())
+        log.write(log.alpha, "early")
+        assert log.seal() == 1
+    log.seal()
+    assert log.targets(log.alpha)[-2:] == ["early", "late"]
+    assert verify(log.export(log.alpha)).findings == []
+
+
+def test_two_who_seal_at_once_do_not_meet(log: Log) -> None:
+    log.write(log.alpha, *map(str, range(50)))
+    with session_scope(PlatformScope(), engine=log.worker) as session:
+        session.execute(text("SELECT pg_try_advisory_xact_lock(hashtext('audit'), hashtext('seal'))"))
+        assert log.seal() == 0
+    threads = [threading.Thread(target=log.seal) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    while log.seal(most=7):
+        pass
+    assert log.targets(log.alpha)[-50:] == list(map(str, range(50)))
+    assert verify(log.export(log.alpha)).findings == []
+
+
+def test_rolled_back_change_leaves_nothing(log: Log) -> None:
+    with session_scope(PlatformScope(), engine=log.app) as session:
+        audit.append(session, actor="test:x", action="thing.set", target="never", **log.alpha.columns())
+        session.rollback()
+    assert log.seal() == 0
+
+
+def test_export_goes_on_where_an_earlier_one_ended(log: Log) -> None:
+    log.write(log.alpha, "1", "2")
+    log.seal()
+    first = log.export(log.alpha)
+    kept = known_head("\n".join(first))
+    log.write(log.alpha, "3")
+    log.seal()
+    second = log.export(log.alpha, behind=kept.position)
+    assert [json.loads(json.loads(line)["entry"])["target"] for line in second[1:-1]] == ["3"]
+    result = verify(second, known=[kept])
+    assert (result.findings, result.notes, result.after) == ([], [], kept.position)
+    assert verify(log.export(log.alpha), known=[kept]).findings == []
+    with pytest.raises(InvalidInput, match="entries"):
+        log.export(log.alpha, behind=10**9)
+
+
+def test_purged_tenant_leaves_all_chains_whole(log: Log) -> None:
+    log.write(log.bravo, "b")
+    with session_scope(PlatformScope(), engine=log.app) as session:
+        tenants.delete_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
+        tenants.purge_tenant(session, actor="test:x", tenant_id=log.alpha.tenant_id)
+    log.seal()
+    for owner in (log.alpha, log.bravo):
+        assert verify(log.export(owner)).findings == []
+    assert log.query("SELECT action FROM audit_log WHERE target = 'alpha' ORDER BY id DESC LIMIT 1") == [
+        ("tenant.purge",)
+    ]
+
+
+def test_walls(log: Log) -> None:
+    log.write(log.alpha, "a")
+    log.write(log.bravo, "b")
+    log.seal()
+    with session_scope(TenantScope(log.alpha.tenant_id), engine=log.app) as session:
+        for sql in ("SELECT tenant_id FROM audit_chains", "SELECT DISTINCT tenant_id FROM audit_log"):
+            assert session.scalars(text(sql)).all() == [log.alpha.tenant_id]
+        seen = set(session.scalars(text("SELECT entry_id FROM audit_seals")))
+        assert seen == set(session.scalars(text("SELECT id FROM audit_log")))
+        with pytest.raises(exporting.NothingSealed):
+            exporting.head(session, owner=log.bravo)
+    for sql in (
+        "UPDATE audit_chains SET position = 0",
+        "DELETE FROM audit_seals",
+        "INSERT INTO audit_seals VALUES (1, 99, 99, 'x')",
+        "DELETE FROM audit_unsealed",
+        "SELECT private_sealed FROM audit_keys",
+    ):
+        with pytest.raises(ScopeViolation), session_scope(PlatformScope(), engine=log.app) as session:
+            session.execute(text(sql))
+    append_only = pytest.raises(psycopg.errors.InsufficientPrivilege, match="append-only")
+    with psycopg.connect(log.database.owner_url) as connection, append_only:
+        connection.execute("DELETE FROM audit_seals")
+
+
+def test_verifier_of_the_documents_needs_nothing_of_ours(log: Log, tmp_path: Path) -> None:
+    """The script that docs/audit.md shows: jq, sha256sum and openssl."""
+    script = re.search(r"```sh\n(.*?)```", (Path(__file__).parents[2] / "docs" / "audit.md").read_text(), re.DOTALL)
+    assert script is not None
+    if shutil.which("jq") is None:
+        pytest.skip("jq is missing")
+    log.write(log.alpha, "1", "2", after=STRANGE)
+    log.seal()
+    lines = log.export(log.alpha)
+    for name, content, good in (
+        ("good", lines, True),
+        ("edited", [line.replace('\\"2\\"', '\\"3\\"') for line in lines], False),
+        ("cut", [*lines[:-2], lines[-1]], False),
+        ("signature", [*lines[:-1], lines[-1].replace('"signature": "', '"signature": "AAAA')], False),
+    ):
+        (tmp_path / name).write_text("\n".join(content) + "\n")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script[1], "verify", tmp_path / name],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode == 0) == good, (name, done.stdout, done.stderr)
+        assert (verify(content).findings == []) == good, name
+
+
+@given(st.lists(st.text(max_size=60), max_size=6))
+def test_verifier_takes_anything(lines: list[str]) -> None:
+    begin = json.dumps({"form": "admit-audit-1", "chain": "platform", "after": 0, "previous": "00" * 32})
+    for given_lines in (lines, [begin, *lines]):
+        with suppress(InvalidInput):
+            assert verify(given_lines).findings
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["form", "head", "entry", "hash", "x"]), inner),
+        max_leaves=8,
+    )
+)
+def test_verifier_takes_any_line(value: object) -> None:
+    begin = json.dumps(
+        {"form": "admit-audit-1", "chain": "platform", "after": 0, "previous": first_hash("platform").hex()}
+    )
+    place = {"position": 1, "hash": next_hash(first_hash("platform"), "{}").hex(), "entry": value}
+    end = {"head": value, "signature": value, "public_key": value}
+    for row in (value, place, end, end | {"head": json.dumps(value)}):
+        with suppress(InvalidInput):
+            assert verify([begin, json.dumps(row)]).findings
+
+
+def test_differences_are_told_name_by_name() -> None:
+    assert differences({"a": 1, "b": {"c": 1, "d": 2}, "e": [1]}, {"a": 1, "b": {"c": 3}, "f": {"g": 1}}) == [
+        ("b.c", 1, 3),
+        ("b.d", 2, None),
+        ("e", [1], None),
+        ("f.g", None, 1),
+    ]
+    assert differences(None, None) == []
+
+
+def test_entry_that_went_before_it_was_sealed_is_told(log: Log) -> None:
+    log.write(log.alpha, "gone", "stays")
+    log.tamper("DELETE FROM audit_log WHERE target = 'gone'")
+    log.seal()
+    log.seal()
+    assert log.targets(log.alpha)[-1] == "stays"
+    assert log.targets(log.platform)[-1].startswith("entry ")
+    with session_scope(PlatformScope(), engine=log.worker) as session:
+        assert session.get(PlatformAlarm, "audit-entry-missing") is not None
+
+
+def test_kept_head_with_a_forged_signature_is_none(log: Log) -> None:
+    head = json.loads(log.export(log.alpha)[-1])
+    with pytest.raises(InvalidInput, match="signature"):
+        known_head(json.dumps(head | {"head": head["head"].replace('"position":', '"position":1')}))

@@ -1,0 +1,199 @@
+"""What somebody does to the log who has the whole database, and who finds it."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Engine
+
+from nac.alarms import service as alarms
+from nac.audit.chain import entry_text, next_hash
+from nac.audit.sealing import BROKEN
+from nac.audit.verifying import known_head, verify
+from nac.db import PlatformScope, session_scope
+from nac.models import AuditEntry
+from tests.audit.conftest import Log
+
+_CHAIN = "(SELECT id FROM audit_chains WHERE tenant_id = %s)"
+
+
+@pytest.fixture
+def sealed(log: Log) -> Log:
+    for _ in range(2):
+        log.write(log.alpha, "one", "two", "three", after={"vlan": "20"})
+        log.seal()
+    return log
+
+
+def _place(log: Log, target: str) -> int:
+    return log.query(
+        "SELECT s.position FROM audit_seals s JOIN audit_log a ON a.id = s.entry_id WHERE a.target = %s ORDER BY 1",
+        target,
+    )[0][0]
+
+
+def edit(log: Log) -> None:
+    log.tamper("""UPDATE audit_log SET after = '{"vlan": "99"}' WHERE target = 'two'""")
+
+
+def edit_time(log: Log) -> None:
+    log.tamper("UPDATE audit_log SET at = at + interval '1 microsecond' WHERE target = 'two'")
+
+
+def delete_entry(log: Log) -> None:
+    log.tamper("DELETE FROM audit_log WHERE target = 'two'")
+
+
+def delete_with_place(log: Log) -> None:
+    log.tamper("DELETE FROM audit_seals s USING audit_log a WHERE a.id = s.entry_id AND a.target = 'two'")
+    log.tamper("DELETE FROM audit_log WHERE target = 'two'")
+
+
+def delete_and_close_up(log: Log) -> None:
+    at = _place(log, "two")
+    log.tamper(f"DELETE FROM audit_seals WHERE position = %s AND chain_id = {_CHAIN}", at, log.alpha.tenant_id)
+    for position in range(at + 1, at + 5):
+        log.tamper(
+            f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
+            *(position - 1, position, log.alpha.tenant_id),
+        )
+
+
+def swap(log: Log) -> None:
+    at = _place(log, "one")
+    for old, new in ((at, 0), (at + 1, at), (0, at + 1)):
+        log.tamper(
+            f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
+            *(new, old, log.alpha.tenant_id),
+        )
+
+
+def swap_contents(log: Log) -> None:
+    log.tamper(
+        "UPDATE audit_log SET target = CASE target WHEN 'one' THEN 'two' ELSE 'one' END WHERE target IN ('one', 'two')"
+    )
+
+
+def insert(log: Log) -> None:
+    log.write(log.alpha, "forged")
+    entry = log.query("SELECT entry_id FROM audit_unsealed")[0][0]
+    log.tamper("DELETE FROM audit_unsealed")
+    for position in range(_place(log, "two") + 5, _place(log, "two") - 1, -1):
+        log.tamper(
+            f"UPDATE audit_seals SET position = %s WHERE position = %s AND chain_id = {_CHAIN}",
+            *(position + 1, position, log.alpha.tenant_id),
+        )
+    log.tamper(
+        f"INSERT INTO audit_seals SELECT chain_id, %s, %s, hash FROM audit_seals WHERE chain_id = {_CHAIN} LIMIT 1",
+        *(_place(log, "two") - 1, entry, log.alpha.tenant_id),
+    )
+
+
+def take_from_another_chain(log: Log) -> None:
+    log.tamper("UPDATE audit_log SET tenant_id = %s WHERE target = 'two'", log.bravo.tenant_id)
+
+
+def cut_end(log: Log) -> None:
+    log.tamper(
+        f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s", log.alpha.tenant_id, _place(log, "two")
+    )
+
+
+def _hash_anew(log: Log) -> bytes:
+    rows = log.query(
+        f"SELECT position, entry_id, hash FROM audit_seals WHERE chain_id = {_CHAIN} ORDER BY 1", log.alpha.tenant_id
+    )
+    first = _place(log, "two")
+    digest = rows[first - 2][2]
+    with session_scope(PlatformScope(), engine=log.app) as session:
+        texts = {entry_id: entry_text(session.get_one(AuditEntry, entry_id)) for _, entry_id, _ in rows}
+    for position, entry_id, _ in rows[first - 1 :]:
+        digest = next_hash(digest, texts[entry_id])
+        log.tamper(
+            f"UPDATE audit_seals SET hash = %s WHERE position = %s AND chain_id = {_CHAIN}",
+            *(digest, position, log.alpha.tenant_id),
+        )
+    return digest
+
+
+def write_anew(log: Log) -> None:
+    """With all hashes, which anybody can work out; the head as well, but for its signature."""
+    edit(log)
+    digest = _hash_anew(log)
+    log.tamper("UPDATE audit_chains SET hash = %s WHERE tenant_id = %s", digest, log.alpha.tenant_id)
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        *(edit, edit_time, delete_entry, delete_with_place, delete_and_close_up, swap, swap_contents, insert),
+        *(take_from_another_chain, cut_end, write_anew),
+    ],
+)
+def test_what_was_done_to_sealed_entries_is_found(sealed: Log, attack: Callable[[Log], None]) -> None:
+    assert verify(sealed.export(sealed.alpha)).findings == []
+    attack(sealed)
+    findings = verify(sealed.export(sealed.alpha)).findings
+    assert findings, "nobody noticed"
+    assert verify(sealed.export(sealed.bravo)).findings == []
+
+
+def test_head_that_was_replaced_is_signed_for_no_more(sealed: Log, worker_engine: Engine) -> None:
+    before = sealed.query("SELECT hash FROM audit_chains WHERE tenant_id = %s", sealed.alpha.tenant_id)[0][0]
+    edited = sealed.query("SELECT after FROM audit_log WHERE target = 'two'")[0][0]
+    write_anew(sealed)
+    sealed.write(sealed.alpha, "after")
+    sealed.write(sealed.bravo, "other")
+    for _ in range(2):
+        sealed.seal()
+    assert "after" not in sealed.targets(sealed.alpha)
+    assert sealed.targets(sealed.bravo)[-1] == "other"
+    with session_scope(PlatformScope(), engine=worker_engine) as session:
+        assert [alarm.code for alarm in alarms.standing(session)] == [BROKEN]
+    # Put back as it was, it goes on.
+    sealed.tamper("UPDATE audit_log SET after = %s::jsonb WHERE target = 'two'", json.dumps(edited))
+    restore(sealed, before)
+
+
+def restore(log: Log, head: bytes) -> None:
+    digest = _hash_anew(log)
+    assert digest == head
+    log.tamper("UPDATE audit_chains SET hash = %s WHERE tenant_id = %s", head, log.alpha.tenant_id)
+    log.seal()
+    assert log.targets(log.alpha)[-1] == "after"
+    assert verify(log.export(log.alpha)).findings == []
+    with session_scope(PlatformScope(), engine=log.worker) as session:
+        assert alarms.standing(session) == []
+
+
+def test_key_that_was_replaced_signs_nothing(sealed: Log) -> None:
+    """Another key of the same database's owner is none that the master key has sealed."""
+    sealed.tamper("UPDATE audit_keys SET public_key = %s", bytes(32))
+    sealed.write(sealed.alpha, "after")
+    with pytest.raises(Exception, match="altered"):
+        sealed.seal()
+
+
+def test_earlier_state_is_found_by_who_has_a_later_head(sealed: Log) -> None:
+    """A head of before, put back with its signature, is a good one: only a head that was kept elsewhere tells."""
+    columns = "position, hash, sealed_at, signature"
+    before = sealed.query(f"SELECT {columns} FROM audit_chains WHERE tenant_id = %s", sealed.alpha.tenant_id)[0]
+    sealed.write(sealed.alpha, "later")
+    sealed.seal()
+    kept = known_head("\n".join(sealed.export(sealed.alpha)))
+    sealed.tamper(
+        f"DELETE FROM audit_seals WHERE chain_id = {_CHAIN} AND position > %s", sealed.alpha.tenant_id, before[0]
+    )
+    sealed.tamper("DELETE FROM audit_log WHERE target = 'later'")
+    sealed.tamper(
+        f"UPDATE audit_chains SET ({columns}) = (%s, %s, %s, %s) WHERE tenant_id = %s", *before, sealed.alpha.tenant_id
+    )
+    lines = sealed.export(sealed.alpha)
+    assert verify(lines).findings == []
+    assert "were taken away" in verify(lines, known=[kept]).findings[0]
+    # Also once it has gone on from there.
+    sealed.write(sealed.alpha, "instead", "of it")
+    sealed.seal()
+    lines = sealed.export(sealed.alpha)
+    assert verify(lines).findings == []
+    assert "knows another entry" in verify(lines, known=[kept]).findings[0]

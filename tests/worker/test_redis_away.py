@@ -1,0 +1,64 @@
+"""Redis is killed under a running API and worker: what is asked is answered and done, and what the worker has to do of
+it waits in the database until Redis is back."""
+
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from api.main import create_app
+from nac.accounts.owners import Owner
+from nac.ids import TenantId
+from tests.api.served import served, settings_of_public
+from tests.api.v1.conftest import make_token as make_token
+from tests.factories.certificates import write_master_key
+from tests.factories.tenancy import Platform, make_tenant
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+from tests.worker.test_worker import redis_server as redis_server
+from tests.worker.test_worker import wait_for, worker
+
+pytestmark = pytest.mark.early
+
+
+def test_api_goes_on_and_the_worker_makes_up_for_it(
+    database: Database,
+    redis_server: RedisServer,
+    app_engine: Engine,
+    platform: Platform,
+    make_token,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tenant_id = TenantId(make_tenant(app_engine, platform, "alpha").id)
+    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
+
+    def sealed(target: str) -> bool:
+        with psycopg.connect(database.superuser_url) as connection:
+            found = connection.execute(
+                "SELECT count(*) FROM audit_seals s JOIN audit_log a ON a.id = s.entry_id WHERE a.target = %s", [target]
+            ).fetchone()
+        return found == (1,)
+
+    def add(client: httpx.Client, mac: str) -> None:
+        assert client.post("/v1/tenants/alpha/endpoints", json={"mac": mac}).status_code == 201
+
+    app = create_app(settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url))
+    with worker(database, redis_server, tmp_path), served(app) as client:
+        client.headers["Authorization"] = f"Bearer {make_token(Owner(tenant_id=tenant_id))}"
+        add(client, "00:00:5e:00:53:01")
+        wait_for(lambda: sealed("00:00:5e:00:53:01"), tmp_path)
+        os.kill(redis_server.pid, signal.SIGKILL)
+        redis_server.stop()
+        assert client.get("/v1/tenants/alpha/endpoints").status_code == 200
+        add(client, "00:00:5e:00:53:02")
+        # Whoever signs in, by a token as by all else, is found in the database.
+        other = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id))}"}
+        assert client.get("/v1/tenants/alpha/audit", headers=other).status_code == 200
+        assert not sealed("00:00:5e:00:53:02")
+        redis_server.start()
+        wait_for(lambda: sealed("00:00:5e:00:53:02"), tmp_path, seconds=60)

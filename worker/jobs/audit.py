@@ -1,0 +1,30 @@
+"""Entries of the audit log take their places in chains."""
+
+import time
+from functools import cache
+
+from celery import shared_task
+
+from nac.audit.keys import keys
+from nac.audit.sealing import AT_ONCE, seal_waiting
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
+
+# Of what waited long; the rest a turn later.
+_SECONDS = 30.0
+
+
+@shared_task(name="audit.seal", ignore_result=True)
+def seal() -> None:
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        with session_scope(PlatformScope()) as session:
+            if seal_waiting(session, keys=keys(session, _sealer()), now=utc_now()) < AT_ONCE:
+                return
+
+
+@cache
+def _sealer() -> Sealer:
+    return Sealer(MasterKeyFile(load_settings().master_key_file))
