@@ -5,12 +5,8 @@ from typing import Final
 from fastapi import APIRouter
 
 from api.v1 import (
-    audit,
-    trials,
-    snippets,
-    sign_up,
-    self_tests,
     accounting,
+    audit,
     authorities,
     bulk,
     cells,
@@ -44,15 +40,19 @@ from api.v1 import (
     retention,
     roles,
     scep,
+    self_tests,
     sessions,
     sign_in,
     sign_in_rules,
     sign_on,
+    sign_up,
     sites,
+    snippets,
     templates,
     tenant_files,
     tenants,
     tokens,
+    trials,
     users,
 )
 

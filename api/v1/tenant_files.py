@@ -8,8 +8,8 @@ from fastapi.responses import FileResponse
 from pydantic import Field
 
 from api.access import Access, ChangesMsp, ReadsMsp
-from api.state import signing_of
 from api.json_input import takes
+from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.jobs import Job, shown
 from nac.accounts.permissions import Permission

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0032"
-down_revision = "0031"
+down_revision = "0030"
 
 
 def upgrade() -> None:

@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0035"
-down_revision = "0032"
+down_revision = "0034"
 
 
 def upgrade() -> None:

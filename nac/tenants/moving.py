@@ -3,7 +3,7 @@
 Never do two cells decide for one tenant: the slot that it is to have is configured ahead with the tenant's own secret,
 and one transaction takes the tenant from the one slot to the other. The cell before answers it no more, so that NASes
 that know both addresses go over by themselves; its slot is kept until the move is finished, so that the way back is as
-short. What it had heard and not yet told is shipped by the new cell (migration 0042, `hand_over_record`).
+short. What it had heard and not yet told is shipped by the new cell (migration 0037, `hand_over_record`).
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""Entries of the audit log in chains of hashes, one for each tenant, each MSP and the platform."""
+"""Re-decisions that people have stopped or that wait for them, and sessions of long ago."""
 
 from migrations.pieces import run_pieces
 
-revision = "0045"
-down_revision = "0032"
+revision = "0034"
+down_revision = "0033"
 
 
 def upgrade() -> None:

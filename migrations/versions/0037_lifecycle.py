@@ -1,14 +1,14 @@
-"""Self-tests: a NAS of ours asks a tenant's listeners, and what they answered."""
+"""Placing tenants, moving them to another cell, and deleting them with a grace period."""
 
 from migrations.pieces import run_pieces, wall_tenants
 
-revision = "0048"
-down_revision = "0032"
+revision = "0037"
+down_revision = "0036"
 
 
 def upgrade() -> None:
     run_pieces(revision)
-    wall_tenants("self_tests")
+    wall_tenants("tenant_moves")
 
 
 def downgrade() -> None:

@@ -1,9 +1,9 @@
-"""Trials: who signed up, and the tenants that came of it."""
+"""Entries of the audit log in chains of hashes, one for each tenant, each MSP and the platform."""
 
 from migrations.pieces import run_pieces
 
-revision = "0050"
-down_revision = "0049"
+revision = "0038"
+down_revision = "0037"
 
 
 def upgrade() -> None:

@@ -1,14 +1,14 @@
-"""Placing tenants, moving them to another cell, and deleting them with a grace period."""
+"""Self-tests: a NAS of ours asks a tenant's listeners, and what they answered."""
 
 from migrations.pieces import run_pieces, wall_tenants
 
-revision = "0042"
-down_revision = "0032"
+revision = "0040"
+down_revision = "0039"
 
 
 def upgrade() -> None:
     run_pieces(revision)
-    wall_tenants("tenant_moves")
+    wall_tenants("self_tests")
 
 
 def downgrade() -> None:

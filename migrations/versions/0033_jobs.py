@@ -1,8 +1,8 @@
-"""Templates of MSPs: what their tenants have in common, rolled out in stages."""
+"""Jobs that somebody has asked for: what waits, how far it is, what came of it."""
 
 from migrations.pieces import run_pieces
 
-revision = "0053"
+revision = "0033"
 down_revision = "0032"
 
 

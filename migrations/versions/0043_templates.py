@@ -1,9 +1,9 @@
-"""Re-decisions that people have stopped or that wait for them, and sessions of long ago."""
+"""Templates of MSPs: what their tenants have in common, rolled out in stages."""
 
 from migrations.pieces import run_pieces
 
-revision = "0033"
-down_revision = "0032"
+revision = "0043"
+down_revision = "0042"
 
 
 def upgrade() -> None:

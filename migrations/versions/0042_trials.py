@@ -1,9 +1,9 @@
-"""The outbox of mails."""
+"""Trials: who signed up, and the tenants that came of it."""
 
 from migrations.pieces import run_pieces
 
-revision = "0049"
-down_revision = "0048"
+revision = "0042"
+down_revision = "0041"
 
 
 def upgrade() -> None:

@@ -2,8 +2,8 @@
 
 from migrations.pieces import run_pieces
 
-revision = "0046"
-down_revision = "0045"
+revision = "0039"
+down_revision = "0038"
 
 
 def upgrade() -> None:

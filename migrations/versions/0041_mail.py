@@ -1,9 +1,9 @@
-"""Jobs that somebody has asked for: what waits, how far it is, what came of it."""
+"""The outbox of mails."""
 
 from migrations.pieces import run_pieces
 
-revision = "0031"
-down_revision = "0030"
+revision = "0041"
+down_revision = "0040"
 
 
 def upgrade() -> None:
