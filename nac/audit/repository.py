@@ -56,7 +56,8 @@ def search(
         last = found.with_only_columns(AuditEntry.at, AuditEntry.id).offset(LOOKED_THROUGH - 1).limit(1)
         if (row := session.execute(last).one_or_none()) is not None:
             end = (row.at, row.id)
-            found = found.where(tuple_(AuditEntry.at, AuditEntry.id) >= tuple_(*end))
+            # The first says to the planner how few rows it is about.
+            found = found.where(AuditEntry.at >= end[0], tuple_(AuditEntry.at, AuditEntry.id) >= tuple_(*end))
     return session.scalars(found.where(*told_apart).limit(limit)).all(), end
 
 
