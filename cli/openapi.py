@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from api.description import describe
-from api.main import V1
+from api.v1.routers import V1
 from cli.openapi_changes import changes
 
 PROMISED = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"

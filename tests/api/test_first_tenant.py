@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.main import V1
+from api.v1.routers import V1
 from cli.layout import CHECKOUT
 from tests.faults.instance import Instance
 from tests.waiting import until
