@@ -3,15 +3,29 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from api.access import Access, ChangesTenant
+from api.state import settings_of
+from api.v1.inputs import Input
 from nac.accounts.permissions import Permission
 from nac.cells import service as cells
+from nac.snippets import service as snippets
 
 router = APIRouter(prefix="/tenants/{tenant}", tags=["tenants", "secret"])
 
 Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL))]
+
+
+class Wanted(Input):
+    # Name, address or identifier of a NAS; "" for the tenant's secret.
+    nas: str = Field("", max_length=253)
+    # Id of a snippet that is to be given with the secret in it; "" for none.
+    snippet: str = Field("", max_length=63, examples=["cisco-iosxe-ibns2"])
+    site: str = Field("", max_length=63)
+
+
+_TENANTS_OWN = Wanted.model_validate({})
 
 
 class RadiusServer(BaseModel):
@@ -21,15 +35,40 @@ class RadiusServer(BaseModel):
     auth_port: int
     acct_port: int
     secret: str
+    # "" where no snippet was asked for.
+    text: str
 
 
 @router.post("/radius-secret/reveal", operation_id="revealRadiusSecret")
-def reveal_secret(access: Reveals) -> RadiusServer:
-    """With the shared secret; who was shown it is in the audit log."""
+def reveal_secret(access: Reveals, body: Wanted | None = None) -> RadiusServer:
+    """With the shared secret, and a snippet with it where one is named. Who was shown it is in the audit log."""
+    wanted = body or _TENANTS_OWN
+    usual = settings_of(access.asked.request).radius_host
     with access.change() as change:
-        slot, secret = cells.reveal_secret(
-            change.session, actor=access.actor, tenant_id=access.tenant_id, unseal=access.signing.sealer.open
+        secret = snippets.reveal(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            unseal=access.sealer.open,
+            nas=wanted.nas,
         )
-        address = access.asked.request.app.state.settings.listen_address
-        server = RadiusServer(address=address, auth_port=slot.auth_port, acct_port=slot.acct_port, secret=secret)
+        text = ""
+        if wanted.snippet:
+            text = snippets.require_snippet(
+                change.session,
+                tenant_id=access.tenant_id,
+                name=wanted.snippet,
+                usual_host=usual,
+                site=wanted.site,
+                nas=wanted.nas,
+                secret=secret,
+            )
+        slot = cells.require_slot(change.session, tenant_id=access.tenant_id)
+        server = RadiusServer(
+            address=cells.told_address(change.session, slot=slot, usual=usual),
+            auth_port=slot.auth_port,
+            acct_port=slot.acct_port,
+            secret=secret,
+            text=text,
+        )
         return change.answer(server)

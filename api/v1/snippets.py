@@ -1,13 +1,12 @@
-"""Onboarding: configurations for switches and access points, and the secret that goes into them."""
+"""Onboarding: configurations for switches and access points."""
 
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from api.access import Access, ChangesTenant, ReadsTenant
-from api.state import settings_of, signing_of
-from api.v1.inputs import Input
+from api.access import Access, ReadsTenant
+from api.state import settings_of
 from nac.accounts.permissions import Permission
 from nac.snippets import service as snippets
 from nac.snippets.catalogue import Access as AccessKind
@@ -16,7 +15,6 @@ from nac.snippets.catalogue import Feature, Kind, Template
 router = APIRouter(prefix="/tenants/{tenant}", tags=["onboarding"])
 
 Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
-Reveals = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_REVEAL))]
 _Id = Annotated[str, Path(max_length=63, examples=["cisco-iosxe-ibns2"])]
 
 
@@ -40,20 +38,6 @@ class SnippetList(BaseModel):
     items: list[Snippet]
 
 
-class Wanted(Input):
-    # Name, address or identifier of a NAS; "" for the tenant's secret.
-    nas: str = Field("", max_length=253)
-    # Id of a snippet that is to be given with the secret in it; "" for none.
-    snippet: str = Field("", max_length=63, examples=["cisco-iosxe-ibns2"])
-    site: str = Field("", max_length=63)
-
-
-class Secret(BaseModel):
-    secret: str
-    # "" where no snippet was asked for.
-    text: str
-
-
 @router.get("/snippets", operation_id="listSnippets")
 def list_snippets(access: Reads) -> SnippetList:
     """Which there are; not paged, since they are few."""
@@ -74,36 +58,11 @@ def get_snippet(
             session,
             tenant_id=access.tenant_id,
             name=snippet,
-            host=settings_of(request).radius_host,
+            usual_host=settings_of(request).radius_host,
             site=site,
             nas=nas,
         )
     return SnippetText(**_row(snippets.require_template(snippet)), text=text)
-
-
-@router.post("/reveal-secret", operation_id="revealSecret")
-def reveal_secret(request: Request, access: Reveals, body: Wanted) -> Secret:
-    """The shared secret and, where one is named, a snippet with it. The audit log tells who asked."""
-    with access.change() as change:
-        secret = snippets.reveal(
-            change.session,
-            actor=access.actor,
-            tenant_id=access.tenant_id,
-            unseal=signing_of(request).sealer.open,
-            nas=body.nas,
-        )
-        text = ""
-        if body.snippet:
-            text = snippets.require_snippet(
-                change.session,
-                tenant_id=access.tenant_id,
-                name=body.snippet,
-                host=settings_of(request).radius_host,
-                site=body.site,
-                nas=body.nas,
-                secret=secret,
-            )
-        return change.answer(Secret(secret=secret, text=text))
 
 
 def _row(template: Template) -> dict[str, Any]:

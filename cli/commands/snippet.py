@@ -44,7 +44,7 @@ def show(snippet: str, tenant: str, site: str, nas: str, reveal_secret: bool, as
             session,
             tenant_id=tenant_id,
             name=snippet,
-            host=domain.settings.radius_host,
+            usual_host=domain.settings.radius_host,
             site=site,
             nas=nas,
             secret=secret,

@@ -13,14 +13,13 @@ from sqlalchemy import Engine, column, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from nac.audit import service as audit
 from nac.cells import repository
 from nac.clock import utc_now
 from nac.db import Scope, session_scope
 from nac.errors import CellTaken, Conflict, NoFreeSlot, NotFound, NotLiveYet, TenantHasNoCell
 from nac.ids import CellId, SlotNumber, TenantId
 from nac.models import Cell, Dictionary, Slot
-from nac.sealing import Seal, Unseal
+from nac.sealing import Seal
 
 # Scope of an agent that has not registered: sees nothing (ids start at 1).
 NO_CELL = CellId(0)
@@ -231,11 +230,9 @@ def require_slot(session: Session, *, tenant_id: TenantId) -> Slot:
     return slot
 
 
-def reveal_secret(session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal) -> tuple[Slot, str]:
-    """The slot's RADIUS secret, which its NASes are configured with; who was shown it is audited."""
-    slot = require_slot(session, tenant_id=tenant_id)
-    audit.append(session, actor=actor, action="tenant.reveal-secret", target=f"slot {slot.number}", tenant_id=tenant_id)
-    return slot, unseal(slot.secret_sealed, secret_context(slot)).decode()
+def told_address(session: Session, *, slot: Slot, usual: str) -> str:
+    """What NASes of the slot's tenant send to: as the cell is set, or else `usual`."""
+    return require_cell(session, cell_id=slot.cell_id).address or usual
 
 
 def assigned_slots(session: Session) -> dict[TenantId, Slot]:

@@ -157,7 +157,7 @@ class _Run:
     def _target(self, session: Session, tenant: Tenant, own: identities.Own) -> Target:
         slot = cells.require_slot(session, tenant_id=self._tenant_id)
         return Target(
-            host=self._platform.radius_host,
+            host=cells.told_address(session, slot=slot, usual=self._platform.radius_host),
             auth_port=slot.auth_port,
             acct_port=slot.acct_port,
             secret=self._platform.signing.sealer.open(slot.secret_sealed, cells.secret_context(slot)),

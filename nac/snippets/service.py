@@ -33,9 +33,17 @@ def require_template(name: str) -> Template:
 
 
 def require_snippet(
-    session: Session, *, tenant_id: TenantId, name: str, host: str, site: str = "", nas: str = "", secret: str = ""
+    session: Session,
+    *,
+    tenant_id: TenantId,
+    name: str,
+    usual_host: str,
+    site: str = "",
+    nas: str = "",
+    secret: str = "",
 ) -> str:
-    """The text of a snippet; `host` is where NASes reach the cells, `site` a slug, `nas` a name, address or identifier.
+    """The text of a snippet; `site` is a slug, `nas` a name, address or identifier. NASes reach a cell of which nothing
+    else is said at `usual_host`.
 
     Without `secret`, as `reveal` gives it, there is a word in its place. Raises what has no such name, and
     SecretNotWritable.
@@ -46,7 +54,7 @@ def require_snippet(
     place = sites.require_by_slug(session, tenant_id=tenant_id, slug=site) if site else None
     values = Values(
         tenant=tenants.require(session, tenant_id=tenant_id).slug,
-        host=host,
+        host=cells.told_address(session, slot=slot, usual=usual_host),
         auth_port=slot.auth_port,
         acct_port=slot.acct_port,
         site=place.name if place else "",

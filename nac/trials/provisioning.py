@@ -24,9 +24,10 @@ from nac.members import service as members
 from nac.models import SignUp, Trial
 from nac.msps import service as msps
 from nac.self_tests import service as self_tests
+from nac.sites import service as sites
 from nac.tenants import service as tenants
+from nac.tenants.standard_policy import give_standard_policy
 from nac.trials import repository
-from nac.trials.first_policy import ensure_first_policy
 from nac.trials.service import ACTOR, Desk
 
 MSP = "trials"
@@ -49,7 +50,8 @@ def provision(sign_up_id: UUID, desk: Desk, *, signing: Signing, radius_host: st
                 session, actor=ACTOR, tenant_id=tenant_id, signing=signing, now=utc_now(), name=organisation
             )
     with session_scope(TenantScope(tenant_id), engine=engine) as session:
-        ensure_first_policy(session, actor=ACTOR, tenant_id=tenant_id)
+        if sites.require_default(session, tenant_id=tenant_id).policy_id is None:
+            give_standard_policy(session, actor=ACTOR, tenant_id=tenant_id)
         _ensure_admin(session, row.email, tenant_id)
     with session_scope(PlatformScope(), engine=engine) as session:
         _finish(session, desk, sign_up_id, tenant_id, radius_host)
@@ -112,7 +114,7 @@ def _finish(session: Session, desk: Desk, sign_up_id: UUID, tenant_id: TenantId,
             "organisation": row.organisation,
             "tenant": row.slug,
             "until": f"{ends_at:%Y-%m-%d}",
-            "radius_host": radius_host,
+            "radius_host": cells.told_address(session, slot=slot, usual=radius_host),
             "auth_port": slot.auth_port,
             "acct_port": slot.acct_port,
             "portal_url": desk.portal_url,

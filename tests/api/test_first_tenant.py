@@ -75,4 +75,4 @@ def test_page_leads_from_nothing_to_a_device_that_is_refused(instance: Instance,
         ("permit", "rule-permitted", True),
     ]
     audited = {action for (action,) in instance.query("SELECT action FROM audit_log WHERE actor LIKE 'token:%%'")}
-    assert {"tenant.reveal-secret", "policy.publish", "certificate.issue", "certificate.revoke"} <= audited
+    assert {"secret.reveal", "policy.publish", "certificate.issue", "certificate.revoke"} <= audited

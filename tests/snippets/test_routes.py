@@ -42,9 +42,9 @@ def test_the_secret_is_for_those_who_may_and_is_audited(
     api: httpx.Client, tenant_id: TenantId, make_token: MakeToken, app_engine: Engine
 ):
     reader = {"Authorization": f"Bearer {make_token(Owner(tenant_id=tenant_id), 'nas.read')}"}
-    assert api.post(f"{ALPHA}/reveal-secret", json={}, headers=reader).status_code == 403
+    assert api.post(f"{ALPHA}/radius-secret/reveal", headers=reader).status_code == 403
     assert not _audited(app_engine, tenant_id)
-    shown = api.post(f"{ALPHA}/reveal-secret", json={"snippet": "aruba-cx"}).json()
+    shown = api.post(f"{ALPHA}/radius-secret/reveal", json={"snippet": "aruba-cx"}).json()
     assert len(shown["secret"]) == 32
     assert f"key plaintext {shown['secret']}" in shown["text"]
     (entry,) = _audited(app_engine, tenant_id)
