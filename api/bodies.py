@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from fastapi import Request
 from starlette.types import Receive, Scope
@@ -40,7 +41,7 @@ async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds
     for name, value in scope["headers"]:
         if name == b"content-length" and (not value.isdigit() or len(value) > 18 or int(value) > most_octets):
             raise BodyTooLarge(f"At most {most_octets} bytes are read.")
-    body = b""
+    body = bytearray()
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -52,6 +53,18 @@ async def read_body(scope: Scope, receive: Receive, *, most_octets: int, seconds
                 if len(body) > most_octets:
                     raise BodyTooLarge(f"At most {most_octets} bytes are read.")
                 if not message.get("more_body", False):
-                    return body
+                    return bytes(body)
     except TimeoutError as exc:
         raise BodyTooSlow(f"It has {seconds:g} s to come.") from exc
+
+
+async def drain(receive: Receive, *, most_octets: int, seconds: float) -> None:
+    """Read what still comes of a body that is refused, and keep none of it: who is sending does not see an answer."""
+    came = 0
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while came < most_octets:
+                message = await receive()
+                came += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return

@@ -15,6 +15,7 @@ from nac.sources import Networks
 HEAD_SECONDS = 10.0
 # Head, body and trailers; no route that strangers reach takes a body of more than half as much.
 REQUEST_BYTES_MOST = 128 * 1024
+_PIECE_BYTES = 64 * 1024
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -51,11 +52,15 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._received += len(data)
-        if self._received > (REQUEST_BYTES_MOST if self._in_head else self._request_bytes_most):
-            self._close()
-        else:
-            super().data_received(data)
+        """In pieces: of what comes at once, the head is known to have ended before the rest is counted as its body."""
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            self._received += len(piece)
+            if self._received > (REQUEST_BYTES_MOST if self._in_head else self._request_bytes_most):
+                self._close()
+            if self.transport.is_closing():
+                return
+            super().data_received(piece)
 
     def on_message_begin(self) -> None:
         self._in_head = True

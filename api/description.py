@@ -39,6 +39,7 @@ _WHEN = {
     404: "There is no such thing, or it is another's.",
     408: "The body did not come in time.",
     409: "It does not go with what is there.",
+    410: "It was good once, or for a time, and is no more.",
     412: "It has been changed meanwhile.",
     413: "The body is too large.",
     415: "The body is of another form than is read here.",
@@ -92,6 +93,11 @@ def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[int
         yield from (401, 403)
     if method in _CHANGES:
         yield from (401, 403, 408, 409, 412, 413, 415)
+
+
+def refuses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """A route's `responses`, of refusals that others have not."""
+    return {status: _answer(status) for status in statuses}
 
 
 def _answer(status: int) -> dict[str, Any]:

@@ -13,13 +13,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.bodies import read_body
+from api.bodies import BodyTooLarge, drain, read_body
 from api.errors import render
 from nac.errors import AdmitError, InvalidInput
 
 MOST_BYTES = 1024 * 1024
 _MOST = "x-most-bytes"
 _PATIENCE_SECONDS = 20.0
+_DRAINED_BYTES = 24 * 1024 * 1024
+_DRAINED_SECONDS = 5.0
 _DEEPEST = 64
 # In some 5 ms: more of it is looked at beside what other requests wait for.
 _AT_ONCE_BYTES = 64 * 1024
@@ -91,6 +93,10 @@ class JsonInput:
             _require_plain_address(scope)
             if scope["method"] in _WITH_BODY:
                 receive = _replay(await self._body(scope, receive), receive)
+        except BodyTooLarge as exc:
+            await drain(receive, most_octets=_DRAINED_BYTES, seconds=_DRAINED_SECONDS)
+            await render(exc)(scope, receive, send)
+            return
         except AdmitError as exc:
             await render(exc)(scope, receive, send)
             return

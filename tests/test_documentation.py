@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import click
@@ -12,6 +13,8 @@ from jsonschema import Draft202012Validator
 
 from cli.layout import CHECKOUT
 from cli.main import admit
+from cli.openapi import description
+from cli.remote.description import operations
 from nac.dictionary import read_dictionary
 from nac.endpoints.rules import compile_rule
 from nac.engine import compile_policy, read_request
@@ -21,6 +24,7 @@ from nac.policies.packet_facts import named_for_rules
 from nac.policies.schema import policy_schema
 from nac.policies.testing import run_tests
 from nac.scep.webhook import Answer, Enrolment
+from nac.templates.document import TemplateDocument, parse_template, parts_of
 from tests.dictionary.radiusd_library import FOLDER
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
@@ -57,7 +61,9 @@ COMMANDS = [
 @pytest.mark.parametrize(("page", "example"), EXAMPLES)
 def test_example_is_valid(page, example):
     first = next(iter(example))
-    if example.keys() <= SECTIONS:
+    if example.keys() <= set(TemplateDocument.__struct_fields__):
+        assert parts_of(parse_template(example))
+    elif example.keys() <= SECTIONS:
         # Sections by themselves speak of the example of their page.
         whole = next((each for each in examples(page) if "rules" in each), {}) | example
         assert [error.message for error in Draft202012Validator(policy_schema()).iter_errors(whole)] == []
@@ -80,8 +86,15 @@ def test_example_is_valid(page, example):
         assert read_request(named_for_rules(example), at=0).attributes
 
 
+@cache
+def described():
+    return operations(description())
+
+
 @pytest.mark.parametrize("line", COMMANDS)
-def test_command_line_is_taken(line):
+def test_command_line_is_taken(line, monkeypatch):
+    monkeypatch.setattr("cli.commands.api._operations", lambda context: described())
+    monkeypatch.setenv("ADMIT_API_URL", "http://127.0.0.1:9")
     _, *arguments = shlex.split(line, comments=True)
     context = click.Context(admit)
     while isinstance(context.command, click.Group):

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from api import cookies
 from api.access import Anyone
+from api.description import refuses
 from api.me import Me
 from api.signing_in import Desk, Done, MoreNeeded
 from api.v1.inputs import Input
@@ -112,7 +113,13 @@ def sign_in_by_passkey(desk: _Desk, body: ByPasskey) -> SignedIn:
     return _signed_in(desk.by_passkey(body.challenge, body.credential))
 
 
-@router.post("/sign-in/new-password", status_code=204, operation_id="setPasswordByLink", dependencies=[_ANYONE])
+@router.post(
+    "/sign-in/new-password",
+    status_code=204,
+    operation_id="setPasswordByLink",
+    dependencies=[_ANYONE],
+    responses=refuses(410),
+)
 def set_password_by_link(desk: _Desk, body: NewPassword) -> None:
     """By the token of a link, which is good once. Ends all that the person is signed in to."""
     desk.set_password(body.token, body.password)

@@ -16,7 +16,7 @@ from nac.errors import InvalidInput
 _TYPES: dict[str, click.ParamType[Any]] = {"integer": click.INT, "number": click.FLOAT, "boolean": click.BOOL}
 _CHUNK = 64 * 1024
 # Of every operation: names that no value of an API has.
-_OUTPUT, _BODY, _ALL, _MATCH, _AS_JSON = "output_file", "body_file", "all_pages", "if_match", "as_json"
+_OUTPUT, _BODY, _ALL, _AS_JSON = "output_file", "body_file", "all_pages", "as_json"
 
 
 def make_command(operation: Operation, api: Api) -> click.Command:
@@ -31,8 +31,6 @@ def make_command(operation: Operation, api: Api) -> click.Command:
         parameters.append(click.Option(["--body", _BODY], type=click.File("rb"), help=f"{text} {operation.takes}."))
     if operation.is_page:
         parameters.append(click.Option(["--all", _ALL], is_flag=True, help="All pages."))
-    if operation.method != "GET":
-        parameters.append(click.Option(["--if-match", _MATCH], metavar="ETAG", help="Only where it is still that."))
     parameters.append(
         click.Option(["--output", _OUTPUT], type=click.File("wb", lazy=True), help="Write the answer into this file.")
     )
@@ -101,8 +99,6 @@ def _given(operation: Operation, options: Mapping[str, Any]) -> Given:
                 given.headers[value.name] = str(found)
             case "body":
                 members[value.name] = _member(value, found)
-    if (match := options.get(_MATCH)) is not None:
-        given.headers["If-Match"] = match
     given.body = _body(operation, options.get(_BODY), members)
     if given.body is not None:
         given.headers["Content-Type"] = operation.takes

@@ -131,7 +131,7 @@ def test_link_to_the_command_serves(tmp_path: Path):
 
 def test_first_start_makes_every_process_healthy(up: Installation):
     rows = up.processes()
-    assert list(rows) == ["postgres", "redis", "agent", "api", "public", "enrolment", "worker"]
+    assert list(rows) == ["postgres", "redis", "agent", "api", "public", "enrolment", "mailbox", "worker"]
     assert {row["state"] for row in rows.values()} == {"running"}
     assert {row["complaint"] for row in rows.values()} == {""}
 

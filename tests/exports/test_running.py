@@ -132,7 +132,7 @@ def test_full_disk_is_told_and_the_job_is_tried_again_later(exports: Exports) ->
     exports.run(least_free_bytes=1 << 60)
     job = exports.job(job_id)
     assert (job.state, job.failures) == ("queued", 1)
-    assert "bytes are free where exports are written" in job.error
+    assert "are free where exports are written" in job.error
     assert list(exports.path(job_id).iterdir()) == []
     assert exports.run() is None
     with session_scope(TenantScope(exports.alpha), engine=exports.app) as session:

@@ -18,7 +18,7 @@ DAYS, ROWS = 40, 4_000
 
 @pytest.fixture(scope="module")
 def filled(cluster: Cluster) -> tuple[Database, data.Tenants, str]:
-    database = cluster.create_database()
+    database = cluster.create_database("loadtest_api")
     tenants = data.make_tenants(database.superuser_url, 3)
     data.fill_auth_log(database.superuser_url, tenants, rows=ROWS, days=DAYS, tell=print)
     data.fill_sessions(database.superuser_url, tenants, rows=300)

@@ -66,6 +66,7 @@ def test_what_the_log_keeps_follows_its_detail(database, app_engine, cell_engine
 def test_job_beside_the_load_is_the_workers_own(database, tmp_path):
     environment = {
         "ADMIT_VAR_DIR": str(tmp_path),
+        "ADMIT_DATABASE_URL": database.app_url,
         "ADMIT_DATABASE_WORKER_URL": database.worker_url,
         "ADMIT_DATABASE_OWNER_URL": database.owner_url,
         "ADMIT_REDIS_URL": "redis://127.0.0.1:1",

@@ -13,6 +13,7 @@ def test_built_in_profiles_are_those_of_the_product() -> None:
         "eap-server",
         "eap-client-user",
         "eap-client-device",
+        "eap-client-self-test",
         "radsec-server",
         "radsec-nas",
         "ocsp-signer",

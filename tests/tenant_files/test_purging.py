@@ -55,7 +55,9 @@ def test_tenant_goes_after_its_days_with_a_file_that_brings_it_back(
     assert not any(contents_of(owner_engine, full).values())
     with Session(owner_engine) as session:
         assert session.scalars(select(Tenant.slug)).all() == ["bravo"]
-        told = session.scalars(select(AuditEntry.action).where(AuditEntry.tenant_id == full)).all()
+        told = session.scalars(
+            select(AuditEntry.action).where(AuditEntry.tenant_id == full).order_by(AuditEntry.id)
+        ).all()
     assert told[-3:] == ["tenant.delete", "tenant.export", "tenant.purge"]
 
     (path,) = tmp_path.glob("*.zip")

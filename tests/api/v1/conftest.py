@@ -73,6 +73,12 @@ def _dictionary() -> bytes:
 
 
 @pytest.fixture
+def outbound_networks() -> str:
+    """That the platform allows beside the usual ones."""
+    return ""
+
+
+@pytest.fixture
 def api(
     database: Database,
     tmp_path: Path,
@@ -80,10 +86,11 @@ def api(
     tenant_id: TenantId,
     platform: Platform,
     cell_engine: Engine,
+    outbound_networks: str,
 ) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
     upload_dictionary(cell_engine, platform.cell_id)
-    own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": "127.0.0.0/8 ::1/128"}
+    own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": outbound_networks}
     with served(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"
         yield client

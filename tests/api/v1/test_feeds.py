@@ -21,6 +21,11 @@ WEBHOOK = {
 }
 
 
+@pytest.fixture
+def outbound_networks() -> str:
+    return "127.0.0.0/8 ::1/128"
+
+
 def test_webhook_is_added_changed_paused_and_removed_and_its_secrets_are_told_once(
     api: httpx.Client, owner_engine: Engine
 ) -> None:

@@ -23,8 +23,6 @@ HERE = "/v1/tenants/alpha"
 POLICIES = f"{HERE}/policies"
 OFFICE = f"{POLICIES}/office"
 
-pytestmark = pytest.mark.usefixtures("with_dictionary")
-
 
 def document(vlan: str = "20", **more: object) -> dict[str, Any]:
     when = {"attribute": "method", "operator": "equals", "value": "mab"}

@@ -9,8 +9,6 @@ from jsonschema import Draft202012Validator
 from nac.engine import compile_policy
 from tests.api.v1.test_policies import HERE, document, mistakes, publish
 
-pytestmark = pytest.mark.usefixtures("with_dictionary")
-
 SIMULATE, REPLAY, CHECK = (f"{HERE}/policy-{what}" for what in ("simulations", "replays", "checks"))
 
 
