@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from api import signing_on
 from api.access import Access, Anyone, Requires
+from api.description import refuses
 from api.signing_in import Desk
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
@@ -130,7 +131,13 @@ for each in of_tenants_and_msps(Permission.SIGN_ON_READ, Permission.SIGN_ON_MANA
     _routes(*each)
 
 
-@router.get("/sign-on/{sign_on_id}/begin", status_code=303, operation_id="beginSignOn", dependencies=[_ANYONE])
+@router.get(
+    "/sign-on/{sign_on_id}/begin",
+    status_code=303,
+    operation_id="beginSignOn",
+    dependencies=[_ANYONE],
+    responses=refuses(401, 403),
+)
 def begin_sign_on(
     request: Request,
     desk: _Desk,
@@ -141,7 +148,13 @@ def begin_sign_on(
     return signing_on.begin(request, desk, sign_on_id, to)
 
 
-@router.get("/sign-on/{sign_on_id}/callback", status_code=303, operation_id="finishSignOn", dependencies=[_ANYONE])
+@router.get(
+    "/sign-on/{sign_on_id}/callback",
+    status_code=303,
+    operation_id="finishSignOn",
+    dependencies=[_ANYONE],
+    responses=refuses(401, 403),
+)
 def finish_sign_on(
     request: Request,
     desk: _Desk,

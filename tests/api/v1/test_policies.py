@@ -289,7 +289,7 @@ def test_hits_tell_of_every_rule(api: httpx.Client, owner_engine: Engine, tenant
         ("policies/office/publish", {"force": True}, "invalid-input"),
         ("policies/office/roll-back", {"version": 1}, "conflict"),
         ("policies/office/roll-back", {"version": 9}, "policy-version-not-found"),
-        ("policies/office/roll-back", {"version": 1, "comment": "\0"}, "invalid-input"),
+        ("policies/office/roll-back", {"version": 1, "comment": "\0"}, "text-refused"),
         ("policies", {"slug": "office"}, "already-exists"),
         ("policies", {"slug": "Office"}, "invalid-input"),
     ],
