@@ -11,11 +11,11 @@ from nac.ids import TenantId
 from nac.models import AuditEntry
 from nac.msps import service as msps
 from nac.snippets.rendering import PLACEHOLDER
-from tests.api.v1.conftest import MakeToken, api, make_token, msp_token, tenant_id
+from tests.api.v1.conftest import MakeToken, api, make_token, msp_token, outbound_networks, tenant_id
 from tests.factories.certificates import SEALER
 from tests.factories.tenancy import ACTOR, Platform, make_cell
 
-__all__ = ["api", "make_token", "msp_token", "tenant_id"]
+__all__ = ["api", "make_token", "msp_token", "outbound_networks", "tenant_id"]
 ALPHA = "/v1/tenants/alpha"
 
 

@@ -141,7 +141,7 @@ def test_what_the_api_could_not_finish_the_worker_does(
 ):
     """Each step fails once; what was done before stays, and is done once."""
     api.post("/v1/sign-up", json=ANN)
-    steps = ("create_tenant_authorities", "ensure_first_policy", "_ensure_admin", "_finish")
+    steps = ("create_tenant_authorities", "give_standard_policy", "_ensure_admin", "_finish")
     kept = {name: getattr(provisioning, name) for name in steps}
 
     def fail(*_: object, **__: object) -> None:
