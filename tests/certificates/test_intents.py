@@ -38,7 +38,7 @@ from tests.certificates.dying import cut_connections, dies_signing, kill_postgre
 from tests.enrolment.conftest import make_secret, request
 from tests.factories.certificates import SEALER, SIGNING, Certified
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
-from tests.postgres import Database
+from tests.postgres import Database, Engines
 from tests.waiting import until
 
 _MAC = "00:11:22:33:44:55"
@@ -149,6 +149,14 @@ def test_what_a_killed_process_signed_is_known_settled_and_never_good(
     assert settle(worker_engine, alpha) == intents.Settled(0, 0)
 
 
+@pytest.fixture
+def left_behind(engines: Engines) -> Iterator[None]:
+    """What was cut off a moment ago is nobody's to find."""
+    yield
+    engines.dispose()
+
+
+@pytest.mark.usefixtures("left_behind")
 @pytest.mark.parametrize("fault", [cut_connections, kill_postgres])
 def test_failed_second_commit_hands_out_nothing_and_the_device_comes_again(
     lasting_engine: Engine,

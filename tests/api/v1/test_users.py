@@ -38,7 +38,9 @@ def test_user_is_added_changed_and_removed_and_no_password_shown(
     assert api.delete(address).status_code == 204
     assert api.get(address).json()["code"] == "user-not-found"
     with session_scope(TenantScope(tenant_id), engine=app_engine) as session:
-        entries = session.scalars(select(AuditEntry).where(AuditEntry.action.startswith("user."))).all()
+        entries = session.scalars(
+            select(AuditEntry).where(AuditEntry.action.startswith("user.")).order_by(AuditEntry.id)
+        ).all()
         assert [entry.action for entry in entries] == [
             "user.create",
             "user.change",
