@@ -46,6 +46,7 @@ NEEDED_BY_TESTS = (
     Package("libstrongswan-extra-plugins", "what it speaks HTTP with"),
     Package("libstrongswan-standard-plugins", "its cryptography"),
     Package("curl", "a client of EST, for tests"),
+    Package("jq", "reads an export of the audit log with nothing of ours, for tests"),
     Package("network-manager", "its parser, for tests", unit="NetworkManager.service"),
     Package("scep", "a SCEP client that knows SHA-1 alone"),
     Package("rsyslog", "a syslog server, for tests of feeds", unit="rsyslog.service"),
