@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from nac.db import PlatformScope, TenantScope, session_scope
 from nac.db.base import Base
-from nac.errors import NoFreeSlot
+from nac.errors import AdmitError, NoFreeSlot
 from nac.ids import TenantId
 from nac.models import AuditEntry, Tenant
 from nac.tenant_files import tables
