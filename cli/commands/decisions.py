@@ -58,7 +58,7 @@ def command(
 ) -> None:
     """Tell who was admitted or rejected and why, newest first, with what to do about a reject.
 
-    Without --mac and --since the options that narrow look through the newest 100,000 requests of the tenant.
+    Without --since, requests of a NAS or site and those that a rule admitted are looked for in the newest 100,000.
     """
 
     def fetch(before: tuple[datetime, int] | None) -> Sequence[LoggedDecision]:
@@ -75,9 +75,9 @@ def command(
     with Domain().tenant(tenant) as (session, tenant_id):
         newest = chain.from_iterable(pages(fetch, lambda decision: decision.key, first=None))
         found = list(islice(newest, limit))
-        narrow = reason or any(wanted.values())
-        bounded = len(found) < limit and narrow and not wanted["mac"] and since is None
-        searched = decisions.searched_since(session, tenant_id=tenant_id) if bounded else None
+        searched = None
+        if len(found) < limit and since is None:
+            searched = decisions.searched_since(session, tenant_id=tenant_id, reason=reason or "", **wanted)
     if searched is not None:
         click.echo(
             f"Note: searched the newest {decisions.SEARCHED_ROWS:,} requests, back to {_at(searched)} UTC. "

@@ -8,8 +8,10 @@ sessions  queries by user, MAC address, NAS and address over live sessions
 
 import argparse
 import itertools
+import os
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +29,8 @@ from tests.api.served import served
 
 _TARGET_MILLISECONDS = 150.0
 _MOST_TURNS = 100
+# Load average of the last minute.
+_CALM = 1.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ def bench(tenants: int) -> Iterator[Bench]:
 def logs(options: argparse.Namespace) -> None:
     with bench(options.tenants) as each:
         data.fill_auth_log(each.superuser_url, each.tenants, rows=options.rows, days=options.days, tell=_note)
+        _wait_for_calm(options.patience)
         used = data.sizes(each.superuser_url)
         print(
             f"{options.rows:,} rows of {options.tenants} tenants in {options.days} days: {used['rows'] / 1e9:.1f} GB "
@@ -176,6 +181,14 @@ def _listener(port: int) -> int:
     raise BenchError(f"nothing listens on port {port}")
 
 
+def _wait_for_calm(minutes: float) -> None:
+    """What is measured while others work tells of them; waits so long at the most."""
+    deadline = time.monotonic() + minutes * 60
+    while os.getloadavg()[0] > _CALM and time.monotonic() < deadline:
+        time.sleep(10)
+    _note(f"load average {os.getloadavg()[0]:.1f}")
+
+
 def _note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -187,6 +200,7 @@ def main() -> int:
     parser.add_argument("--days", type=int, default=365, help="that they are spread over")
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--live", type=int, default=1_000_000, help="sessions")
+    parser.add_argument("--patience", type=float, default=0.0, help="minutes to wait for the machine to be calm")
     parser.add_argument("--rounds", type=int, default=20, help="of each search")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=10.0, help="of each route")

@@ -52,7 +52,7 @@ _AUTH_ROWS = """
 INSERT INTO {partition} (
     at, tenant_id, cell_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method, permitted,
     reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial, tls_version,
-    resumed, request, module_microseconds, verdict
+    resumed, request, module_microseconds, verdict, identity_key, common_name_key
 )
 SELECT
     %(day)s::timestamptz + n * interval '1 day' / (%(rows)s + 1), tenants[t], 1, sites[t * 4 - device %% 4],
@@ -75,7 +75,9 @@ SELECT
         name, 20 - device %% 20, device %% 48, mac, mac, method, device %% 4, device %% 25,
         CASE method WHEN 'eap-tls' THEN format(', "certificate.common_name": ["device-%%s"]', device) ELSE '' END
     )::json,
-    40 + n %% 200, CASE WHEN permitted THEN 'permit' ELSE 'deny' END
+    40 + n %% 200, CASE WHEN permitted THEN 'permit' ELSE 'deny' END,
+    CASE WHEN permitted AND method = 'mab' THEN '' ELSE name END,
+    CASE method WHEN 'eap-tls' THEN 'device-' || device ELSE '' END
 FROM (
     SELECT n, t, device, '02' || lpad(to_hex(t), 4, '0') || lpad(to_hex(device), 6, '0') AS mac,
         (ARRAY['mab','mab','mab','mab','mab','mab','mab','eap-tls','eap-tls','peap'])[1 + device %% 10] AS method,

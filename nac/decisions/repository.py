@@ -4,17 +4,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, Select, case, func, or_, select, tuple_
+from sqlalchemy import ARRAY, ColumnElement, Row, Select, Text, any_, case, cast, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from nac.ids import TenantId
 from nac.log_search import Stretch, within
+from nac.mac import normalise_mac
 from nac.models import AuthLog, Certificate, Nas, Site
 
 # Devices choose what the log holds.
 _OCTETS = re.compile(r"(?:[0-9a-f]{2})+")
 _SERIAL = func.encode(Certificate.serial, "hex")
-_CERTIFICATE_NAME = AuthLog.request["certificate.common_name"][0].astext
+# All other rows have a verdict of permit that was carried out, and one of ADMITTED_BY as reason.
+_NOT_ADMITTED = or_(~AuthLog.permitted, AuthLog.verdict.in_(("quarantine", "deny")), AuthLog.monitored != "")
+_ADMITTED_BY = frozenset({"rule-permitted", "fallback-permitted"})
+# Certificates of one common name whose serial numbers are looked for.
+_MOST_SERIALS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +28,8 @@ class Filter:
 
     # 12 lower-case hex digits.
     mac: str = ""
-    # User-Name or EAP identity, common name or serial number (hex) of the certificate; upper or lower case.
+    # User-Name or EAP identity, common name or serial number (hex) of the certificate; upper or lower case. What is a
+    # MAC address finds the device as well.
     user: str = ""
     reason: str = ""
     # Name of the registered NAS, NAS-Identifier or address.
@@ -39,8 +45,18 @@ class Filter:
     @property
     def reads_rows(self) -> bool:
         """Whether no index finds what it asks for: rows are read from the newest on until enough of them fit."""
-        return not self.mac and bool(
-            self.user or self.reason or self.nas or self.site_id or self.rejects or self.monitored or self.verdict
+        return bool(self.nas or self.site_id or self.reason or self.verdict) and not (
+            self.mac or self.user or self.finds_refusals
+        )
+
+    @property
+    def finds_refusals(self) -> bool:
+        """Whether it asks for nobody who was simply admitted."""
+        return (
+            self.rejects
+            or self.monitored
+            or self.verdict in ("quarantine", "deny")
+            or bool(self.reason and self.reason not in _ADMITTED_BY)
         )
 
 
@@ -48,7 +64,7 @@ def list_page(
     session: Session, tenant_id: TenantId, wanted: Filter, *, before: tuple[datetime, int] | None, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
     """Newest first, with the NAS's name and the site's slug as they are now."""
-    query = _fitting(tenant_id, wanted).limit(limit)
+    query = _fitting(session, tenant_id, wanted).limit(limit)
     if before is not None:
         # The bound on `at` alone is what leaves out partitions.
         query = query.where(AuthLog.at <= before[0], tuple_(AuthLog.at, AuthLog.id) < before)
@@ -59,15 +75,17 @@ def list_stretch(
     session: Session, tenant_id: TenantId, wanted: Filter, stretch: Stretch, limit: int
 ) -> Sequence[Row[AuthLog, str | None, str | None]]:
     """As `list_page`, of a stretch of the log."""
-    return session.execute(within(_fitting(tenant_id, wanted), AuthLog, stretch).limit(limit)).all()
+    return session.execute(within(_fitting(session, tenant_id, wanted), AuthLog, stretch).limit(limit)).all()
 
 
-def _fitting(tenant_id: TenantId, wanted: Filter) -> Select[AuthLog, str | None, str | None]:
+def _fitting(session: Session, tenant_id: TenantId, wanted: Filter) -> Select[AuthLog, str | None, str | None]:
     query = _named(tenant_id).order_by(AuthLog.at.desc(), AuthLog.id.desc())
     if wanted.mac:
         query = query.where(AuthLog.mac == wanted.mac)
     if wanted.user:
-        query = query.where(_is_of(tenant_id, wanted.user.lower()))
+        query = query.where(_is_of(session, tenant_id, wanted.user.lower()))
+    if wanted.finds_refusals:
+        query = query.where(_NOT_ADMITTED)
     if wanted.nas:
         named = wanted.nas.lower()
         names = (func.lower(Nas.name), func.lower(AuthLog.nas_identifier), func.host(AuthLog.nas_address))
@@ -106,15 +124,17 @@ def _named(tenant_id: TenantId) -> Select[AuthLog, str | None, str | None]:
     )
 
 
-def _is_of(tenant_id: TenantId, name: str) -> ColumnElement[bool]:
+def _is_of(session: Session, tenant_id: TenantId, name: str) -> ColumnElement[bool]:
     # A certificate that is refused for its status leaves its serial number alone in the log.
-    issued = select(_SERIAL).where(Certificate.tenant_id == tenant_id, func.lower(Certificate.common_name) == name)
-    return or_(
-        func.lower(AuthLog.identity) == name,
-        func.lower(_CERTIFICATE_NAME) == name,
-        AuthLog.certificate_serial == name.replace(":", ""),
-        AuthLog.certificate_serial.in_(issued),
+    issued = select(_SERIAL).where(Certificate.tenant_id == tenant_id, Certificate.common_name_key == func.lower(name))
+    serials = [name.replace(":", ""), *session.scalars(issued.limit(_MOST_SERIALS))]
+    is_of = or_(
+        AuthLog.identity_key == name,
+        AuthLog.common_name_key == name,
+        AuthLog.certificate_serial == any_(cast(serials, ARRAY(Text()))),
     )
+    mac = normalise_mac(name)
+    return is_of | (AuthLog.mac == mac) if mac else is_of
 
 
 def _verdict() -> ColumnElement[str]:

@@ -83,15 +83,15 @@ def list_decisions(
 ) -> Sequence[LoggedDecision]:
     """Newest first; page on with the last one's key as `before`.
 
-    `mac` in any notation, `site` a slug, the others as `repository.Filter`. Without `mac` and `since` a filter looks
-    at the newest SEARCHED_ROWS alone (`searched_since`).
+    `mac` in any notation, `site` a slug, the others as `repository.Filter`. Without `since`, what no index finds is
+    looked for in the newest SEARCHED_ROWS alone (`searched_since`).
     """
     wanted = _wanted(
         session, tenant_id, mac=mac, user=user, reason=reason, nas=nas, site=site, rejects=rejects, monitored=monitored
     )
     wanted = replace(wanted, since=since)
     if since is None and wanted.reads_rows:
-        wanted = replace(wanted, since=searched_since(session, tenant_id=tenant_id))
+        wanted = replace(wanted, since=repository.moment_of_row(session, tenant_id, SEARCHED_ROWS))
     return _logged(session, tenant_id, repository.list_page(session, tenant_id, wanted, before=before, limit=limit))
 
 
@@ -184,9 +184,10 @@ def _logged(
     ]
 
 
-def searched_since(session: Session, *, tenant_id: TenantId) -> datetime | None:
-    """How far back a filter looks that no index serves; None: at all there is."""
-    return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS)
+def searched_since(session: Session, *, tenant_id: TenantId, **given: Unpack[Given]) -> datetime | None:
+    """How far back `list_decisions` looks that is given these and no `since`; None: at all there is."""
+    reads_rows = _wanted(session, tenant_id, **given).reads_rows
+    return repository.moment_of_row(session, tenant_id, SEARCHED_ROWS) if reads_rows else None
 
 
 def _certificate_names(session: Session, tenant_id: TenantId, logs: Sequence[AuthLog]) -> Mapping[str, str]:

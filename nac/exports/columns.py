@@ -16,7 +16,7 @@ from nac.retention.logs import LogName
 
 Kind = Literal["text", "name", "moment", "integer", "long", "boolean", "texts", "json"]
 # Whose rows they are says the folder; the others are of no use outside.
-_LEFT_OUT = {"tenant_id", "cell_id", "mac_key", "identity_key"}
+_LEFT_OUT = {"tenant_id", "cell_id", "mac_key", "identity_key", "common_name_key"}
 _UTC = sql.SQL("""to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 # A spreadsheet takes what begins so for a formula. The apostrophe keeps it from that; whoever reads the file takes one
 # away from each text that begins with one.

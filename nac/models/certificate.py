@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
+from sqlalchemy import Computed, ForeignKey, ForeignKeyConstraint, Index, Text, UniqueConstraint, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
@@ -84,6 +84,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
             "common_name",
             postgresql_ops={"common_name": "text_pattern_ops"},
         ),
+        Index("ix_certificates_tenant_id_common_name_key", "tenant_id", "common_name_key"),
     )
 
     authority_id: Mapped[UUID]
@@ -91,6 +92,7 @@ class Certificate(UuidKey, TenantOwned, CreatedAt, Base):
     serial: Mapped[bytes]
     profile: Mapped[str]
     common_name: Mapped[str]
+    common_name_key: Mapped[str | None] = mapped_column(Computed("lower(common_name)", persisted=True))
     subject: Mapped[str]
     # None until signed: the row is written before the signature.
     certificate_der: Mapped[bytes | None]

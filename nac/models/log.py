@@ -32,6 +32,24 @@ class AuthLog(Base):
             text("at DESC"),
             postgresql_where=text("certificate_serial <> ''"),
         ),
+        Index(
+            "ix_auth_log_not_admitted",
+            "tenant_id",
+            text("at DESC"),
+            text("id DESC"),
+            postgresql_where=text("NOT permitted OR verdict IN ('quarantine', 'deny') OR monitored <> ''"),
+        ),
+        *(
+            Index(
+                f"ix_auth_log_{key}",
+                "tenant_id",
+                key,
+                text("at DESC"),
+                text("id DESC"),
+                postgresql_where=text(f"{key} <> ''"),
+            )
+            for key in ("identity_key", "common_name_key")
+        ),
         {"postgresql_partition_by": "RANGE (at)"},
     )
 
@@ -67,6 +85,10 @@ class AuthLog(Base):
     suppressed: Mapped[int]
     verdict: Mapped[str] = mapped_column(server_default="")
     monitored: Mapped[str] = mapped_column(server_default="")
+    # In lower case, "" for devices that MAB admitted.
+    identity_key: Mapped[str] = mapped_column(server_default="")
+    # In lower case, of the certificate that was shown.
+    common_name_key: Mapped[str] = mapped_column(server_default="")
 
 
 class AccountingLog(Base):

@@ -97,7 +97,7 @@ CREATE TEMPORARY TABLE shipped_auth (
     nas_port text, mac macaddr, identity text, method text, permitted boolean, reason text, detail text, rule_id text,
     rule_name text, policy_id uuid, policy_version int, vlan text, reply json, certificate_serial text,
     tls_version text, resumed boolean, request json, module_microseconds int, suppressed int, verdict text,
-    monitored text
+    monitored text, identity_key text, common_name_key text
 ) ON COMMIT DELETE ROWS
 """
 AUTH_COPY = "COPY shipped_auth FROM STDIN (NULL '')"
@@ -105,7 +105,8 @@ AUTH_INSERT = """
 INSERT INTO auth_log (
     id, at, cell_id, tenant_id, site_id, nas_id, nas_address, nas_identifier, nas_port, mac, identity, method,
     permitted, reason, detail, rule_id, rule_name, policy_id, policy_version, vlan, reply, certificate_serial,
-    tls_version, resumed, request, module_microseconds, suppressed, verdict, monitored
+    tls_version, resumed, request, module_microseconds, suppressed, verdict, monitored, identity_key,
+    common_name_key
 )
 SELECT
     coalesce(id, nextval('auth_log_id_seq')), to_timestamp(at::float8 / 1e6), %s, tenant_id, site_id, nas_id,
@@ -113,7 +114,7 @@ SELECT
     coalesce(method, ''), permitted, coalesce(reason, ''), coalesce(detail, ''), coalesce(rule_id, ''),
     coalesce(rule_name, ''), policy_id, policy_version, coalesce(vlan, ''), reply, coalesce(certificate_serial, ''),
     coalesce(tls_version, ''), resumed, request, module_microseconds, suppressed, coalesce(verdict, ''),
-    coalesce(monitored, '')
+    coalesce(monitored, ''), coalesce(identity_key, ''), coalesce(common_name_key, '')
 FROM shipped_auth
 """
 
@@ -147,4 +148,7 @@ def auth_line(record: AuthRecord) -> str:
         str(min(record.suppressed, _INT4_MAX)),
         record.verdict,
         record.monitored,
+        # Of MAB the MAC address says all.
+        "" if record.method == "mab" and record.permitted else record.identity.lower(),
+        "".join(map(str, record.facts.get("certificate.common_name", ())[:1])).lower(),
     )

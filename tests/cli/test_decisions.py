@@ -116,10 +116,10 @@ def test_outer_name_is_told_where_it_is_another(alpha: Admit, owner_engine: Engi
 
 def test_what_was_searched_is_said_where_it_is_not_all(logged: Admit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nac.decisions.service.SEARCHED_ROWS", 1)
-    result = logged.run("decisions", "-t", "alpha", "--rejects")
+    result = logged.run("decisions", "-t", "alpha", "--nas", "nothing")
     assert result.stdout == "none\n"
     assert result.stderr.startswith("Note: searched the newest 1 requests, back to ")
-    for bounded in ((), ("--rejects", "--since", "1d"), ("--mac", "001122334455")):
+    for bounded in ((), ("--nas", "nothing", "--since", "1d"), ("--mac", "001122334455"), ("--rejects",)):
         assert logged.run("decisions", "-t", "alpha", *bounded).stderr == ""
 
 

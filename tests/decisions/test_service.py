@@ -107,11 +107,13 @@ def test_certificate_nas_site_and_verdict_find_theirs(write, read, app_engine, t
 def test_filter_without_bound_looks_at_the_newest_rows_alone(write, read, monkeypatch) -> None:
     monkeypatch.setattr(decisions, "SEARCHED_ROWS", 2)
     for minutes in range(4):
-        write(minutes_ago=minutes, identity="ann", mac="001122334455")
-    assert len(read(user="ann")) == len(read(rejects=True)) == 2
-    # The near misses: what bounds itself.
-    assert len(read(user="ann", since=NOW - timedelta(hours=1))) == 4
-    assert len(read(user="ann", mac="001122334455")) == len(read()) == 4
+        write(minutes_ago=minutes, identity="ann", mac="001122334455", nas_identifier="core-1")
+    assert len(read(nas="core-1")) == 2
+    # The near misses: what bounds itself, and what an index finds.
+    assert len(read(nas="core-1", since=NOW - timedelta(hours=1))) == 4
+    for more in ({"user": "ann"}, {"mac": "001122334455"}, {"rejects": True}, {"reason": "unknown-mac"}):
+        assert len(read(nas="core-1", **more)) == len(read(**more)) == 4
+    assert len(read()) == 4
 
 
 def test_unknown_site_and_serial_that_is_none_do_no_harm(write, read) -> None:

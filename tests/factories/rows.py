@@ -90,6 +90,9 @@ def make_row(session: Session, table: Table, tenant_id: TenantId, **values: Any)
             row[column.name] = _value(column)
     if table.name == "nases":
         row["identifier"] = uuid4().hex
+    if table.name == "auth_log":
+        names = row.get("request", {}).get("certificate.common_name", [""])
+        row = {"identity_key": row.get("identity", "").lower(), "common_name_key": "".join(names[:1]).lower()} | row
     # inline: no RETURNING, which needs the right to read.
     session.execute(insert(table).values(row).inline())
     return row
