@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from api import cookies
 from api.change import Body, Change, changing, etag, request_sha256
+from api.rates import note_good
 from api.request_ids import request_id_of
 from api.state import signing_of
 from nac.accounts.grants import Principal, TenantPlace, require
@@ -80,6 +81,7 @@ def asked_of(
     origin = _origin(request)
     with session_scope(CredentialScope(text.public_id)) as session:
         principal = tokens.authenticate(session, text=text, address=origin.address, now=utc_now())
+        note_good(request.scope)
         return Asked(principal, origin, *_places(session, request), request, response)
 
 
@@ -89,6 +91,7 @@ def _asked_by_cookie(request: Request, response: Response) -> Asked:
         raise NotSignedIn(remedy="Send it as: Authorization: Bearer admit_...")
     with session_scope(CredentialScope(text.public_id)) as session:
         signed_in, principal = sessions.authenticate(session, text=text, now=utc_now())
+        note_good(request.scope)
         cookies.require_csrf_token(request, signed_in.csrf_token)
         tenant, msp_id = _places(session, request)
         needs = not signed_in.has_two and rules.wants_two_factors(

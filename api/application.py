@@ -14,7 +14,7 @@ from nac.settings import Settings
 def make_application(
     settings: Settings, *routers: APIRouter, title: str, name: str, for_strangers: bool = False
 ) -> FastAPI:
-    """`name` is how PostgreSQL sees it. Strangers are told by no /openapi.json what there is, nor how it is built."""
+    """`name` is how PostgreSQL sees it. Strangers are not told how it is built."""
     engine = make_engine(settings.database_url, application_name=name)
     client = health.connect_redis(settings.redis_url)
 
@@ -30,9 +30,8 @@ def make_application(
         engine.dispose()
         client.close()
 
-    # The interactive pages load scripts from other sites.
-    pages = {"docs_url": None, "redoc_url": None} | ({"openapi_url": None} if for_strangers else {})
-    app = FastAPI(title=title, lifespan=lifespan, **pages)  # type: ignore[arg-type]
+    # The interactive pages load scripts from other sites; /openapi.json is `api.description_route`'s.
+    app = FastAPI(title=title, lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = settings
     app.state.for_strangers = for_strangers
     app.state.engine = engine

@@ -85,9 +85,18 @@ class Change:
         self.body = b""
 
 
+class Observed(BaseModel):
+    """What shows beside what people and programs say of it also what cells and the worker see."""
+
+    def observed(self) -> set[str]:
+        """Members that change with no decision of anybody."""
+        raise NotImplementedError
+
+
 def etag(model: BaseModel) -> str:
-    """Strong: of all that is shown."""
-    return f'"{hashlib.sha256(model.model_dump_json().encode()).hexdigest()[:32]}"'
+    """Of all that is shown but what is observed: that a device was seen again stops nobody's change."""
+    observed = model.observed() if isinstance(model, Observed) else set()
+    return f'"{hashlib.sha256(model.model_dump_json(exclude=observed).encode()).hexdigest()[:32]}"'
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from fastapi import FastAPI
 
+from api import description_route
+from api.answer_headers import AnswerHeaders
 from api.application import make_application
 from api.change import DoneBefore, answer_again
 from api.deprecation import DeprecationHeaders
@@ -22,6 +24,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in V1:
         app.include_router(router, prefix="/v1")
     app.include_router(sign_up_pages.router)
+    app.include_router(description_route.router)
     describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
@@ -33,5 +36,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         requests_per_minute=settings.api_requests_per_minute,
         failures_per_minute=settings.api_failures_per_minute,
     )
+    app.add_middleware(AnswerHeaders)
     app.add_middleware(RequestIds)
     return app

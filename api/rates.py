@@ -55,17 +55,36 @@ class Buckets:
         return math.ceil((self.per_minute - max(0.0, left)) / self._rate)
 
 
+class Shown:
+    """What a request shows of who asks."""
+
+    def __init__(self, credential: int | None) -> None:
+        self.credential = credential
+        # Whether it was looked at, and is good.
+        self.is_good = False
+
+
+def note_good(scope: Scope) -> None:
+    """That what the request of this scope shows is a credential, and whose it is."""
+    shown: Shown | None = scope.get("admit.shown")
+    if shown is not None:
+        shown.is_good = True
+
+
 class Rates:
     """429 for who asks too much, or whose address shows too many credentials that are not good; 0 for no limit.
 
-    A credential that was good lately is not refused for the failures of others behind the same address.
+    A credential has a bucket of its own once it was good; all else counts for the address that it comes from. Failures
+    stop those alone that fail: who else is behind the same address is heard.
     """
 
     def __init__(self, app: ASGIApp, *, requests_per_minute: int, failures_per_minute: int) -> None:
         self._app = app
-        self._requests = Buckets(requests_per_minute) if requests_per_minute else None
+        # Apart, so that neither crowds the other out.
+        self._by_source = Buckets(requests_per_minute) if requests_per_minute else None
+        self._by_credential = Buckets(requests_per_minute) if requests_per_minute else None
         self._failures = Buckets(failures_per_minute) if failures_per_minute else None
-        self._good: OrderedDict[object, None] = OrderedDict()
+        self._good: OrderedDict[int, None] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _FREE_PATHS:
@@ -73,41 +92,46 @@ class Rates:
             return
         client = scope.get("client")
         source = source_of(client[0] if client else "")
-        credential = credential_of(scope["headers"])
-        if self._failures is not None and credential not in self._good:
-            left = self._failures.left(source) - 1
-            if left < 0 and credential is not None:
-                await self._refuse(self._failures, "failures", left)(scope, receive, send)
-                return
+        shown = scope["admit.shown"] = Shown(credential_of(scope["headers"]))
         told: list[tuple[bytes, bytes]] = []
-        if self._requests is not None:
-            name, key = ("source", source) if credential is None else ("credential", credential)
-            left = self._requests.take(key)
+        is_own = shown.credential in self._good
+        name, buckets = ("credential", self._by_credential) if is_own else ("source", self._by_source)
+        if buckets is not None:
+            left = buckets.take(shown.credential if is_own else source)
             if left < 0:
-                await self._refuse(self._requests, name, left)(scope, receive, send)
+                await self._refuse(buckets, name, left)(scope, receive, send)
                 return
-            told = _headers(self._requests, name, left)
+            told = _headers(buckets, name, left)
+        failed: float | None = None
 
         async def telling(message: Message) -> None:
+            nonlocal failed
             if message["type"] == "http.response.start":
-                self._note(source, credential, message["status"])
+                failed = self._note(source, shown, message["status"])
                 message["headers"] = [*message.get("headers", ()), *told]
-            await send(message)
+            if failed is None:
+                await send(message)
 
         await self._app(scope, receive, telling)
+        if failed is not None:
+            assert self._failures is not None
+            await self._refuse(self._failures, "failures", failed)(scope, receive, send)
 
-    def _note(self, source: str, credential: object, status: int) -> None:
-        if self._failures is None or credential is None:
-            return
-        if status == _REFUSED:
-            self._good.pop(credential, None)
-            self._failures.take(source)
-        elif status < _REFUSED or status in (403, 404):
-            # Not of what is refused before the credential is looked at.
+    def _note(self, source: str, shown: Shown, status: int) -> float | None:
+        """Less than 0 where it is one failure too many."""
+        credential = shown.credential
+        if credential is None:
+            return None
+        if shown.is_good:
             self._good[credential] = None
             self._good.move_to_end(credential)
             if len(self._good) > _MOST_KEPT:
                 self._good.popitem(last=False)
+        elif status == _REFUSED:
+            self._good.pop(credential, None)
+            left = self._failures.take(source) if self._failures is not None else 0.0
+            return left if left < 0 else None
+        return None
 
     @staticmethod
     def _refuse(buckets: Buckets, name: str, left: float) -> ASGIApp:

@@ -129,6 +129,10 @@ class Unavailable(AdmitError):
     status = 503
 
 
+class TookTooLong(Unavailable):
+    """The database took longer than one statement may."""
+
+
 class DatabaseUnavailable(Unavailable):
     """The database does not answer."""
 

@@ -86,7 +86,7 @@ class Settings:
     api_failures_per_minute: int
     # Of one address to either port at a time; 0 for no limit.
     connections_per_source: int
-    # Addresses and networks, comma-separated, whose X-Forwarded-For `public_port` believes.
+    # Addresses and networks, comma-separated, whose X-Forwarded-For `api_port` and `public_port` believe.
     trusted_proxies: str
     # Likewise: those whose connections to `enrolment_port` begin with a PROXY header; "" for none.
     enrolment_proxies: str

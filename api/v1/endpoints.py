@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesTenant, ReadsTenant
-from api.change import Change
+from api.change import Change, Observed
 from api.v1.inputs import GroupNames, Input
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
@@ -30,7 +30,7 @@ Changes = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_MANAGE))]
 Unblocks = Annotated[Access, Depends(ChangesTenant(Permission.ENDPOINT_UNBLOCK))]
 
 
-class Endpoint(BaseModel):
+class Endpoint(Observed):
     mac: str
     name: str
     status: Status
@@ -54,6 +54,10 @@ class Endpoint(BaseModel):
     last_seen_at: datetime | None
     created_at: datetime
     updated_at: datetime
+
+    def observed(self) -> set[str]:
+        seen = {"vendor", "os", "model", "first_seen_at", "last_seen_at", "updated_at"}
+        return seen if self.profile_set else seen | {"profile", "profile_confidence"}
 
 
 class NewEndpoint(Input):

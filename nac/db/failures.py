@@ -3,7 +3,16 @@
 from psycopg import errors as pg
 from sqlalchemy.exc import DBAPIError
 
-from nac.errors import AdmitError, AlreadyExists, DatabaseUnavailable, InUse, InvalidInput, Overtaken, ScopeViolation
+from nac.errors import (
+    AdmitError,
+    AlreadyExists,
+    DatabaseUnavailable,
+    InUse,
+    InvalidInput,
+    Overtaken,
+    ScopeViolation,
+    TookTooLong,
+)
 
 
 def translate(exc: DBAPIError) -> AdmitError:
@@ -20,8 +29,10 @@ def translate(exc: DBAPIError) -> AdmitError:
             return InvalidInput(f"The database refuses a value ({constraint or cause}).", place=place)
         case pg.InsufficientPrivilege():
             return ScopeViolation(str(cause).splitlines()[0])
-        case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure() | pg.QueryCanceled():
+        case pg.LockNotAvailable() | pg.DeadlockDetected() | pg.SerializationFailure():
             return Overtaken(remedy="Try again.")
+        case pg.QueryCanceled():
+            return TookTooLong(remedy="Try again later, or ask for less at once.")
         case pg.OperationalError():
             return DatabaseUnavailable(str(cause).splitlines()[0], remedy="Is PostgreSQL up?")
         case _:

@@ -287,4 +287,6 @@ def _join_groups(session: Session, tenant_id: TenantId, rows: Sequence[_Row], id
         for name in row.groups:
             members[name].append(ids[row.mac])
     for name, joining in members.items():
-        ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=joining, names=[name])
+        for start in range(0, len(joining), _CHUNK):
+            part = joining[start : start + _CHUNK]
+            ENDPOINT_GROUPS.join(session, tenant_id=tenant_id, member_ids=part, names=[name])

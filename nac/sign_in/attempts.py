@@ -66,8 +66,8 @@ def at_confirmation(*, sign_in_id: UUID) -> Attempt:
 
 
 def at_address(*, address: str) -> Attempt:
-    """What cannot be guessed, but should not be tried without end."""
-    return Attempt({_key("address", source_of(address).encode()): FREE_OF_AN_ADDRESS})
+    """What cannot be guessed, but should not be tried without end; passwords that others try there are no matter."""
+    return Attempt({_key("unguessable", source_of(address).encode()): FREE_OF_AN_ADDRESS})
 
 
 def email_tag(email: str) -> bytes:

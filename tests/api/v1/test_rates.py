@@ -30,10 +30,13 @@ def bearer(token: str) -> dict[str, str]:
 
 def test_who_asks_too_much_is_told_when_to_ask_again(limited: httpx.Client, msp_token: str) -> None:
     answers = [limited.get(LIST, headers=bearer(msp_token)) for _ in range(6)]
-    assert [answer.status_code for answer in answers] == [200] * 5 + [429]
-    assert answers[0].headers["ratelimit-policy"] == '"credential";q=5;w=60'
-    assert answers[0].headers["ratelimit"].startswith('"credential";r=4;t=')
-    refused = answers[-1]
+    assert [answer.status_code for answer in answers] == [200] * 6
+    # Once it is known to be good, it has a bucket of its own.
+    assert answers[0].headers["ratelimit"].startswith('"source";r=4;t=')
+    assert answers[1].headers["ratelimit-policy"] == '"credential";q=5;w=60'
+    assert answers[1].headers["ratelimit"].startswith('"credential";r=4;t=')
+    refused = limited.get(LIST, headers=bearer(msp_token))
+    assert refused.status_code == 429
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.json()["code"] == "too-many-requests"
     assert 1 <= int(refused.headers["retry-after"]) <= 12
@@ -47,8 +50,25 @@ def test_who_asks_too_much_is_told_when_to_ask_again(limited: httpx.Client, msp_
 def test_who_guesses_is_not_heard_and_locks_nobody_out(limited: httpx.Client, msp_token: str) -> None:
     assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
     guesses = [limited.get(LIST, headers=bearer(f"admit_{'a' * 16}_{number:026d}")).status_code for number in range(6)]
-    assert guesses == [401] * 3 + [429] * 3
+    assert guesses == [401] * 3 + [429] * 2 + [429]
     assert limited.get(LIST, headers=bearer(msp_token)).status_code == 200
+
+
+def test_what_is_no_credential_has_no_bucket_of_its_own(limited: httpx.Client) -> None:
+    """Nor does a route that looks at none make one good."""
+    shown = [{"Cookie": f"admit={number}"} for number in range(3)] + [bearer(f"x{number}") for number in range(3)]
+    answers = [limited.get("/sign-up", headers=headers) for headers in shown]
+    assert [answer.status_code for answer in answers] == [404] * 5 + [429]
+    assert answers[-1].headers["ratelimit"].startswith('"source";r=0;t=')
+
+
+def test_failures_of_others_stop_nobody_who_is_new_there(
+    database: Database, tmp_path: Path, tenant_id, msp_token: str
+) -> None:
+    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "0", "ADMIT_API_FAILURES_PER_MINUTE": "1"}
+    with served(create_app(settings_of_public(database, tmp_path, **limits))) as client:
+        assert [client.get(LIST, headers=bearer("admit_stale")).status_code for _ in range(3)] == [401, 429, 429]
+        assert client.get(LIST, headers=bearer(msp_token)).status_code == 200
 
 
 def test_buckets_fill_again() -> None:
