@@ -201,7 +201,7 @@ class Requires:
 
     __call__: "Callable[..., Awaitable[Access | Naming]]"
 
-    def _on_tenant(self, asked: Asked) -> Access:
+    def on_tenant(self, asked: Asked) -> Access:
         place = asked.tenant
         held = frozenset[Permission]() if place is None else asked.principal.on_tenant(place)
         if place is None or not held:
@@ -210,7 +210,7 @@ class Requires:
         require(held, self.permission)
         return Access(asked, held, TenantScope(place.tenant_id), Owner(tenant_id=place.tenant_id))
 
-    def _on_msp(self, asked: Asked) -> Access:
+    def on_msp(self, asked: Asked) -> Access:
         msp_id = asked.msp_id
         held = frozenset[Permission]() if msp_id is None else asked.principal.on_msp(msp_id)
         if msp_id is None or not held:
@@ -219,7 +219,7 @@ class Requires:
         require(held, self.permission)
         return Access(asked, held, MspScope(msp_id), Owner(msp_id))
 
-    def _on_platform(self, asked: Asked) -> Access:
+    def on_platform(self, asked: Asked) -> Access:
         held = asked.principal.on_platform()
         require(held, self.permission)
         asked.require_second_factor()
@@ -230,28 +230,28 @@ class ReadsTenant(Requires):
     level = Level.TENANT
 
     async def __call__(self, asked: _Asks, tenant: _Tenant) -> Access:
-        return self._on_tenant(asked)
+        return self.on_tenant(asked)
 
 
 class ChangesTenant(Requires):
     level = Level.TENANT
 
     async def __call__(self, asked: _Asks, tenant: _Tenant, digest: _Digest, wait: _Wait = None) -> Access:
-        return replace(self._on_tenant(asked), digest=digest, wait=wait is not None)
+        return replace(self.on_tenant(asked), digest=digest, wait=wait is not None)
 
 
 class ReadsMsp(Requires):
     level = Level.MSP
 
     async def __call__(self, asked: _Asks, msp: _Msp) -> Access:
-        return self._on_msp(asked)
+        return self.on_msp(asked)
 
 
 class ChangesMsp(Requires):
     level = Level.MSP
 
     async def __call__(self, asked: _Asks, msp: _Msp, digest: _Digest, wait: _Wait = None) -> Access:
-        return replace(self._on_msp(asked), digest=digest, wait=wait is not None)
+        return replace(self.on_msp(asked), digest=digest, wait=wait is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Naming:
         """Raises MspNotFound and PermissionMissing."""
         with session_scope(CredentialScope("")) as session:
             asked = replace(self.asked, msp_id=find_msp(session, key))
-        return replace(self.requires._on_msp(asked), digest=self.digest, wait=self.wait)
+        return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
 
 
 class ChangesNamedMsp(Requires):
@@ -284,14 +284,14 @@ class ReadsPlatform(Requires):
     level = Level.PLATFORM
 
     async def __call__(self, asked: _Asks) -> Access:
-        return self._on_platform(asked)
+        return self.on_platform(asked)
 
 
 class ChangesPlatform(Requires):
     level = Level.PLATFORM
 
     async def __call__(self, asked: _Asks, digest: _Digest, wait: _Wait = None) -> Access:
-        return replace(self._on_platform(asked), digest=digest, wait=wait is not None)
+        return replace(self.on_platform(asked), digest=digest, wait=wait is not None)
 
 
 class Mine:

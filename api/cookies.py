@@ -74,10 +74,15 @@ def require_same_origin(request: Request) -> None:
         raise CrossSite(remedy="Use the address that ADMIT_PORTAL_URL names.")
 
 
+def note_csrf_token(request: Request, shown: str) -> None:
+    """Of a form, which has no headers of its own."""
+    request.state.csrf_token = shown
+
+
 def require_csrf_token(request: Request, wanted: str) -> None:
     """Of what changes something by a cookie. Raises CrossSite and CsrfTokenMissing."""
     require_same_origin(request)
-    shown = request.headers.get(CSRF_HEADER.lower(), "")
+    shown = getattr(request.state, "csrf_token", "") or request.headers.get(CSRF_HEADER.lower(), "")
     if request.method not in _SAFE and not hmac.compare_digest(shown.encode(), wanted.encode()):
         raise CsrfTokenMissing(remedy=f"Send csrf_token of the sign-in, or of GET /v1/me, as {CSRF_HEADER}.")
 

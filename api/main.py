@@ -12,9 +12,12 @@ from api.json_input import JsonInput, exceptions
 from api.rates import Rates
 from api.request_ids import RequestIds
 from api.sign_up import routes as sign_up_pages
+from api.start import routes as start_pages
 from api.state import prepare_enrolling
 from api.v1.routers import V1
 from nac.settings import Settings, load_settings
+
+_PAGES = (sign_up_pages.router, start_pages.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -23,14 +26,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(settings, title="Admit", name="admit-api")
     for router in V1:
         app.include_router(router, prefix="/v1")
-    app.include_router(sign_up_pages.router)
+    for router in _PAGES:
+        app.include_router(router)
     app.include_router(description_route.router)
     describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
     app.add_middleware(DeprecationHeaders)
     excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
-    app.add_middleware(JsonInput, excepted=[*excepted, *exceptions(sign_up_pages.router.routes)])
+    for router in _PAGES:
+        excepted += exceptions(router.routes)
+    app.add_middleware(JsonInput, excepted=excepted)
     app.add_middleware(
         Rates,
         requests_per_minute=settings.api_requests_per_minute,

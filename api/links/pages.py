@@ -23,6 +23,9 @@ button, a.button { font: inherit; display: inline-block; padding: .5rem 1rem; bo
 textarea { width: 100%; box-sizing: border-box; font: .8rem monospace; }
 code { font-size: 1.2rem; background: #eef2f6; padding: .3rem .6rem; border-radius: 4px; }
 .wrong { color: #a11; }
+.good { color: #17653a; }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0 1rem; }
+td { padding: .3rem .5rem .3rem 0; border-top: 1px solid #dde3ea; }
 label.field { display: block; margin: 0 0 1rem; }
 label.field input { display: block; width: 100%; box-sizing: border-box; font: inherit; padding: .5rem .6rem;
   margin-top: .25rem; border: 1px solid #8794a5; border-radius: 6px; }

@@ -1,12 +1,18 @@
 """What routes and pages of signing up share."""
 
 import logging
+from typing import NamedTuple
+from uuid import UUID
 
 from fastapi import Request
+from fastapi.responses import RedirectResponse
 
+from api.signing_in import Desk as SignInDesk
 from api.state import settings_of, signing_of
 from nac.db import PlatformScope, session_scope
 from nac.errors import AdmitError
+from nac.people import service as people
+from nac.sign_in.factors import Factor
 from nac.trials import provisioning, service
 from nac.trials.service import Desk
 
@@ -30,15 +36,35 @@ def look(request: Request, token: str) -> str:
         return service.look(session, desk_of(request), token=token).organisation
 
 
-def confirm(request: Request, *, token: str, password: str, name: str = "") -> str:
-    """The new tenant's slug; "" where it cannot be made at once: then the worker does, and a mail tells."""
+class Confirmed(NamedTuple):
+    email: str
+    person_id: UUID
+    # Slug; "" where it cannot be made at once: then the worker does, and a mail tells.
+    tenant: str
+
+
+def confirm(request: Request, *, token: str, password: str, name: str = "") -> Confirmed:
     desk = desk_of(request)
     with session_scope(PlatformScope()) as session:
-        sign_up_id = service.confirm(session, desk, token=token, password=password, name=name)
+        row = service.confirm(session, desk, token=token, password=password, name=name)
+        assert row.person_id is not None
+        found = Confirmed(row.email, row.person_id, "")
+        sign_up_id = row.id
     try:
-        return provisioning.provision(
+        slug = provisioning.provision(
             sign_up_id, desk, signing=signing_of(request), radius_host=settings_of(request).radius_host
         )
     except AdmitError as exc:
         _log.warning("the tenant of sign-up %s cannot be made yet: %s", sign_up_id, exc)
-        return ""
+        return found
+    return found._replace(tenant=slug)
+
+
+def signed_in(request: Request, confirmed: Confirmed) -> RedirectResponse:
+    """To the new tenant's page, in this browser: the link came by mail, and the password was chosen here."""
+    to = RedirectResponse(f"/start/{confirmed.tenant}", 303, {"Cache-Control": "no-store"})
+    desk = SignInDesk(request, to)
+    with desk.as_person(confirmed.person_id) as session:
+        text = desk.begin(session, people.require(session, person_id=confirmed.person_id), {Factor.PASSWORD})
+    desk.finish(confirmed.email, text)
+    return to

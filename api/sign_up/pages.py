@@ -36,13 +36,6 @@ _CONFIRM = """\
 <button>Make my tenant</button>
 </form>
 """
-_READY = """\
-<p>Your tenant is <strong>{tenant}</strong>. It admits devices whose MAC address you have entered, and those with a
-certificate of its own; nobody else.</p>
-<p>We are asking its ports now as one of your switches would. What they answer, and where your switches send to, is in
-the tenant's self-test and in the mail that is on its way.</p>
-<p><a class="button" href="/">Sign in</a></p>
-"""
 _LATER = "Your account is there. The tenant takes a little longer: we write to you as soon as it is ready."
 
 
@@ -75,10 +68,6 @@ def confirm(*, organisation: str, name: str = "", wrong: str = "", status: int =
 
 def later() -> Response:
     return page("Your tenant is being made", f"<p>{_LATER}</p>", HTTPStatus.CREATED)
-
-
-def ready(tenant: str) -> Response:
-    return page("Your tenant is ready", _READY.format(tenant=escape(tenant)), HTTPStatus.CREATED)
 
 
 def refused(sentence: str, status: int, headers: Mapping[str, str]) -> Response:

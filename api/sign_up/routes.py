@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from api.bodies import bounded_body
-from api.errors import retry_headers
-from api.forms import read_form
+from api.errors import retry_headers, sentence_of
+from api.forms import read_texts
 from api.json_input import takes
 from api.sign_up import desk, pages
 from api.state import settings_of
@@ -33,10 +33,10 @@ def show(request: Request) -> Response:
 def ask(request: Request, body: Body) -> Response:
     given: dict[str, str] = {}
     try:
-        given = _fields(request, body)
+        given = read_texts(request, body)
         desk.ask(request, email=given.get("email", ""), organisation=given.get("organisation", ""))
     except InvalidInput as exc:
-        return _ask(request, given, wrong=_told(exc), status=exc.status)
+        return _ask(request, given, wrong=sentence_of(exc), status=exc.status)
     except AdmitError as exc:
         return _refused(exc)
     return pages.asked(ASKED)
@@ -54,15 +54,15 @@ def show_link(token: str, request: Request) -> Response:
 def confirm(token: str, request: Request, body: Body) -> Response:
     try:
         organisation = desk.look(request, token)
-        given = _fields(request, body)
+        given = read_texts(request, body)
         name, password = given.get("name", ""), given.get("password", "")
         try:
             if password != given.get("again", ""):
                 raise InvalidInput("The passwords are not the same.", place="again")
-            tenant = desk.confirm(request, token=token, password=password, name=name)
-            return pages.ready(tenant) if tenant else pages.later()
+            confirmed = desk.confirm(request, token=token, password=password, name=name)
+            return desk.signed_in(request, confirmed) if confirmed.tenant else pages.later()
         except InvalidInput as exc:
-            return pages.confirm(organisation=organisation, name=name, wrong=_told(exc), status=exc.status)
+            return pages.confirm(organisation=organisation, name=name, wrong=sentence_of(exc), status=exc.status)
     except AdmitError as exc:
         return _refused(exc)
 
@@ -72,17 +72,8 @@ def _ask(request: Request, given: dict[str, str], *, wrong: str = "", status: in
     return pages.ask(days=terms.days, endpoints=terms.endpoints, given=given, wrong=wrong, status=status)
 
 
-def _fields(request: Request, body: bytes) -> dict[str, str]:
-    found = read_form(request.headers.get("content-type", ""), body)
-    return {name: value.decode("utf-8", "replace") for name, value in found.items()}
-
-
-def _told(exc: AdmitError) -> str:
-    return f"{exc.detail} {exc.remedy}".strip()
-
-
 def _refused(exc: AdmitError) -> Response:
     # What is wrong inside is told by no page.
     if exc.status >= 500 and exc.retry_after_seconds is None:
         raise exc
-    return pages.refused(_told(exc), exc.status, retry_headers(exc))
+    return pages.refused(sentence_of(exc), exc.status, retry_headers(exc))

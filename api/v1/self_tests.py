@@ -56,22 +56,22 @@ def list_self_tests(access: Reads, paging: Annotated[Paging, Depends()]) -> Page
     before = _place(paging.after())
     with access.read() as session:
         rows = self_tests.list_self_tests(session, tenant_id=access.tenant_id, before=before, limit=paging.limit + 1)
-        return paging.page(rows, lambda row: f"{row.created_at.isoformat()} {row.id}", _self_test)
+        return paging.page(rows, lambda row: f"{row.created_at.isoformat()} {row.id}", self_test_of)
 
 
 @router.post("", status_code=202, operation_id="startSelfTest")
-def start_self_test(access: Starts) -> SelfTest:
+def startself_test_of(access: Starts) -> SelfTest:
     """Devices that Admit plays itself ask the tenant's listeners: known and unknown ones by MAC address, with a good
     certificate, a revoked one and one of another tenant, with a wrong secret. It takes seconds: ask for its `state`."""
     with access.change() as change:
         row = self_tests.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
-        return change.answer(_self_test(row))
+        return change.answer(self_test_of(row))
 
 
 @router.get("/{self_test_id}", operation_id="getSelfTest")
-def get_self_test(access: Reads, self_test_id: UUID) -> SelfTest:
+def getself_test_of(access: Reads, self_test_id: UUID) -> SelfTest:
     with access.read() as session:
-        return access.shown(_self_test(self_tests.require(session, tenant_id=access.tenant_id, test_id=self_test_id)))
+        return access.shown(self_test_of(self_tests.require(session, tenant_id=access.tenant_id, test_id=self_test_id)))
 
 
 def _place(key: str) -> tuple[datetime, UUID] | None:
@@ -87,7 +87,7 @@ def _place(key: str) -> tuple[datetime, UUID] | None:
         raise InvalidInput("This is no place in this list.", place="after") from exc
 
 
-def _self_test(row: SelfTestRow) -> SelfTest:
+def self_test_of(row: SelfTestRow) -> SelfTest:
     return SelfTest(
         id=row.id,
         state=cast(SelfTestState, row.state),

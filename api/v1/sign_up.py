@@ -45,4 +45,4 @@ def sign_up(request: Request, body: NewSignUp) -> SignUpAsked:
 def confirm_sign_up(request: Request, body: Confirmation) -> NewTrial:
     """With the token of the link, once: makes the account with this password, and a tenant that admits known devices
     and those with a certificate of its own. Its self-test is under way when this is answered."""
-    return NewTrial(tenant=desk.confirm(request, token=body.token, password=body.password, name=body.name))
+    return NewTrial(tenant=desk.confirm(request, token=body.token, password=body.password, name=body.name).tenant)

@@ -39,16 +39,21 @@ class AuthLog(Base):
             text("id DESC"),
             postgresql_where=text("NOT permitted OR verdict IN ('quarantine', 'deny') OR monitored <> ''"),
         ),
-        *(
-            Index(
-                f"ix_auth_log_{key}",
-                "tenant_id",
-                key,
-                text("at DESC"),
-                text("id DESC"),
-                postgresql_where=text(f"{key} <> ''"),
-            )
-            for key in ("identity_key", "common_name_key")
+        Index(
+            "ix_auth_log_identity_key",
+            "tenant_id",
+            "identity_key",
+            text("at DESC"),
+            text("id DESC"),
+            postgresql_where=text("identity_key <> ''"),
+        ),
+        Index(
+            "ix_auth_log_common_name_key",
+            "tenant_id",
+            "common_name_key",
+            text("at DESC"),
+            text("id DESC"),
+            postgresql_where=text("common_name_key <> ''"),
         ),
         {"postgresql_partition_by": "RANGE (at)"},
     )

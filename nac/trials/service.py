@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from sqlalchemy.orm import Session
 
@@ -127,10 +127,10 @@ def look(session: Session, desk: Desk, *, token: str) -> SignUp:
     return _require(session, token, lock=False)
 
 
-def confirm(session: Session, desk: Desk, *, token: str, password: str, name: str = "") -> UUID:
+def confirm(session: Session, desk: Desk, *, token: str, password: str, name: str = "") -> SignUp:
     """The link is used up, the account has this password, and `nac.trials.provisioning` makes the tenant.
 
-    Returns the sign-up's id. Raises LinkRefused, InvalidInput, and NoTrialLeft, which leaves the link as it was.
+    Raises LinkRefused, InvalidInput, and NoTrialLeft, which leaves the link as it was.
     """
     desk.require_offered()
     row = _require(session, token, lock=True)
@@ -149,7 +149,7 @@ def confirm(session: Session, desk: Desk, *, token: str, password: str, name: st
     row.due_at, row.attempts = utc_now() + timedelta(minutes=2), 1
     session.flush()
     audit.append(session, actor=ACTOR, action="sign-up.confirm", target=row.email, after={"tenant": row.slug})
-    return row.id
+    return row
 
 
 def require_trial(session: Session, *, tenant_id: TenantId, lock: bool = False) -> Trial:

@@ -1,5 +1,7 @@
 """The pages of signing up, as a browser without scripts uses them."""
 
+import re
+
 import httpx
 
 from tests.trials.conftest import ANN, PASSWORD, Mails
@@ -16,7 +18,14 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert "not the same" in unlike.text
     assert 'value="&lt;b&gt;"' in unlike.text
     ready = api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
-    assert ready.status_code == 201, ready.text
+    assert ready.status_code == 303, ready.text
+    start = api.get(ready.headers["location"])
+    assert "We are asking the ports" in start.text
+    assert start.headers["refresh"] == "3"
+    csrf_token = re.search('name="csrf_token" value="([^"]+)"', start.text)[1]
+    secret = api.post(f"{ready.headers['location']}/secret", data={"csrf_token": csrf_token})
+    assert "shared secret: <code>" in secret.text
+    assert api.post(f"{ready.headers['location']}/secret", data={"csrf_token": "x"}).status_code == 403
     assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 404
 
 
