@@ -68,7 +68,7 @@ def dictionary_json() -> bytes:
 @pytest.fixture
 def cell(cell_engine: Engine, dictionary_json: bytes) -> None:
     """One that has registered and died: policies can be written, nothing answers."""
-    cell_id = make_cell(cell_engine, slots=4)
+    cell_id = make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal)
     with session_scope(CellScope(cell_id), engine=cell_engine) as session:
         cells.upload_dictionary(session, cell_id=cell_id, content=dictionary_json, server_version="3.2.7")
 

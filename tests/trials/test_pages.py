@@ -19,6 +19,8 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     assert 'value="&lt;b&gt;"' in unlike.text
     ready = api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD, "name": "Ann"})
     assert ready.status_code == 303, ready.text
+    # Sent by browsers over TLS alone.
+    api.headers["Cookie"] = f"__Host-admit={api.cookies['__Host-admit']}"
     start = api.get(ready.headers["location"])
     assert "We are asking the ports" in start.text
     assert start.headers["refresh"] == "3"
@@ -26,6 +28,13 @@ def test_the_pages_lead_to_a_tenant(api: httpx.Client, mails: Mails):
     secret = api.post(f"{ready.headers['location']}/secret", data={"csrf_token": csrf_token})
     assert "shared secret: <code>" in secret.text
     assert api.post(f"{ready.headers['location']}/secret", data={"csrf_token": "x"}).status_code == 403
+    assert ready.headers["location"] in api.get("/").text
+    api.post("/sign-out", data={"csrf_token": csrf_token})
+    assert api.get("/").headers["location"] == "/sign-in"
+    given = {"email": ANN["email"], "password": PASSWORD}
+    assert "right?" in api.post("/sign-in", data=given | {"password": "x"}).text
+    assert api.post("/sign-in", data=given).headers["location"] == "/"
+    del api.headers["Cookie"]
     assert api.post(mails.link(), data={"password": PASSWORD, "again": PASSWORD}).status_code == 404
 
 
