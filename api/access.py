@@ -27,7 +27,7 @@ from nac.audit.service import Origin
 from nac.certificates.signing import Signing
 from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, PlatformScope, Scope, TenantScope, session_scope
-from nac.errors import AdmitError
+from nac.errors import AdmitError, InvalidInput
 from nac.ids import MspId, TenantId
 from nac.msps.service import MspNotFound
 from nac.secrets import Sealer
@@ -221,7 +221,7 @@ class Requires:
 
     def on_platform(self, asked: Asked) -> Access:
         held = asked.principal.on_platform()
-        require(held, self.permission)
+        require(held, self.permission, Level.PLATFORM)
         asked.require_second_factor()
         return Access(asked, held, PlatformScope(), Owner())
 
@@ -263,10 +263,16 @@ class Naming:
     digest: bytes
     wait: bool
 
-    def on_msp(self, key: str) -> Access:
-        """Raises MspNotFound and PermissionMissing."""
-        with session_scope(CredentialScope("")) as session:
-            asked = replace(self.asked, msp_id=find_msp(session, key))
+    def on_msp(self, key: str | None) -> Access:
+        """None: the one that the asker has grants on. Raises MspNotFound, InvalidInput and PermissionMissing."""
+        if key is None:
+            msp_id = self.asked.principal.only_msp()
+            if msp_id is None:
+                raise InvalidInput("It is not said of which MSP.", place="msp", remedy="Name its slug or id.")
+        else:
+            with session_scope(CredentialScope("")) as session:
+                msp_id = find_msp(session, key)
+        asked = replace(self.asked, msp_id=msp_id)
         return replace(self.requires.on_msp(asked), digest=self.digest, wait=self.wait)
 
 

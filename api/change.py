@@ -81,6 +81,12 @@ class Change:
         self.response.headers["ETag"] = etag(model)
         return model
 
+    def located(self, *names: object, at: str = "") -> None:
+        """Tells where what was made is: below `at` of the tenant or MSP, or below where it was asked for."""
+        path = self.request.url.path
+        base = f"{'/'.join(path.split('/')[:4])}/{at}" if at else path
+        self.response.headers["Location"] = "/".join((base, *map(str, names)))
+
     def answer_nothing(self) -> None:
         self.body = b""
 

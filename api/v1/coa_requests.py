@@ -98,6 +98,7 @@ def retry_coa_request(access: Asks, request: RowId) -> CoaRequest:
     """Ask the same anew where it came to nothing; the answer is the new request."""
     with access.change() as change:
         row = coa_requests.retry(change.session, actor=access.actor, tenant_id=access.tenant_id, request_id=request)
+        change.located(row.id, at="coa-requests")
         return change.answer(shown_request(row))
 
 

@@ -100,6 +100,7 @@ def start_export(request: Request, access: Changes, body: NewExport) -> Export:
             format=body.format,
             most_bytes=request.app.state.settings.export_tenant_max_bytes,
         )
+        change.located(job.id)
         return change.answer(_export(job))
 
 

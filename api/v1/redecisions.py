@@ -168,6 +168,7 @@ def start_redecision(access: Changes) -> Redecision:
     with access.change() as change:
         run = redecisions.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
         change.session.refresh(run)
+        change.located(run.id)
         return change.answer(Redecision(**_row(run)))
 
 

@@ -65,6 +65,7 @@ def startself_test_of(access: Starts) -> SelfTest:
     certificate, a revoked one and one of another tenant, with a wrong secret. It takes seconds: ask for its `state`."""
     with access.change() as change:
         row = self_tests.start(change.session, actor=access.actor, tenant_id=access.tenant_id)
+        change.located(row.id)
         return change.answer(self_test_of(row))
 
 

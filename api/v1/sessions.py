@@ -139,6 +139,7 @@ def bounce_session(access: Disconnects, session: RowId) -> CoaRequest:
 def _ask(access: Access, row: int, kind: CoaKind) -> CoaRequest:
     with access.change() as change:
         asked = coa_requests.ask(change.session, actor=access.actor, tenant_id=access.tenant_id, kind=kind, row=row)
+        change.located(asked[0].id, at="coa-requests")
         return change.answer(shown_request(asked[0]))
 
 

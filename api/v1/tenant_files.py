@@ -17,7 +17,7 @@ from nac.accounts.places import find_tenant
 from nac.errors import NotFound
 from nac.jobs import service as jobs
 from nac.tenant_files import asked
-from nac.tenant_files.sealing import PASSPHRASE_CHARACTERS
+from nac.tenant_files.sealing import PASSPHRASE_CHARACTERS, require_passphrase
 from nac.tenants import service as tenants
 
 # Of a file of 16 MB, in base64.
@@ -50,6 +50,8 @@ class Import(Input):
 @router.post("/msps/{msp}/tenants/{tenant}/export", status_code=202, operation_id="exportTenant")
 def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Export) -> Job:
     """A job that makes the file; `getTenantFile` gives it, for some days."""
+    if body.passphrase:
+        require_passphrase(body.passphrase)
     with access.change() as change:
         place = find_tenant(change.session, tenant)
         if place is None or place.msp_id != access.msp_id:
@@ -63,6 +65,7 @@ def export_tenant(request: Request, access: Exports, tenant: _Tenant, body: Expo
             input={"tenant_id": str(place.tenant_id), **body.model_dump()},
             seal=signing_of(request).sealer.seal,
         )
+        change.located(row.id, at="jobs")
         return change.answer(shown(row))
 
 
@@ -92,4 +95,5 @@ def import_tenant(request: Request, access: Imports, body: Import) -> Job:
             input=given,
             seal=signing_of(request).sealer.seal,
         )
+        change.located(row.id, at="jobs")
         return change.answer(shown(row))

@@ -88,7 +88,12 @@ class NewTenant(Input):
 
 
 class NewTenantOfMsp(NewTenant):
-    msp: str = Field(max_length=63, description="Slug or id.", examples=["acme"])
+    msp: str | None = Field(
+        None,
+        max_length=63,
+        description="Slug or id; needed where the asker has grants on several, or on the platform.",
+        examples=["acme"],
+    )
 
 
 class TenantChange(Input):

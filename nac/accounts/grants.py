@@ -76,6 +76,11 @@ class Principal:
     def on_platform(self) -> frozenset[Permission]:
         return _union(grant.permissions for grant in self.grants if grant.level is Level.PLATFORM)
 
+    def only_msp(self) -> MspId | None:
+        """The one MSP that it has grants on; None where there is none, or a choice."""
+        found = {grant.msp_id for grant in self.grants if grant.tenant_id is None}
+        return found.pop() if len(found) == 1 else None
+
     def tenants_of(self, msp_id: MspId) -> frozenset[TenantId] | None:
         """Of the MSP's tenants those that it sees because of a grant on the MSP or the platform; None for all."""
         if any(each.level is Level.PLATFORM or (each.msp_id == msp_id and each.chosen is None) for each in self.grants):
@@ -88,11 +93,12 @@ def only_of(grants: Iterable[Grant], owner: Owner) -> tuple[Grant, ...]:
     return tuple(each for each in grants if (each.msp_id, each.tenant_id) == (owner.msp_id, owner.tenant_id))
 
 
-def require(held: Collection[Permission], wanted: Permission) -> None:
-    """Raises PermissionMissing."""
+def require(held: Collection[Permission], wanted: Permission, level: Level | None = None) -> None:
+    """`level` is where it is asked for, if that is told. Raises PermissionMissing."""
     if wanted not in held:
+        where = f" on the {level.name.lower()}" if level is not None else ""
         raise PermissionMissing(
-            f"This takes the permission {wanted}.", remedy="Ask an administrator for a role that has it."
+            f"This takes the permission {wanted}{where}.", remedy="Ask an administrator for a role that has it."
         )
 
 

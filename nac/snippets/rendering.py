@@ -61,7 +61,13 @@ def render(template: Template, values: Values) -> str:
     def about(comment: str) -> str:
         words = [f"Admit: tenant {safe_name(values.tenant)}"]
         words += [f"{kind} {safe_name(name)}" for kind, name in (("site", values.site), ("NAS", values.nas)) if name]
-        return f"{comment} {', '.join(words)}. {template.title}, {template.versions}.".lstrip()
+        lines = [
+            f"{', '.join(words)}. {template.title}, {template.versions}.",
+            f"Message-Authenticator: {template.message_authenticator}",
+        ]
+        if values.host.startswith("127."):
+            lines.append(f"{values.host} is the server itself: give its cell the address that devices reach.")
+        return "\n".join(f"{comment} {line}".lstrip() for line in lines)
 
     return (
         _environment()

@@ -25,6 +25,15 @@ class PassphraseRefused(InvalidInput):
     """The passphrase does not fit."""
 
 
+def require_passphrase(passphrase: str) -> None:
+    """Raises PassphraseRefused."""
+    least, most = PASSPHRASE_CHARACTERS
+    if not least <= len(passphrase) <= most:
+        raise PassphraseRefused(
+            f"It has {len(passphrase)} characters.", place="passphrase", remedy=f"Use {least} to {most} characters."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class FileKey:
     """What a passphrase makes of a file's salt."""
@@ -35,9 +44,7 @@ class FileKey:
 
     @classmethod
     def make(cls, passphrase: str, salt: bytes | None = None) -> "FileKey":
-        least, most = PASSPHRASE_CHARACTERS
-        if not least <= len(passphrase) <= most:
-            raise PassphraseRefused(place="passphrase", remedy=f"Use {least} to {most} characters.")
+        require_passphrase(passphrase)
         salt = salt or os.urandom(SALT_BYTES)
         made = Scrypt(salt=salt, length=64, **_SCRYPT).derive(passphrase.encode("utf-8", "surrogatepass"))
         return cls(salt, made[:32], made[32:])
