@@ -7,6 +7,7 @@ from api.change import DoneBefore, answer_again
 from api.deprecation import DeprecationHeaders
 from api.description import describe
 from api.json_input import JsonInput, exceptions
+from api.new_password import routes as new_password_pages
 from api.rates import Rates
 from api.request_ids import RequestIds
 from api.sign_up import routes as sign_up_pages
@@ -21,13 +22,16 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = make_application(settings, title="Admit", name="admit-api")
     for router in V1:
         app.include_router(router, prefix="/v1")
-    app.include_router(sign_up_pages.router)
+    pages = (sign_up_pages.router, new_password_pages.router)
+    for router in pages:
+        app.include_router(router)
     describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)
     app.add_middleware(DeprecationHeaders)
     excepted = [taken for router in V1 for taken in exceptions(router.routes, prefix="/v1")]
-    app.add_middleware(JsonInput, excepted=[*excepted, *exceptions(sign_up_pages.router.routes)])
+    excepted += [taken for router in pages for taken in exceptions(router.routes)]
+    app.add_middleware(JsonInput, excepted=excepted)
     app.add_middleware(
         Rates,
         requests_per_minute=settings.api_requests_per_minute,

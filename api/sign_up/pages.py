@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from fastapi import Response
 
+from api.form_pages import wrong_sentence
 from api.links.pages import page
 from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
 
@@ -52,7 +53,7 @@ def ask(
     body = _ASK.format(
         days=days,
         endpoints=endpoints,
-        wrong=_wrong(wrong),
+        wrong=wrong_sentence(wrong),
         email=escape(given.get("email", "")),
         organisation=escape(given.get("organisation", "")),
     )
@@ -67,7 +68,7 @@ def confirm(*, organisation: str, name: str = "", wrong: str = "", status: int =
     body = _CONFIRM.format(
         organisation=escape(organisation),
         name=escape(name),
-        wrong=_wrong(wrong),
+        wrong=wrong_sentence(wrong),
         least=MINIMUM_PASSWORD_CHARACTERS,
     )
     return page("Start your trial", body, status)
@@ -79,11 +80,3 @@ def later() -> Response:
 
 def ready(tenant: str) -> Response:
     return page("Your tenant is ready", _READY.format(tenant=escape(tenant)), HTTPStatus.CREATED)
-
-
-def refused(sentence: str, status: int, headers: Mapping[str, str]) -> Response:
-    return page("This does not work", f"<p>{escape(sentence)}</p>", status, headers)
-
-
-def _wrong(sentence: str) -> str:
-    return f'<p class="wrong" role="alert">{escape(sentence)}</p>' if sentence else ""
