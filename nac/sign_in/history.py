@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Integer, Text, cast, literal, null, select, tuple_, union_all
+from sqlalchemy import ARRAY, Integer, Select, Text, cast, literal, null, select, tuple_, union_all
 from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Session
 
@@ -58,7 +58,7 @@ def list_own(session: Session, *, signed_in: SignedIn, before: Key | None, limit
     return [Tried(**{**row, "from_address": _text(row["from_address"])}) for row in rows]
 
 
-def _failed(person_id: UUID):  # noqa: ANN202 -- a select of nine columns
+def _failed(person_id: UUID) -> Select[str, datetime, str, int, datetime, str, Sequence[str], str, str]:
     row = SignInFailure
     return select(
         cast(row.id, Text),
