@@ -8,15 +8,14 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from nac.account_mails import repository
+from nac.account_mails.letters import Letters
 from nac.accounts.owners import Owner
 from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.clock import utc_now
 from nac.db import PlatformScope, session_scope
 from nac.errors import DatabaseUnavailable
-from nac.mail import service as mail
 from nac.models import AccountMail, Person
-from nac.sealing import Seal
 from nac.sign_in import links
 
 _log = logging.getLogger(__name__)
@@ -34,8 +33,7 @@ _ANYBODY, _KNOWN = "system:sign-in", "system:sign-in (known browser)"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    portal_url: str
-    seal: Seal
+    letters: Letters
 
     def write_waiting(self, *, engine: Engine | None = None) -> int:
         """How many were looked at."""
@@ -72,11 +70,11 @@ class Writer:
         """Of who has no password it is told how to come in: whoever comes by a provider does not get past it so."""
         actor, now = _KNOWN if row.is_known else _ANYBODY, utc_now()
         if not person.password_hash:
-            self._queue(session, f"password-none:{person.id}:{now:%Y-%m-%d}", "password-none", person, {})
+            key = f"password-none:{person.id}:{now:%Y-%m-%d}"
+            self.letters.send(session, key, "password-none", person.email, {})
         elif _has_room(session, person, actor, now):
             made = links.make_link(session, actor=actor, person=person, ends_earlier=False)
-            values = {**self._link(made), "address": row.address or ""}
-            self._queue(session, f"password-forgotten:{row.id}", "password-forgotten", person, values)
+            self.letters.send_link(session, made, address=row.address)
 
     def _invite(self, session: Session, row: AccountMail, person: Person) -> None:
         owner = Owner(row.msp_id, row.tenant_id)
@@ -89,26 +87,15 @@ class Writer:
         values = {"place": place.name, "by": row.actor}
         if place.sign_on_id is not None:
             template = "invited-sign-on"
-            values["link"] = f"{self.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
+            values["link"] = f"{self.letters.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
         elif person.password_hash:
             template = "invited-known"
-            values["link"] = self.portal_url
+            values["link"] = self.letters.portal_url
         else:
             template = "invited"
-            values |= self._link(links.make_link(session, actor=row.actor, person=person, ends_earlier=False))
-        self._queue(session, f"invitation:{row.id}", template, person, values)
-
-    def _link(self, made: links.Made) -> dict[str, str]:
-        return {"link": link_of(self.portal_url, made), "until": f"{made.expires_at:%Y-%m-%d %H:%M}"}
-
-    def _queue(self, session: Session, key: str, template: str, person: Person, values: dict[str, str]) -> None:
-        given = {"portal_url": self.portal_url, **values}
-        mail.queue(session, key=key, template=template, recipient=person.email, values=given, seal=self.seal)
-
-
-def link_of(portal_url: str, made: links.Made) -> str:
-    """Its page."""
-    return f"{portal_url}/new-password/{made.text}"
+            made = links.make_link(session, actor=row.actor, person=person, ends_earlier=False)
+            values |= self.letters.values_of(made)
+        self.letters.send(session, f"invitation:{row.id}", template, person.email, values)
 
 
 def _has_room(session: Session, person: Person, actor: str, now: datetime) -> bool:

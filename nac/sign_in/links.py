@@ -20,6 +20,7 @@ INVITED_FOR = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Made:
+    public_id: str
     email: str
     expires_at: datetime
     text: str = field(repr=False)
@@ -47,7 +48,7 @@ def make_link(session: Session, *, actor: str, person: Person, ends_earlier: boo
     session.flush()
     after = {"expires_at": row.expires_at.isoformat()}
     audit.append(session, actor=actor, action="password-link.make", target=person.email, after=after)
-    return Made(person.email, row.expires_at, text.reveal())
+    return Made(row.public_id, person.email, row.expires_at, text.reveal())
 
 
 def require_good(session: Session, *, text: LinkText) -> PasswordLink:

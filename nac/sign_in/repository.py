@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -185,3 +185,10 @@ def delete_some(session: Session, table: Any, which: ColumnElement[bool], *, mos
         result = session.execute(statement, execution_options={"synchronize_session": False})
     assert isinstance(result, CursorResult)
     return result.rowcount
+
+
+def lock_active(session: Session, owner: Owner, roles: Collection[str]) -> Sequence[UUID]:
+    """Ids of the owner's members with one of the roles who may sign in, in one order; who changes one waits."""
+    query = select(Person.id).join(Membership, Membership.person_id == Person.id)
+    query = query.where(owner.owns(Membership), Membership.role.in_(roles), Person.status == "active")
+    return session.scalars(query.order_by(Person.id).with_for_update(of=Person)).all()

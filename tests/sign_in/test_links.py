@@ -9,6 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, select, text
 
+from nac.account_mails.letters import Letters
 from nac.account_mails.writing import MOST_AN_HOUR, Writer
 from nac.db import CredentialScope, PlatformScope, process_engine, session_scope
 from nac.mail import sending
@@ -29,7 +30,7 @@ from tests.statements import counted
 
 MakeBrowser = Callable[[], Browser]
 NEW = "another horse battery"
-WRITER = Writer("http://localhost:8460", SIGNING.sealer.seal)
+WRITER = Writer(Letters("http://localhost:8460", SIGNING.sealer.seal))
 
 
 class Post:

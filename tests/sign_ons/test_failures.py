@@ -94,6 +94,7 @@ def test_real_provider_that_lets_nobody_in_is_told_from_one_that_is_wrong(
     ],
 )
 def test_what_the_provider_says_in_place_of_a_code(
+    client: httpx.Client,
     browser: MakeBrowser,
     set_up: SetUp,
     ann,  # noqa: F811
@@ -107,7 +108,8 @@ def test_what_the_provider_says_in_place_of_a_code(
     # Of whoever did not begin it nothing is believed.
     assert told(come_back(browser(), sign_on, state, "", error=error)) == (401, "sign-on-not-begun")
     query = httpx.QueryParams({"state": state, "error": error})
-    shown = mine.ask("GET", f"/sign-on/{sign_on['id']}/callback?{query}", Accept="text/html,*/*")
+    headers = {"Accept": "text/html,*/*", "Cookie": f"admit-sign-on={mine.cookies['admit-sign-on']}"}
+    shown = client.get(f"/v1/sign-on/{sign_on['id']}/callback?{query}", headers=headers)
     assert (shown.status_code, expected[1] in shown.text, "<script>" in shown.text) == (expected[0], True, False)
 
 

@@ -2,6 +2,7 @@
 
 from celery import shared_task
 
+from nac.account_mails.letters import Letters
 from nac.account_mails.writing import Writer
 from nac.errors import Unavailable
 from nac.secrets import MasterKeyFile, Sealer
@@ -13,7 +14,8 @@ from nac.sign_in import pruning, telling
 def write_mails() -> None:
     """Look up what was asked for, and queue the mails."""
     settings = load_settings()
-    Writer(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal).write_waiting()
+    letters = Letters(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
+    Writer(letters).write_waiting()
 
 
 @shared_task(name="sign_in.tell", ignore_result=True)
