@@ -17,8 +17,8 @@ from nac.models import Person
 from nac.sign_in import failures, links, pruning, telling
 from nac.sign_in.attempts import FREE
 from nac.sign_in.failures import NOBODY
-from tests.accounts.conftest import Field, Within, field, whole, within  # noqa: F401 -- fixtures
-from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
+from tests.accounts.conftest import Field, Within, whole
+from tests.api.v1.conftest import MakeToken
 from tests.sign_in.authenticator import Authenticator
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
 from tests.sign_in.test_sign_in import by_passkey, with_passkey
@@ -28,7 +28,7 @@ WRONG = {"email": EMAIL, "password": "wrong"}
 
 
 @pytest.fixture
-def member(ann: Person, within: Within, field: Field) -> Person:  # noqa: F811
+def member(ann: Person, within: Within, field: Field) -> Person:
     """Of acme and, by itself, of its tenant alpha."""
     for owner in (field.acme, field.alpha):
         with within(owner) as session:
@@ -58,8 +58,8 @@ def test_who_has_tried_is_told_to_the_person_and_where_it_is_a_member(
     browser: MakeBrowser,
     member: Person,
     client: httpx.Client,
-    make_token: MakeToken,  # noqa: F811
-    field: Field,  # noqa: F811
+    make_token: MakeToken,
+    field: Field,
     worker_engine: Engine,
 ) -> None:
     mine = browser()

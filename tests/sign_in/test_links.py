@@ -19,8 +19,8 @@ from nac.models import AuditEntry, Person, SignOn
 from nac.people import service as people
 from nac.sign_in import attempts
 from nac.sign_in.attempts import FREE_ANYWHERE, FREE_LINKS
-from tests.accounts.conftest import Field, Within, field, whole, within  # noqa: F401 -- fixtures
-from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
+from tests.accounts.conftest import Field, Within, whole
+from tests.api.v1.conftest import MakeToken
 from tests.factories.certificates import SIGNING
 from tests.factories.tenancy import ACTOR
 from tests.mail.servers import mailbox_server
@@ -182,9 +182,9 @@ def test_new_members_are_invited(
     browser: MakeBrowser,
     ann: Person,
     post: Post,
-    make_token: MakeToken,  # noqa: F811
-    field: Field,  # noqa: F811
-    within: Within,  # noqa: F811
+    make_token: MakeToken,
+    field: Field,
+    within: Within,
     owner_engine: Engine,
 ) -> None:
     headers = {"Authorization": f"Bearer {make_token(field.acme)}"}

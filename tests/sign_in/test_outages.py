@@ -50,11 +50,11 @@ def test_signing_in_needs_no_redis(
     other.sign_in(password=NEW)
     assert other.ask("POST", "/sign-in/forgotten-password", {"email": EMAIL}).status_code == 202
     # What is asked is counted as before: by the credential, and what fails by the address.
-    left = int(mine.ask("GET", "/me").headers["ratelimit"].partition("r=")[2].partition(";")[0])
-    answers = [mine.ask("GET", "/me").status_code for _ in range(left + 1)]
-    assert answers == [200] * left + [429]
-    wrong = [client.get("/v1/me", headers={"Authorization": f"Bearer {number}"}).status_code for number in range(6)]
-    assert wrong == [401] * 5 + [429]
+    assert mine.ask("GET", "/me").headers["ratelimit"].startswith('"credential";r=')
+    answers = [mine.ask("GET", "/me").status_code for _ in range(80)]
+    assert (answers[0], set(answers)) == (200, {200, 429})
+    wrong = [client.get("/v1/me", headers={"Authorization": f"Bearer {number}"}).status_code for number in range(20)]
+    assert (wrong[:5], set(wrong)) == ([401] * 5, {401, 429})
     redis_server.start()
     assert other.good("GET", "/me")["email"] == EMAIL
 
@@ -67,7 +67,8 @@ def test_cut_connections_cost_no_request(
     with psycopg.connect(database.superuser_url, autocommit=True) as connection:
         for _ in range(3):
             ended = connection.execute(
-                "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = 'admit-api'"
+                "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = %s",
+                ["admit-api"],
             ).fetchone()
             assert ended is not None
             assert ended[0] > 0

@@ -10,8 +10,8 @@ from nac.accounts.owners import Owner
 from nac.accounts.roles import ROLES
 from nac.members import service as members
 from nac.models import Person
-from tests.accounts.conftest import Field, Within, field, whole, within  # noqa: F401 -- fixtures
-from tests.api.v1.conftest import MakeToken, make_token  # noqa: F401 -- fixtures
+from tests.accounts.conftest import Field, Within, whole
+from tests.api.v1.conftest import MakeToken
 from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, MakePerson
 from tests.sign_in.test_sign_in import with_totp
 
@@ -21,7 +21,7 @@ Ask = Callable[..., httpx.Response]
 
 
 @pytest.fixture
-def ask(client: httpx.Client, make_token: MakeToken) -> Ask:  # noqa: F811
+def ask(client: httpx.Client, make_token: MakeToken) -> Ask:
     """As the operator of the platform, or with fewer permissions."""
     operator = make_token(Owner())
 
@@ -56,7 +56,7 @@ def test_operator_looks_after_an_account(
     ann: Person,
     within: Within,
     field: Field,
-    owner_engine: Engine,  # noqa: F811
+    owner_engine: Engine,
 ) -> None:
     with within(field.acme) as session:
         members.add_member(session, **whole(field.acme), email=EMAIL, role="auditor")
@@ -102,7 +102,7 @@ def test_nobody_becomes_somebody_who_may_more(
     make_token: MakeToken,
     within: Within,
     ann: Person,
-    field: Field,  # noqa: F811
+    field: Field,
 ) -> None:
     few = make_token(Owner(), "person.read", "person.manage")
     # Of somebody who may nothing it is enough.
@@ -127,7 +127,7 @@ def test_last_operator_stays_and_shows_who_it_is(
     ann: Person,
     make_person: MakePerson,
     within: Within,
-    owner_engine: Engine,  # noqa: F811
+    owner_engine: Engine,
 ) -> None:
     with within(Owner()) as session:
         members.add_member(session, **whole(Owner()), email=EMAIL, role="platform-operator")
