@@ -44,13 +44,12 @@ _NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :re
 def note(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
     """In any scope; the same work whoever it is about. `subject_id` is a person, a single sign-on, or NOBODY."""
     origin = audit.origin_of(session)
-    address = origin.address if origin is not None else None
-    is_address = address is not None and _is_address(address)
+    address = _address(origin.address or "") if origin is not None else None
     values = {
         "subject": subject_id,
         "why": reason,
-        "source": source_of(address) if address is not None and is_address else None,
-        "address": address if is_address else None,
+        "source": address and source_of(address),
+        "address": address,
         "request": origin.request_id if origin is not None else None,
         "agent": printable(user_agent),
     }
@@ -62,9 +61,9 @@ def printable(user_agent: str) -> str:
     return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
 
 
-def _is_address(text: str) -> bool:
+def _address(text: str) -> str | None:
+    """Without the zone of a link-local one (RFC 4007 11.2), which PostgreSQL does not know."""
     try:
-        ipaddress.ip_address(text)
+        return str(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
-        return False
-    return True
+        return None
