@@ -27,11 +27,6 @@ def problem(
     return JSONResponse(body, status, headers, media_type="application/problem+json")
 
 
-def sentence_of(exc: AdmitError) -> str:
-    """For a page: what is wrong, and what to do about it."""
-    return f"{exc.detail} {exc.remedy}".strip()
-
-
 def retry_headers(exc: AdmitError) -> dict[str, str]:
     """RFC 9110 10.2.3; none where waiting does not help."""
     return {} if exc.retry_after_seconds is None else {"Retry-After": str(exc.retry_after_seconds)}

@@ -4,8 +4,6 @@ from email.parser import BytesHeaderParser, BytesParser
 from email.policy import HTTP
 from urllib.parse import parse_qsl
 
-from fastapi import Request
-
 from nac.errors import InvalidInput
 
 _MOST_FIELDS = 20
@@ -29,12 +27,6 @@ def read_form(content_type: str, body: bytes) -> dict[str, bytes]:
     except (ValueError, LookupError, TypeError) as exc:
         raise FormUnreadable("The form cannot be read.") from exc
     raise FormUnreadable(f"A form comes as {_URLENCODED} or {_MULTIPART}.")
-
-
-def read_texts(request: Request, body: bytes) -> dict[str, str]:
-    """As `read_form`, of texts in UTF-8."""
-    found = read_form(request.headers.get("content-type", ""), body)
-    return {name: value.decode("utf-8", "replace") for name, value in found.items()}
 
 
 def _multipart(content_type: str, body: bytes) -> dict[str, bytes]:

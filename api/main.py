@@ -9,6 +9,7 @@ from api.change import DoneBefore, answer_again
 from api.deprecation import DeprecationHeaders
 from api.description import describe
 from api.json_input import JsonInput, exceptions
+from api.new_password import routes as new_password_pages
 from api.rates import Rates
 from api.request_ids import RequestIds
 from api.sign_up import routes as sign_up_pages
@@ -17,7 +18,7 @@ from api.state import prepare_enrolling
 from api.v1.routers import V1
 from nac.settings import Settings, load_settings
 
-_PAGES = (sign_up_pages.router, start_pages.router)
+_PAGES = (sign_up_pages.router, new_password_pages.router, start_pages.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

@@ -4,7 +4,7 @@ is looked at in none, because it takes a while."""
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,17 +15,19 @@ from sqlalchemy.orm import Session
 from api import cookies
 from api.request_ids import request_id_of
 from api.state import signing_of
+from nac.account_mails import service as account_mails
 from nac.audit import service as audit
 from nac.audit.service import Origin
 from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.models import Passkey, Person, SignOn
 from nac.people import repository as people
-from nac.sign_in import attempts, links, passkeys, passwords, recovery, sessions, totp
+from nac.sign_in import attempts, failures, links, passkeys, passwords, recovery, sessions, totp
 from nac.sign_in.attempts import Attempt
 from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked, PasskeyOffered
 from nac.sign_in.errors import LinkRefused, SignInRefused
 from nac.sign_in.factors import Factor
+from nac.sign_in.failures import NOBODY, Reason
 from nac.sign_in.methods import methods_of
 from nac.sign_in.passkeys import RelyingParty
 from nac.sign_in.sessions import SignedIn, Via
@@ -70,14 +72,15 @@ class Desk:
             email_tag=attempts.email_tag(email), address=self.address, device_id=self._device_of(email)
         )
         self.count(attempt)
-        person_id, password_hash = _look_up(email)
-        if not passwords.is_persons(password, password_hash):
-            raise SignInRefused(remedy="Are e-mail address and password right?")
-        needed = FactorsNeeded(person_id, passwords.password_tag(password_hash))
-        with self.as_person(person_id) as session:
+        found = _look_up(email)
+        with self._noting(found.subject_id, found.reason):
+            if not passwords.is_persons(password, found.password_hash):
+                raise SignInRefused(remedy="Are e-mail address and password right?")
+        needed = FactorsNeeded(found.person_id, passwords.password_tag(found.password_hash))
+        with self.as_person(found.person_id) as session:
             person = _require_same(session, needed)
             attempt.succeed(session)
-            methods = methods_of(session, person_id=person_id)
+            methods = methods_of(session, person_id=person.id)
             text = None if methods else self.begin(session, person, {Factor.PASSWORD})
         if text is None:
             return MoreNeeded(methods, self.challenges.make(needed, now=self.now, good_for=_STEP))
@@ -103,7 +106,7 @@ class Desk:
             device_id = self._device_of(_require_same(session, shown.content).email)
         attempt = attempts.at_code(person_id=person_id, address=self.address, device_id=device_id)
         self.count(attempt)
-        with self.as_person(person_id) as session:
+        with self._noting(person_id, Reason.CODE), self.as_person(person_id) as session:
             person = _require_same(session, shown.content)
             if not use(session, person):
                 raise SignInRefused("This is not the code.", place="code", remedy="Is it the newest one?")
@@ -134,8 +137,9 @@ class Desk:
             raise SignInRefused(remedy="Begin again.")
         attempt = attempts.at_address(address=self.address)
         self.count(attempt)
-        person_id = after.person_id if after is not None else _owner_of(credential)
-        with self.as_person(person_id) as session:
+        found = after.person_id if after is not None else _owner_of(credential)
+        person_id = found or uuid4()
+        with self._noting(found or NOBODY, Reason.PASSKEY), self.as_person(person_id) as session:
             person = _require_same(session, after) if after is not None else require_active(session, person_id)
             factor = passkeys.use(
                 session,
@@ -152,17 +156,30 @@ class Desk:
             text = self.begin(session, person, factors)
         return self.finish(person.email, text)
 
+    def ask_for_link(self, email: str) -> None:
+        """Of somebody who has forgotten the password, or whom nobody lets in here. Raises TooManyAttempts; nothing is
+        looked up."""
+        device_id = self._device_of(email)
+        self.count(attempts.at_link(email_tag=attempts.email_tag(email), address=self.address, device_id=device_id))
+        with self._as_nobody() as session:
+            account_mails.ask_for_link(session, email=email, is_known=device_id is not None)
+
+    def look_at_link(self, token: str) -> None:
+        """Raises LinkRefused."""
+        text = _link_text(token)
+        with session_scope(CredentialScope(text.public_id)) as session:
+            links.require_good(session, text=text)
+
     def set_password(self, token: str, password: str) -> None:
-        """By a link. Raises LinkRefused. Whoever was signed in is not any more."""
-        text = LinkText.parse(token)
-        if text is None:
-            raise LinkRefused(remedy="Ask for a new one.")
+        """By a link. Raises LinkRefused. Whoever was signed in is not any more; the browser is one of the person's."""
+        text = _link_text(token)
         attempt = attempts.at_address(address=self.address)
         self.count(attempt)
         with session_scope(CredentialScope(text.public_id)) as session:
             self.note_origin(session)
-            links.set_password(session, text=text, password=password)
+            person = links.set_password(session, text=text, password=password)
             attempt.succeed(session)
+        self._know(person.email)
 
     def confirm_by_password(self, signed_in: SignedIn, password: str) -> None:
         """Raises AccountOfAnother, SignInRefused and TooManyAttempts."""
@@ -171,8 +188,9 @@ class Desk:
         self.count(attempt)
         with self.as_person(signed_in.person_id) as session:
             password_hash = require_active(session, signed_in.person_id).password_hash
-        if not passwords.is_persons(password, password_hash):
-            raise SignInRefused("This is not the password.", place="password")
+        with self._noting(signed_in.person_id, Reason.CONFIRMATION):
+            if not passwords.is_persons(password, password_hash):
+                raise SignInRefused("This is not the password.", place="password")
         with self.as_person(signed_in.person_id) as session:
             attempt.succeed(session)
             sessions.confirm(session, signed_in=signed_in, factor=Factor.PASSWORD, now=self.now)
@@ -190,7 +208,8 @@ class Desk:
         shown = self.challenges.read(PasskeyAsked, challenge, now=self.now)
         if shown.content.sign_in_id != signed_in.sign_in_id:
             raise SignInRefused(remedy="Begin again.")
-        with self.as_person(signed_in.person_id) as session:
+        noting = self._noting(signed_in.person_id, Reason.CONFIRMATION)
+        with noting, self.as_person(signed_in.person_id) as session:
             factor = passkeys.use(
                 session,
                 person=require_active(session, signed_in.person_id),
@@ -249,6 +268,29 @@ class Desk:
             self.note_origin(session)
             yield session
 
+    @contextmanager
+    def _as_nobody(self) -> Iterator[Session]:
+        with session_scope(_NOBODY) as session:
+            self.note_origin(session)
+            yield session
+
+    @contextmanager
+    def _noting(self, subject_id: UUID, reason: str) -> Iterator[None]:
+        try:
+            yield
+        except SignInRefused:
+            self.note_failure(subject_id, reason)
+            raise
+
+    def note_failure(self, subject_id: UUID, reason: str) -> None:
+        """In a transaction of its own: the one that failed is not committed."""
+        with self._as_nobody() as session:
+            failures.note(session, subject_id=subject_id, reason=reason, user_agent=self._user_agent)
+
+    @property
+    def _user_agent(self) -> str:
+        return self._request.headers.get("user-agent", "")
+
     def note_origin(self, session: Session) -> None:
         audit.note_origin(session, Origin(self.address or None, request_id_of(self._request)))
 
@@ -262,7 +304,7 @@ class Desk:
             person=person,
             factors=frozenset(factors),
             address=self.address or None,
-            user_agent=self._request.headers.get("user-agent", ""),
+            user_agent=self._user_agent,
             now=self.now,
             via=via,
         )
@@ -273,13 +315,16 @@ class Desk:
 
     def finish(self, email: str, text: SignInText) -> Done:
         """After the commit: the browser is given its cookies."""
-        response = self._response
-        cookies.set_session(self._request, response, text)
+        cookies.set_session(self._request, self._response, text)
+        self._know(email)
+        return Done(text.csrf_token())
+
+    def _know(self, email: str) -> None:
+        """From now on this is a browser of the person's."""
         if self._device_of(email) is None:
             device = KnownDevice(attempts.email_tag(email), secrets.token_bytes(16))
             value = self.challenges.make(device, now=self.now, good_for=_DEVICE_KNOWN_FOR)
-            cookies.set_cookie(self._request, response, cookies.DEVICE, value, good_for=_DEVICE_KNOWN_FOR)
-        return Done(text.csrf_token())
+            cookies.set_cookie(self._request, self._response, cookies.DEVICE, value, good_for=_DEVICE_KNOWN_FOR)
 
     def _device_of(self, email: str) -> bytes | None:
         """Where this browser is one in which the person has signed in before."""
@@ -293,20 +338,41 @@ class Desk:
         return device.device_id if device.email_tag == attempts.email_tag(email) else None
 
 
-def _look_up(email: str) -> tuple[UUID, str]:
-    """Whose address it is, and the hash of the password; of nobody, or of whoever may not sign in, "". The same
-    statements for everybody."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Whose address it is; of nobody's, an id that is nobody's either. The hash of the password is "" of nobody, and of
+    whoever may not sign in."""
+
+    person_id: UUID
+    password_hash: str = field(repr=False)
+    subject_id: UUID
+    # Why it fails, where it does.
+    reason: Reason
+
+
+def _look_up(email: str) -> _Found:
+    """The same statements for everybody."""
     with session_scope(_NOBODY) as session:
-        person_id = people.id_of_email(session, email.strip()) or uuid4()
-    with session_scope(PersonScope(person_id)) as session:
-        person = people.get(session, person_id)
-        return person_id, person.password_hash if person is not None and person.status == "active" else ""
+        person_id = people.id_of_email(session, email.strip())
+    wanted = person_id or uuid4()
+    with session_scope(PersonScope(wanted)) as session:
+        person = people.get(session, wanted)
+    if person is not None and person.status == "active":
+        return _Found(wanted, person.password_hash, wanted, Reason.PASSWORD)
+    return _Found(wanted, "", person_id or NOBODY, Reason.PASSWORD if person is None else Reason.DISABLED)
 
 
-def _owner_of(credential: dict[str, Any]) -> UUID:
+def _link_text(token: str) -> LinkText:
+    text = LinkText.parse(token)
+    if text is None:
+        raise LinkRefused(remedy="Ask for a new one.")
+    return text
+
+
+def _owner_of(credential: dict[str, Any]) -> UUID | None:
     credential_id = passkeys.credential_id_of(credential)
     with session_scope(CredentialScope(credential_id)) as session:
-        return passkeys.person_of(session, credential_id=credential_id) or uuid4()
+        return passkeys.person_of(session, credential_id=credential_id)
 
 
 def require_active(session: Session, person_id: UUID) -> Person:

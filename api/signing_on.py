@@ -1,25 +1,34 @@
 """The transactions of a sign-in by an organisation's provider. Nothing is open while the provider is asked."""
 
 import hmac
+from dataclasses import dataclass
 from datetime import timedelta
+from html import escape
+from urllib.parse import urlencode
 from uuid import UUID
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from api import cookies
+from api.errors import retry_headers, told
+from api.links.pages import page
+from api.request_ids import request_id_of
 from api.signing_in import Desk, require_active
 from nac.accounts.owners import Owner
 from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
+from nac.errors import AdmitError
 from nac.models import SignOn
 from nac.settings import Settings
 from nac.sign_in import attempts
-from nac.sign_in.challenges import SignOnBegun
-from nac.sign_in.errors import SignInRefused
+from nac.sign_in.challenges import Shown, SignOnBegun
+from nac.sign_in.errors import SignInRefused, SignOnChanged, SignOnNotBegun, TooLateToSignIn
 from nac.sign_in.factors import Factor
 from nac.sign_in.sessions import Via
+from nac.sign_in.text import SignInText
 from nac.sign_ons import service as sign_ons
-from nac.sign_ons.flow import Identity, Provider, ProviderRefused, Returned
+from nac.sign_ons.errors import ProviderDenied, ProviderRefused, ProviderUnavailable
+from nac.sign_ons.flow import Identity, Provider, Returned, denial
 
 _BACK_WITHIN = timedelta(minutes=10)
 
@@ -33,45 +42,97 @@ def begin_url(settings: Settings, sign_on_id: UUID) -> str:
     return f"{settings.portal_url}/v1/sign-on/{sign_on_id}/begin"
 
 
-def begin(request: Request, desk: Desk, sign_on_id: UUID, to: str) -> RedirectResponse:
+def begin(request: Request, desk: Desk, sign_on_id: UUID, *, to: str, on_error: str) -> Response:
     """The browser goes to the provider, and keeps what its answer must go with."""
-    row = _row(sign_on_id)
-    begun = _provider(request, row).begin()
-    kept = SignOnBegun(sign_on_id, begun.state, begun.nonce, begun.code_verifier, sign_ons.settings_tag(row), to)
+    try:
+        row = _row(sign_on_id)
+        begun = _provider(request, row).begin()
+    except AdmitError as exc:
+        return _failed(request, exc, on_error)
+    tag = sign_ons.settings_tag(row)
+    kept = SignOnBegun(sign_on_id, begun.state, begun.nonce, begun.code_verifier, tag, to, on_error)
     value = desk.challenges.make(kept, now=desk.now, good_for=_BACK_WITHIN)
     answer = RedirectResponse(begun.url, 303, {"Cache-Control": "no-store"})
     cookies.set_cookie(request, answer, cookies.SIGN_ON, value, good_for=_BACK_WITHIN)
     return answer
 
 
-def finish(
-    request: Request, desk: Desk, sign_on_id: UUID, *, state: str, code: str, issuer: str | None
-) -> RedirectResponse:
-    """Raises SignInRefused where this browser did not begin it, or not with this provider; ProviderRefused."""
-    shown = desk.challenges.read(SignOnBegun, cookies.read_cookie(request, cookies.SIGN_ON), now=desk.now)
-    kept = shown.content
-    if kept.sign_on_id != sign_on_id or not hmac.compare_digest(kept.state.encode(), state.encode(errors="replace")):
-        raise SignInRefused(remedy="Begin again.")
-    attempt = attempts.at_address(address=desk.address)
-    desk.count(attempt)
-    row = _row(sign_on_id)
-    if sign_ons.settings_tag(row) != kept.settings_tag:
-        raise SignInRefused("The single sign-on has been changed meanwhile.", remedy="Begin again.")
-    if not code:
-        raise ProviderRefused("The provider has not signed you in.", remedy="Begin again.")
-    returned = Returned(code, issuer, kept.nonce, kept.code_verifier)
-    identity = _provider(request, row).finish(returned, secret=desk.secret_of(row))
-    person_id = _admit(desk, row, identity)
-    with desk.as_person(person_id) as session:
-        person = require_active(session, person_id)
-        shown.spend(session)
-        attempt.succeed(session)
-        factors = {Factor.SIGN_ON} | ({Factor.SIGN_ON_TWO} if identity.has_two else set())
-        text = desk.begin(session, person, factors, Via(row.id, sign_ons.owner_of(row)))
-    answer = RedirectResponse(kept.next, 303, {"Cache-Control": "no-store"})
+@dataclass(frozen=True, slots=True)
+class Back:
+    """What the browser brings back from the provider."""
+
+    state: str
+    code: str
+    # In place of a code.
+    error: str
+    issuer: str | None
+
+
+def finish(request: Request, desk: Desk, sign_on_id: UUID, back: Back) -> Response:
+    """Where something is wrong, an answer that says what, or back to where it began with its code."""
+    on_error = ""
+    try:
+        shown = _begun(request, desk, sign_on_id, back.state)
+        on_error = shown.content.on_error
+        text = _sign_in(request, desk, shown, back)
+    except AdmitError as exc:
+        return _failed(request, exc, on_error)
+    answer = RedirectResponse(shown.content.next, 303, {"Cache-Control": "no-store"})
     cookies.clear_cookie(request, answer, cookies.SIGN_ON)
     cookies.set_session(request, answer, text)
     return answer
+
+
+def _begun(request: Request, desk: Desk, sign_on_id: UUID, state: str) -> Shown[SignOnBegun]:
+    """Raises SignOnNotBegun where this browser did not begin it, or not with this provider; TooLateToSignIn."""
+    try:
+        shown = desk.challenges.read(SignOnBegun, cookies.read_cookie(request, cookies.SIGN_ON), now=desk.now)
+    except TooLateToSignIn:
+        raise
+    except SignInRefused as exc:
+        raise SignOnNotBegun(remedy="Begin again, and let this browser keep cookies.") from exc
+    kept = shown.content
+    if kept.sign_on_id != sign_on_id or not hmac.compare_digest(kept.state.encode(), state.encode(errors="replace")):
+        raise SignOnNotBegun(remedy="Begin again.")
+    return shown
+
+
+def _sign_in(request: Request, desk: Desk, shown: Shown[SignOnBegun], back: Back) -> SignInText:
+    kept = shown.content
+    attempt = attempts.at_address(address=desk.address)
+    desk.count(attempt)
+    row = _row(kept.sign_on_id)
+    try:
+        if sign_ons.settings_tag(row) != kept.settings_tag:
+            raise SignOnChanged(remedy="Begin again.")
+        if not back.code:
+            raise denial(back.error) if back.error else ProviderDenied(remedy="Begin again.")
+        returned = Returned(back.code, back.issuer, kept.nonce, kept.code_verifier)
+        identity = _provider(request, row).finish(returned, secret=desk.secret_of(row))
+        person_id = _admit(desk, row, identity)
+        with desk.as_person(person_id) as session:
+            person = require_active(session, person_id)
+            shown.spend(session)
+            attempt.succeed(session)
+            factors = {Factor.SIGN_ON} | ({Factor.SIGN_ON_TWO} if identity.has_two else set())
+            return desk.begin(session, person, factors, Via(row.id, sign_ons.owner_of(row)))
+    except (ProviderRefused, ProviderUnavailable, SignInRefused) as exc:
+        desk.note_failure(row.id, exc.code)
+        raise
+
+
+def _failed(request: Request, exc: AdmitError, on_error: str) -> Response:
+    """Back to the page that began it, with `error`; else a page for people, and for programs a problem."""
+    if on_error:
+        asked = {"error": exc.code, "request_id": request_id_of(request)}
+        query = f"{'&' if '?' in on_error else '?'}{urlencode(asked)}"
+        return RedirectResponse(f"{on_error}{query}", 303, {"Cache-Control": "no-store"})
+    if "text/html" in request.headers.get("accept", ""):
+        shown = told(request, exc)
+        sentence = escape(f"{shown.detail} {shown.remedy}".strip())
+        body = f'<p>{sentence}</p><p class="hint">{escape(exc.code)}, {escape(request_id_of(request))}</p>'
+        return page("You are not signed in", body, exc.status, retry_headers(exc))
+    raise exc
 
 
 def _row(sign_on_id: UUID) -> SignOn:

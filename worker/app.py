@@ -22,6 +22,8 @@ from worker.names import (
     SEAL_INTERVAL_SECONDS,
     SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
+    SIGN_IN_MAILS_INTERVAL_SECONDS,
+    SIGN_IN_TELL_INTERVAL_SECONDS,
     STATUS_INTERVAL_SECONDS,
     TRIALS_INTERVAL_SECONDS,
 )
@@ -47,6 +49,7 @@ JOBS = (
     "worker.jobs.retention",
     "worker.jobs.scep",
     "worker.jobs.self_tests",
+    "worker.jobs.sign_in",
     "worker.jobs.tenants",
     "worker.jobs.trials",
 )
@@ -190,6 +193,17 @@ def make_app(settings: Settings) -> Celery:
                 "schedule": SELF_TESTS_INTERVAL_SECONDS,
                 "options": {"expires": 2 * SELF_TESTS_INTERVAL_SECONDS},
             },
+            "sign_in.write_mails": {
+                "task": "sign_in.write_mails",
+                "schedule": SIGN_IN_MAILS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SIGN_IN_MAILS_INTERVAL_SECONDS},
+            },
+            "sign_in.tell": {
+                "task": "sign_in.tell",
+                "schedule": SIGN_IN_TELL_INTERVAL_SECONDS,
+                "options": {"expires": 2 * SIGN_IN_TELL_INTERVAL_SECONDS},
+            },
+            "sign_in.prune": {"task": "sign_in.prune", "schedule": crontab(minute="32")},
             "trials.keep": {
                 "task": "trials.keep",
                 "schedule": TRIALS_INTERVAL_SECONDS,

@@ -26,6 +26,10 @@ REDECIDE_INTERVAL_SECONDS = 1
 FEEDS_INTERVAL_SECONDS = 2
 # How often it is looked for a self-test that waits.
 SELF_TESTS_INTERVAL_SECONDS = 1
+# A mail about an account is written so soon.
+SIGN_IN_MAILS_INTERVAL_SECONDS = 2
+# The audit log tells of attempts to sign in that failed so soon.
+SIGN_IN_TELL_INTERVAL_SECONDS = 5
 # A mail leaves so soon.
 MAIL_INTERVAL_SECONDS = 2
 # How often trials are looked after.

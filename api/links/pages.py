@@ -35,7 +35,8 @@ input:focus, button:focus { outline: 3px solid #7fb2ea; outline-offset: 1px; }
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 HEADERS = {
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    # Or browsers do not say where a form comes from; addresses with a token go to no other site.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
     "Content-Security-Policy": (
@@ -49,7 +50,7 @@ _PAGE = """\
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
+<meta name="referrer" content="same-origin">
 <title>{title}</title>
 <style>{style}</style>
 </head>

@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 from fastapi import Response
 
+from api.form_pages import wrong_sentence
 from api.links.pages import page
 from nac.people.service import MINIMUM_PASSWORD_CHARACTERS
 
@@ -45,7 +46,7 @@ def ask(
     body = _ASK.format(
         days=days,
         endpoints=endpoints,
-        wrong=_wrong(wrong),
+        wrong=wrong_sentence(wrong),
         email=escape(given.get("email", "")),
         organisation=escape(given.get("organisation", "")),
     )
@@ -60,7 +61,7 @@ def confirm(*, organisation: str, name: str = "", wrong: str = "", status: int =
     body = _CONFIRM.format(
         organisation=escape(organisation),
         name=escape(name),
-        wrong=_wrong(wrong),
+        wrong=wrong_sentence(wrong),
         least=MINIMUM_PASSWORD_CHARACTERS,
     )
     return page("Start your trial", body, status)
@@ -68,11 +69,3 @@ def confirm(*, organisation: str, name: str = "", wrong: str = "", status: int =
 
 def later() -> Response:
     return page("Your tenant is being made", f"<p>{_LATER}</p>", HTTPStatus.CREATED)
-
-
-def refused(sentence: str, status: int, headers: Mapping[str, str]) -> Response:
-    return page("This does not work", f"<p>{escape(sentence)}</p>", status, headers)
-
-
-def _wrong(sentence: str) -> str:
-    return f'<p class="wrong" role="alert">{escape(sentence)}</p>' if sentence else ""

@@ -6,13 +6,12 @@ from http import HTTPStatus
 
 from fastapi import Response
 
-from api.links import pages
+from api.form_pages import wrong_sentence
+from api.links.pages import page
 from api.v1.radius_secret import RadiusServer
 from api.v1.self_tests import SelfTest
 from nac.sign_in.places import Place
 
-# Or browsers say nothing of where a form comes from.
-_HEADERS = {"Referrer-Policy": "same-origin"}
 _SECONDS_UNTIL_NEXT_LOOK = "3"
 
 _SIGN_IN = """\
@@ -65,17 +64,17 @@ _TEST = """\
 
 
 def sign_in(*, email: str = "", wrong: str = "", status: int = HTTPStatus.OK) -> Response:
-    return _page("Sign in", _SIGN_IN.format(email=escape(email), wrong=_wrong(wrong)), status)
+    return page("Sign in", _SIGN_IN.format(email=escape(email), wrong=wrong_sentence(wrong)), status)
 
 
 def second_factor(methods: Iterable[str], *, challenge: str, wrong: str = "", status: int = HTTPStatus.OK) -> Response:
     """One form for each method that needs no script."""
     forms = [
-        _CODE.format(method=method, label=_LABELS[method], challenge=escape(challenge), wrong=_wrong(wrong))
+        _CODE.format(method=method, label=_LABELS[method], challenge=escape(challenge), wrong=wrong_sentence(wrong))
         for method in methods
         if method in _LABELS
     ]
-    return _page("Sign in", "".join(forms) or _PASSKEY_ALONE, status)
+    return page("Sign in", "".join(forms) or _PASSKEY_ALONE, status)
 
 
 def places(found: Sequence[Place], *, csrf_token: str) -> Response:
@@ -86,7 +85,7 @@ def places(found: Sequence[Place], *, csrf_token: str) -> Response:
     )
     leave = f'<input type="hidden" name="csrf_token" value="{escape(csrf_token)}"><button>Sign out</button>'
     body = f"<ul>{rows}</ul>" if rows else "<p>No tenant is open to you.</p>"
-    return _page("Your tenants", f'{body}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK)
+    return page("Your tenants", f'{body}<form method="post" action="/sign-out">{leave}</form>', HTTPStatus.OK)
 
 
 def tenant(
@@ -111,11 +110,7 @@ def tenant(
     )
     # Not while a secret is shown: the page would be asked for again without it.
     again = {"Refresh": _SECONDS_UNTIL_NEXT_LOOK} if runs and not server.secret else {}
-    return _page(name, body, HTTPStatus.OK, again)
-
-
-def refused(sentence: str, status: int, headers: Mapping[str, str]) -> Response:
-    return _page("This does not work", f'<p>{escape(sentence)}</p><p><a href="/">Back</a></p>', status, headers)
+    return page(name, body, HTTPStatus.OK, again)
 
 
 def _board(test: SelfTest | None) -> str:
@@ -132,11 +127,3 @@ def _board(test: SelfTest | None) -> str:
         for check in test.checks
     )
     return f'<p class="{"good" if test.passed else "wrong"}"><strong>{head}</strong></p><table>{rows}</table>'
-
-
-def _wrong(sentence: str) -> str:
-    return f'<p class="wrong" role="alert">{escape(sentence)}</p>' if sentence else ""
-
-
-def _page(title: str, body: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
-    return pages.page(title, body, status, _HEADERS | dict(headers or {}))

@@ -1,17 +1,12 @@
 """`/`, `/sign-in` and `/start/<tenant>`: where a person comes to who has signed up, or who follows a mail."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from api import cookies
+from api import cookies, form_pages
 from api.access import NotSignedIn
-from api.bodies import bounded_body
-from api.errors import retry_headers, sentence_of
-from api.forms import read_texts
-from api.json_input import takes
 from api.signing_in import Desk, Done
 from api.start import pages
 from api.start.visiting import note_form, tenant, visitor
@@ -30,10 +25,6 @@ from nac.tenants import service as tenants
 
 router = APIRouter(tags=["start pages"], include_in_schema=False)
 
-_MOST_FORM_OCTETS = 8 * 1024
-_FORM = takes(most_bytes=_MOST_FORM_OCTETS, media_type="application/x-www-form-urlencoded")
-_Body = Annotated[bytes, Depends(bounded_body(_MOST_FORM_OCTETS))]
-
 
 @router.get("/")
 def show_places(request: Request) -> Response:
@@ -45,22 +36,22 @@ def show_sign_in() -> Response:
     return pages.sign_in()
 
 
-@router.post("/sign-in", openapi_extra=_FORM)
-def sign_in(request: Request, body: _Body) -> Response:
+@router.post("/sign-in", openapi_extra=form_pages.FORM)
+def sign_in(request: Request, body: form_pages.Body) -> Response:
     given: Mapping[str, str] = {}
     try:
-        given = read_texts(request, body)
+        given = form_pages.fields(request, body)
         found = _desk(request, to := _to_places()).by_password(given.get("email", ""), given.get("password", ""))
     except AdmitError as exc:
-        return pages.sign_in(email=given.get("email", ""), wrong=sentence_of(exc), status=exc.status)
+        return pages.sign_in(email=given.get("email", ""), wrong=form_pages.told(exc), status=exc.status)
     return to if isinstance(found, Done) else pages.second_factor(found.methods, challenge=found.challenge)
 
 
-@router.post("/sign-in/{method}", openapi_extra=_FORM)
-def show_second_factor(method: str, request: Request, body: _Body) -> Response:
+@router.post("/sign-in/{method}", openapi_extra=form_pages.FORM)
+def show_second_factor(method: str, request: Request, body: form_pages.Body) -> Response:
     given: Mapping[str, str] = {}
     try:
-        given = read_texts(request, body)
+        given = form_pages.fields(request, body)
         desk = _desk(request, to := _to_places())
         ways = {"totp": desk.by_totp, "recovery-code": desk.by_recovery_code}
         if method not in ways:
@@ -69,15 +60,15 @@ def show_second_factor(method: str, request: Request, body: _Body) -> Response:
     except AdmitError as exc:
         methods = [method] if given.get("challenge") else []
         return pages.second_factor(
-            methods, challenge=given.get("challenge", ""), wrong=sentence_of(exc), status=exc.status
+            methods, challenge=given.get("challenge", ""), wrong=form_pages.told(exc), status=exc.status
         )
     return to
 
 
-@router.post("/sign-out", openapi_extra=_FORM)
-def sign_out(request: Request, body: _Body) -> Response:
+@router.post("/sign-out", openapi_extra=form_pages.FORM)
+def sign_out(request: Request, body: form_pages.Body) -> Response:
     def leave() -> Response:
-        note_form(request, read_texts(request, body))
+        note_form(request, form_pages.fields(request, body))
         asked = visitor(request)
         assert asked.signed_in is not None
         with session_scope(PersonScope(asked.signed_in.person_id)) as session:
@@ -95,20 +86,20 @@ def show_tenant(request: Request) -> Response:
     return _answered(request, lambda: _tenant(request))
 
 
-@router.post("/start/{tenant}/secret", openapi_extra=_FORM)
-def show_secret(request: Request, body: _Body) -> Response:
+@router.post("/start/{tenant}/secret", openapi_extra=form_pages.FORM)
+def show_secret(request: Request, body: form_pages.Body) -> Response:
     def show() -> Response:
-        note_form(request, read_texts(request, body))
+        note_form(request, form_pages.fields(request, body))
         shown = reveal_secret(tenant(request, Permission.SECRET_REVEAL), Wanted.model_validate({}))
         return _tenant(request, shown)
 
     return _answered(request, show)
 
 
-@router.post("/start/{tenant}/self-test", openapi_extra=_FORM)
-def test_again(request: Request, body: _Body) -> Response:
+@router.post("/start/{tenant}/self-test", openapi_extra=form_pages.FORM)
+def test_again(request: Request, body: form_pages.Body) -> Response:
     def start() -> Response:
-        note_form(request, read_texts(request, body))
+        note_form(request, form_pages.fields(request, body))
         access = tenant(request, Permission.POLICY_PUBLISH)
         with session_scope(access.scope) as session:
             audit.note_origin(session, access.asked.origin)
@@ -157,10 +148,7 @@ def _answered(request: Request, answer: Callable[[], Response]) -> Response:
     except (NotSignedIn, SignInOver):
         return RedirectResponse("/sign-in", 303)
     except AdmitError as exc:
-        # What is wrong inside is told by no page.
-        if exc.status >= 500 and exc.retry_after_seconds is None:
-            raise
-        return pages.refused(sentence_of(exc), exc.status, retry_headers(exc))
+        return form_pages.refused(exc)
 
 
 def _desk(request: Request, response: Response) -> Desk:

@@ -11,6 +11,7 @@ from api.access import Access, Requires
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_every_owner
 from api.v1.paging import Page, Paging, uuid_key
+from nac.account_mails import service as account_mails
 from nac.accounts.permissions import Permission
 from nac.members import service as members
 from nac.members.service import Member as MemberRow
@@ -40,6 +41,9 @@ class Given(Input):
 
 class NewMember(Given):
     email: str = Field(max_length=255, examples=["ann@example.com"])
+    invite: bool = Field(
+        True, description="A mail says where to sign in; who has no account gets a link for a password."
+    )
 
 
 def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
@@ -56,10 +60,19 @@ def _routes(prefix: str, noun: str, reads: Requires, manages: Requires) -> None:
     def add_member(access: Annotated[Access, manage], body: NewMember) -> Member:
         """With a role that gives nothing which the asker has not got himself."""
         with access.change() as change:
-            row = members.add_member(
-                change.session, actor=access.actor, held=access.held, owner=access.owner, **body.model_dump()
-            )
+            given = body.model_dump(exclude={"invite"})
+            row = members.add_member(change.session, actor=access.actor, held=access.held, owner=access.owner, **given)
+            if body.invite:
+                account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
             return change.answer(_member(row))
+
+    @router.post(f"{prefix}/members/{{member_id}}/invitation", status_code=204, operation_id=f"invite{noun}Member")
+    def invite_member(access: Annotated[Access, manage], member_id: UUID) -> None:
+        """Once more: a mail that says where to sign in, with a new link for who has no password yet."""
+        with access.change() as change:
+            row = members.require_member(change.session, owner=access.owner, membership_id=member_id)
+            account_mails.invite(change.session, actor=access.actor, owner=access.owner, email=row.person.email)
+            change.answer_nothing()
 
     @router.patch(f"{prefix}/members/{{member_id}}", operation_id=f"change{noun}Member")
     def change_member(access: Annotated[Access, manage], member_id: UUID, body: Given) -> Member:

@@ -5,6 +5,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 from uuid import UUID
 
@@ -102,3 +103,19 @@ def numbered_id(text: str) -> tuple[UUID, int] | None:
     if not _NUMBER.fullmatch(number):
         raise InvalidInput("This is no place in this list.", place="after")
     return key, int(number)
+
+
+def moment_key(at: datetime, row_id: str) -> str:
+    return f"{at.isoformat()} {row_id}"
+
+
+def moment_of(text: str) -> tuple[datetime, str] | None:
+    """Of a list in the order of moments: a key that `moment_key` made."""
+    at, _, row_id = text.partition(" ")
+    try:
+        moment = datetime.fromisoformat(at) if text else None
+    except ValueError as exc:
+        raise InvalidInput("This is no place in this list.", place="after") from exc
+    if moment is not None and moment.tzinfo is None:
+        raise InvalidInput("This is no place in this list.", place="after")
+    return None if moment is None else (moment, row_id)

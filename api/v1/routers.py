@@ -31,7 +31,9 @@ from api.v1 import (
     moves,
     msps,
     my_factors,
+    my_sign_ins,
     nases,
+    people,
     platform,
     policies,
     policy_trials,
@@ -57,7 +59,7 @@ from api.v1 import (
     users,
 )
 
-_PEOPLE = (sign_in, me, grants, my_factors, sign_on, sign_in_rules, members, roles, tokens)
+_PEOPLE = (sign_in, me, grants, my_factors, my_sign_ins, sign_on, sign_in_rules, members, people, roles, tokens)
 _TRIALS = (sign_up, trials, self_tests, snippets)
 _MSPS = (msps, cells, moves, tenants, tenant_files, templates)
 _CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)

@@ -59,6 +59,14 @@ class NewPassword(Input):
     password: Password
 
 
+class Forgotten(Input):
+    email: Email
+
+
+class LinkAsked(BaseModel):
+    message: str
+
+
 class SignedIn(BaseModel):
     state: Literal["signed-in"] = "signed-in"
     # What changes ask for, as the header Admit-CSRF.
@@ -111,6 +119,17 @@ def ask_for_passkey(desk: _Desk, body: PasskeyQuestion) -> PasskeyOptions:
 @router.post("/sign-in/passkey", operation_id="signInByPasskey", dependencies=[_ANYONE])
 def sign_in_by_passkey(desk: _Desk, body: ByPasskey) -> SignedIn:
     return _signed_in(desk.by_passkey(body.challenge, body.credential))
+
+
+ASKED = "If there is an account with a password by this address, a mail with a link is on its way to it."
+
+
+@router.post("/sign-in/forgotten-password", status_code=202, operation_id="askForPasswordLink", dependencies=[_ANYONE])
+def ask_for_password_link(desk: _Desk, body: Forgotten) -> LinkAsked:
+    """Has a link mailed, with which a new password is set; good once, for an hour. The answer is the same whether there
+    is such an account or not, and takes as long."""
+    desk.ask_for_link(body.email)
+    return LinkAsked(message=ASKED)
 
 
 @router.post(

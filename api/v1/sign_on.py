@@ -4,14 +4,14 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from api import signing_on
 from api.access import Access, Anyone, Requires
 from api.description import refuses
 from api.signing_in import Desk
+from api.signing_on import Back
 from api.state import signing_of
 from api.v1.inputs import Input, Slug
 from api.v1.owners import of_tenants_and_msps
@@ -143,9 +143,11 @@ def begin_sign_on(
     desk: _Desk,
     sign_on_id: UUID,
     to: Annotated[str, Query(alias="next", max_length=500, pattern=_PATH)] = "/",
-) -> RedirectResponse:
-    """For a browser: to the provider."""
-    return signing_on.begin(request, desk, sign_on_id, to)
+    on_error: Annotated[str, Query(max_length=500, pattern=rf"{_PATH}|^$")] = "",
+) -> Response:
+    """For a browser: to the provider. Where it fails, the browser is sent to the path `on_error` with `error`, the code
+    of the problem, and `request_id`; without one it is answered with a page or a problem."""
+    return signing_on.begin(request, desk, sign_on_id, to=to, on_error=on_error)
 
 
 @router.get(
@@ -162,9 +164,10 @@ def finish_sign_on(
     state: Annotated[str, Query(max_length=200)] = "",
     code: Annotated[str, Query(max_length=4_000)] = "",
     iss: Annotated[str | None, Query(max_length=1_000)] = None,
-) -> RedirectResponse:
-    """For a browser: back from the provider, and on to `next`."""
-    return signing_on.finish(request, desk, sign_on_id, state=state, code=code, issuer=iss)
+    error: Annotated[str, Query(max_length=200, pattern=r"^[\x20-\x7e]*$")] = "",
+) -> Response:
+    """For a browser: back from the provider, and on to `next`, or to `on_error` with what went wrong."""
+    return signing_on.finish(request, desk, sign_on_id, Back(state, code, error, iss))
 
 
 def _sign_on(request: Request, row: SignOnRow) -> SignOn:

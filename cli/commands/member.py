@@ -7,6 +7,7 @@ import click
 from cli.domain import Domain
 from cli.output import Row, json_option, pages, show_list, show_one
 from cli.owners import owner_options, owner_scope
+from nac.account_mails import service as account_mails
 from nac.accounts.permissions import permissions_at
 from nac.members import service as members
 from nac.members.service import Member
@@ -31,9 +32,12 @@ def _row(member: Member) -> Row:
 @owner_options
 @click.option("--role", required=True, help="Such as msp-admin, tenant-admin or help-desk.")
 @click.option("--of-tenant", "chosen", multiple=True, metavar="SLUG", help="Of the MSP's tenants this one; repeatable.")
+@click.option("--invite", is_flag=True, help="Send a mail that says how to sign in.")
 @json_option
-def add(email: str, tenant: str | None, msp: str | None, role: str, chosen: tuple[str, ...], as_json: bool) -> None:
-    """Make EMAIL a member; `./admit person add` gives it a first password."""
+def add(
+    email: str, tenant: str | None, msp: str | None, role: str, chosen: tuple[str, ...], invite: bool, as_json: bool
+) -> None:
+    """Make EMAIL a member; --invite or `./admit person add` gives it a first password."""
     domain = Domain()
     with owner_scope(domain, tenant=tenant, msp=msp) as (session, owner):
         row = _row(
@@ -48,6 +52,8 @@ def add(email: str, tenant: str | None, msp: str | None, role: str, chosen: tupl
                 tenants=chosen or None,
             )
         )
+        if invite:
+            account_mails.invite(session, actor=domain.actor, owner=owner, email=email)
     show_one(row, as_json=as_json)
 
 

@@ -73,6 +73,7 @@ class Permission(StrEnum):
     MSP_CREATE = "msp.create"
     CELL_READ = "cell.read"
     CELL_MANAGE = "cell.manage"
+    PERSON_READ = "person.read"
     PERSON_MANAGE = "person.manage"
 
     @property
@@ -97,7 +98,13 @@ _LEVELS: Final = {
         Level.MSP,
     ),
     **dict.fromkeys(
-        (Permission.MSP_CREATE, Permission.CELL_READ, Permission.CELL_MANAGE, Permission.PERSON_MANAGE),
+        (
+            Permission.MSP_CREATE,
+            Permission.CELL_READ,
+            Permission.CELL_MANAGE,
+            Permission.PERSON_READ,
+            Permission.PERSON_MANAGE,
+        ),
         Level.PLATFORM,
     ),
 }

@@ -1,8 +1,10 @@
 """Engines: one for each process and role."""
 
+import select
 from collections.abc import Sequence
 from time import monotonic
 
+import psycopg
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
@@ -46,7 +48,7 @@ def make_engine(
 
 def _ping_after_idling(engine: Engine) -> None:
     """A restarted PostgreSQL costs the pool one failed ping each, not one failed request each. What was used a moment
-    ago is not asked: that would be one round trip in five."""
+    ago is not asked, which would be one round trip in five, unless the server has hung up or said something since."""
 
     @event.listens_for(engine, "checkin")
     def note(connection: object, record: ConnectionPoolEntry) -> None:
@@ -55,13 +57,23 @@ def _ping_after_idling(engine: Engine) -> None:
     @event.listens_for(engine, "checkout")
     def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, proxy: object) -> None:
         used_at = record.info.get(_USED_AT)
-        if used_at is None or monotonic() - used_at < _FRESH_SECONDS:
+        if used_at is None or (monotonic() - used_at < _FRESH_SECONDS and not _has_news(connection)):
             return
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as exc:
             # The pool makes a new one.
             raise DisconnectionError from exc
+
+
+def _has_news(connection: DBAPIConnection) -> bool:
+    """Of one that is idle: what is there to be read is a notice, a farewell or the end."""
+    try:
+        asked = select.poll()
+        asked.register(connection.fileno(), select.POLLIN)
+        return bool(asked.poll(0))
+    except (psycopg.Error, OSError):
+        return True
 
 
 def _options(url: URL, settings: Sequence[str]) -> str:

@@ -54,10 +54,22 @@ def session_scope(scope: Scope, *, engine: Engine | None = None, is_snapshot: bo
     with Session(chosen, expire_on_commit=False, info={"scope": scope}) as session:
         session.info[_SETTINGS] = scope.settings()
         try:
+            _begin(session)
             yield session
             session.commit()
         except DBAPIError as exc:
             raise translate(exc) from exc
+
+
+def _begin(session: Session) -> None:
+    """A connection that was cut since it was last used costs nobody a request: nothing has been done by it yet."""
+    try:
+        session.connection()
+    except DBAPIError as exc:
+        if not exc.connection_invalidated:
+            raise
+        session.rollback()
+        session.connection()
 
 
 def commit_intent(session: Session) -> None:
@@ -81,6 +93,15 @@ def enter_tenant(session: Session, tenant_id: TenantId) -> None:
     if session.scalar(select(_TENANTS.c.id).where(_TENANTS.c.id == tenant_id)) is None:
         raise NotFound("There is no such tenant.")
     session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.tenant_id": str(tenant_id)}
+    _apply(session.connection(), session.info[_SETTINGS])
+
+
+def enter_person(session: Session, person_id: UUID) -> None:
+    """Let a platform transaction act on an account as well, until the session ends; the edge has looked who asks."""
+    if not isinstance(session.info.get("scope"), PlatformScope):
+        raise ScopeViolation("Only the platform can enter an account.")
+    session.flush()
+    session.info[_SETTINGS] = session.info[_SETTINGS] | {"admit.person_id": str(person_id)}
     _apply(session.connection(), session.info[_SETTINGS])
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "grants_of",
     "list_members",
     "remove_member",
+    "require_member",
     "require_role",
 ]
 
@@ -87,7 +88,7 @@ def add_member(
     except IntegrityError as exc:
         raise AlreadyExists(f"{email.strip().lower()} is a member already.", place="email") from exc
     repository.set_chosen(session, membership.id, chosen or ())
-    member = _require(session, owner, membership.id)
+    member = require_member(session, owner=owner, membership_id=membership.id)
     _audit(session, actor, owner, member, "add", after=_told(member))
     return member
 
@@ -107,7 +108,7 @@ def change_member(
     chosen = _require_tenants(session, owner, tenants)
     goes_on_managing = Permission.MEMBER_MANAGE in found.permissions and chosen is None
     _lock(session, owner, but_for=None if goes_on_managing else membership_id)
-    before = _require(session, owner, membership_id)
+    before = require_member(session, owner=owner, membership_id=membership_id)
     require_not_more(held, before.permissions | found.permissions)
     row = before.membership
     row.role, row.custom_role_id = None, None
@@ -116,7 +117,7 @@ def change_member(
     row.has_chosen = chosen is not None
     session.flush()
     repository.set_chosen(session, row.id, chosen or ())
-    after = _require(session, owner, membership_id)
+    after = require_member(session, owner=owner, membership_id=membership_id)
     if _told(before) != _told(after):
         _audit(session, actor, owner, after, "change", before=_told(before), after=_told(after))
     return after
@@ -127,7 +128,7 @@ def remove_member(
 ) -> None:
     """The person's account stays. Raises LastManager and PermissionMissing."""
     _lock(session, owner, but_for=membership_id)
-    member = _require(session, owner, membership_id)
+    member = require_member(session, owner=owner, membership_id=membership_id)
     require_not_more(held, member.permissions)
     session.delete(member.membership)
     session.flush()
@@ -172,7 +173,8 @@ def _member(
     return Member(row, person, slug, _permissions(owner.level, row, role), chosen if row.has_chosen else None)
 
 
-def _require(session: Session, owner: Owner, membership_id: UUID) -> Member:
+def require_member(session: Session, *, owner: Owner, membership_id: UUID) -> Member:
+    """Raises MemberNotFound."""
     row = repository.get(session, owner, membership_id)
     if row is None:
         raise MemberNotFound("There is no such member.", place="member")

@@ -1,6 +1,7 @@
 """Every table, one file per aggregate. Importing this package completes the metadata."""
 
 from nac.models.account import ApiToken, CustomRole, Membership, MembershipTenant, Person, SignIn
+from nac.models.account_mail import AccountMail
 from nac.models.alarm import PlatformAlarm
 from nac.models.audit import AuditChain, AuditEntry, AuditKey, AuditSeal, AuditUnsealed
 from nac.models.cell import Cell, Dictionary, JournalPosition, QuarantinedRecord, Slot
@@ -58,7 +59,16 @@ from nac.models.retention import (
 from nac.models.scep import ScepTransaction, ScepWebhook
 from nac.models.self_test import SelfTest
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
-from nac.models.sign_in import Passkey, PasswordLink, RecoveryCode, SignInAttempt, SignInRule, SpentChallenge, Totp
+from nac.models.sign_in import (
+    Passkey,
+    PasswordLink,
+    RecoveryCode,
+    SignInAttempt,
+    SignInFailure,
+    SignInRule,
+    SpentChallenge,
+    Totp,
+)
 from nac.models.sign_on import SignOn, SignOnLink
 from nac.models.site import Site
 from nac.models.template import Rollout, RolloutTenant, Template, TemplateTenant, TemplateVersion
@@ -69,6 +79,7 @@ from nac.models.user import User, UserGroup, UserGroupMember
 __all__ = [
     "REDECISION_POSITION",
     "USAGE_HOURS",
+    "AccountMail",
     "AccountingLog",
     "ApiToken",
     "AuditChain",
@@ -149,6 +160,7 @@ __all__ = [
     "SelfTest",
     "SignIn",
     "SignInAttempt",
+    "SignInFailure",
     "SignInRule",
     "SignOn",
     "SignOnLink",

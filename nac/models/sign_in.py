@@ -1,10 +1,12 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, Integer, UniqueConstraint, func, text
+from sqlalchemy.dialects.postgresql import INET
 from sqlalchemy.orm import Mapped, mapped_column
 
 from nac.db.base import Base, CreatedAt, UuidKey
+from nac.db.types import HostAddress
 from nac.ids import MspId, TenantId
 
 
@@ -53,7 +55,10 @@ class PasswordLink(UuidKey, CreatedAt, Base):
     """Whoever has its text sets the person's password, once."""
 
     __tablename__ = "password_links"
-    __table_args__ = (Index("ix_password_links_person_id", "person_id"),)
+    __table_args__ = (
+        Index("ix_password_links_person_id", "person_id"),
+        Index("ix_password_links_expires_at", "expires_at"),
+    )
 
     public_id: Mapped[str] = mapped_column(unique=True)
     secret_sha256: Mapped[bytes]
@@ -89,6 +94,44 @@ class SignInAttempt(Base):
     count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
     last_at: Mapped[datetime]
     blocked_until: Mapped[datetime | None]
+
+
+class SignInFailure(Base):
+    """Attempts of one hour that failed, by reason and where they came from; a function of the database counts them."""
+
+    __tablename__ = "sign_in_failures"
+    __table_args__ = (
+        UniqueConstraint(
+            "subject_id",
+            "hour",
+            "reason",
+            "source",
+            name="uq_sign_in_failures_subject_id",
+            postgresql_nulls_not_distinct=True,
+        ),
+        Index("ix_sign_in_failures_tell_at", "tell_at", postgresql_where=text("tell_at IS NOT NULL")),
+        Index("ix_sign_in_failures_last_at", "last_at"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # The person or the single sign-on; zeros for addresses that are nobody's.
+    subject_id: Mapped[UUID]
+    hour: Mapped[datetime]
+    # As nac.sign_in.failures names it.
+    reason: Mapped[str]
+    # What counts as one; None for all that came from elsewhere, once there are many.
+    source: Mapped[str | None] = mapped_column(INET())
+    count: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    # Of the last one.
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    request_id: Mapped[str | None]
+    user_agent: Mapped[str] = mapped_column(server_default="")
+    # How many of them the audit log tells, and when it is to tell of the others.
+    told: Mapped[int] = mapped_column(Integer(), server_default=text("0"))
+    told_at: Mapped[datetime | None]
+    tell_at: Mapped[datetime | None]
 
 
 class SpentChallenge(Base):

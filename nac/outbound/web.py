@@ -22,12 +22,13 @@ class FetchFailed(Exception):
     """Nothing usable came; the message is for an administrator.
 
     `why` is the same without the address, for those whose address may hold a secret. `is_slow` where it may have what
-    was sent and needs longer for it.
+    was sent and needs longer for it. `refused` is what it answered with a status from 400 to 499, where it has.
     """
 
-    def __init__(self, url: str, why: str, *, is_slow: bool = False) -> None:
+    def __init__(self, url: str, why: str, *, is_slow: bool = False, refused: bytes | None = None) -> None:
         self.why = why
         self.is_slow = is_slow
+        self.refused = refused
         super().__init__(f"{url}: {why}")
 
 
@@ -131,7 +132,8 @@ class Web:
                 if response.status_code == httpx.codes.OK:
                     return await read_body(response, most_bytes=most_bytes)
                 if response.status_code not in _REDIRECTS or not self._redirects_most:
-                    raise FetchFailed(url, f"It answers with status {response.status_code}.")
+                    said = await read_body(response, most_bytes=most_bytes) if response.is_client_error else None
+                    raise FetchFailed(url, f"It answers with status {response.status_code}.", refused=said)
                 url = urljoin(url, response.headers.get("Location", ""))
         raise FetchFailed(url, f"It takes more than {self._redirects_most} redirects.")
 

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import exists, func, select, update
+from sqlalchemy import exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from nac.models import Membership, Person, SignIn
@@ -17,8 +17,14 @@ def id_of_email(session: Session, email: str) -> UUID | None:
     return session.scalar(select(func.person_of_email(email)))
 
 
-def list_page(session: Session, *, after_email: str, limit: int) -> Sequence[Person]:
+def list_page(session: Session, *, after_email: str, limit: int, text: str, status: str) -> Sequence[Person]:
     query = select(Person).where(Person.email > after_email).order_by(Person.email).limit(limit)
+    if text:
+        query = query.where(
+            or_(Person.email.icontains(text, autoescape=True), Person.name.icontains(text, autoescape=True))
+        )
+    if status:
+        query = query.where(Person.status == status)
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 

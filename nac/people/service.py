@@ -77,9 +77,20 @@ def require_by_email(session: Session, *, email: str) -> Person:
     return require(session, person_id=person_id)
 
 
-def list_people(session: Session, *, after_email: str = "", limit: int = 100) -> Sequence[Person]:
-    """In PlatformScope. Page on with the last address."""
-    return repository.list_page(session, after_email=after_email, limit=limit)
+def list_people(
+    session: Session, *, after_email: str = "", limit: int = 100, text: str = "", status: str = ""
+) -> Sequence[Person]:
+    """In PlatformScope. Page on with the last address. `text` is a part of address or name; "" asks for nothing."""
+    return repository.list_page(session, after_email=after_email, limit=limit, text=text, status=status)
+
+
+def add_person(session: Session, *, actor: str, email: str, name: str = "") -> Person:
+    """As it is where there is one. In PlatformScope."""
+    is_new = repository.id_of_email(session, require_email(email)) is None
+    person = require(session, person_id=ensure_person(session, email=email, name=name))
+    if is_new:
+        audit.append(session, actor=actor, action="person.add", target=person.email)
+    return person
 
 
 def set_password(session: Session, *, actor: str, person_id: UUID, password: str) -> Person:

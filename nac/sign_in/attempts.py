@@ -3,22 +3,28 @@
 A guesser is delayed for the person that it guesses at and then at its address. Neither holds up that person anywhere
 else, nor in a browser in which it has signed in before, whose attempts are counted by themselves. What comes after the
 right password, a code of six digits, is counted by the person alone: whoever gets that far knows the password.
+
+Guesses at one person from very many addresses are held up all together: from then on the person gets in by a known
+browser, a passkey, or a link by mail, which makes a browser known.
 """
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy import ARRAY, Integer, LargeBinary, bindparam, text
 from sqlalchemy.orm import Session
 
-from nac.sign_in.errors import TooManyAttempts
+from nac.sign_in.errors import PlaceNotKnown, TooManyAttempts
 from nac.sources import source_of
 
 # So many cost nothing; the database's function knows how the delay grows.
 FREE = 5
 FREE_OF_AN_ADDRESS = 30
+# Of one person, from all browsers and addresses that are not known, whatever they are (NIST SP 800-63B 5.2.2 has 100).
+FREE_ANYWHERE = 50
+FREE_LINKS = 3
 
 _BEGIN = text("SELECT begin_sign_in_attempt(:keys, :free)").bindparams(
     bindparam("keys", type_=ARRAY(LargeBinary)), bindparam("free", type_=ARRAY(Integer))
@@ -32,17 +38,25 @@ _FORGIVE = text("SELECT forgive_sign_in_attempt(:keys, :forgiven)").bindparams(
 class Attempt:
     # How many of each key cost nothing.
     keys: Mapping[bytes, int]
+    # The same of what is counted wherever it comes from, where this place is not known.
+    anywhere: Mapping[bytes, int] = field(default_factory=dict)
 
     def begin(self, session: Session) -> None:
-        """In any scope; its transaction must be committed whatever becomes of the attempt. Raises TooManyAttempts."""
-        seconds = session.scalar(_BEGIN, {"keys": list(self.keys), "free": list(self.keys.values())})
-        if seconds:
+        """In any scope; its transaction must be committed whatever becomes of the attempt. Raises TooManyAttempts and
+        PlaceNotKnown, which count nothing."""
+        if seconds := self._begin(session, self.keys):
             raise TooManyAttempts(seconds)
+        if self.anywhere and (seconds := self._begin(session, self.anywhere)):
+            raise PlaceNotKnown(seconds)
+
+    @staticmethod
+    def _begin(session: Session, keys: Mapping[bytes, int]) -> int:
+        return int(session.scalar(_BEGIN, {"keys": list(keys), "free": list(keys.values())}) or 0)
 
     def succeed(self, session: Session) -> None:
-        """It was the person. What an address did to others stays counted."""
+        """It was the person. What an address did to others stays counted, and so does what others did elsewhere."""
         forgiven = [key for key, free in self.keys.items() if free == FREE]
-        session.execute(_FORGIVE, {"keys": list(self.keys), "forgiven": forgiven})
+        session.execute(_FORGIVE, {"keys": [*self.keys, *self.anywhere], "forgiven": forgiven})
 
 
 def at_password(*, email_tag: bytes, address: str, device_id: bytes | None) -> Attempt:
@@ -50,7 +64,16 @@ def at_password(*, email_tag: bytes, address: str, device_id: bytes | None) -> A
     if device_id is not None:
         return Attempt({_key("device", email_tag, device_id): FREE})
     source = source_of(address).encode()
-    return Attempt({_key("password", email_tag, source): FREE, _key("address", source): FREE_OF_AN_ADDRESS})
+    here = {_key("password", email_tag, source): FREE, _key("address", source): FREE_OF_AN_ADDRESS}
+    return Attempt(here, {_key("anywhere", email_tag): FREE_ANYWHERE})
+
+
+def at_link(*, email_tag: bytes, address: str, device_id: bytes | None) -> Attempt:
+    """Of asking for a link by mail; none of them succeeds."""
+    if device_id is not None:
+        return Attempt({_key("device-link", email_tag, device_id): FREE_LINKS})
+    source = source_of(address).encode()
+    return Attempt({_key("link", email_tag, source): FREE_LINKS, _key("address", source): FREE_OF_AN_ADDRESS})
 
 
 def at_code(*, person_id: UUID, address: str, device_id: bytes | None) -> Attempt:

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from nac.secrets import SecretsError
 from nac.secrets.sealer import Sealer
-from nac.sign_in.errors import SignInRefused
+from nac.sign_in.errors import SignInRefused, TooLateToSignIn
 
 LONGEST_TEXT = 4_000
 
@@ -58,6 +58,8 @@ class SignOnBegun(msgspec.Struct, frozen=True, tag=True):
     settings_tag: bytes
     # Where to, afterwards.
     next: str
+    # Where to with the code of what went wrong; "" for an answer in place of it.
+    on_error: str = ""
 
 
 class KnownDevice(msgspec.Struct, frozen=True, tag=True):
@@ -107,7 +109,7 @@ class Challenges:
         except (binascii.Error, ValueError, SecretsError, msgspec.DecodeError) as exc:
             raise SignInRefused(remedy="Begin again.") from exc
         if sealed.expires_at <= now:
-            raise SignInRefused("It took too long.", remedy="Begin again.")
+            raise TooLateToSignIn(remedy="Begin again.")
         return Shown(content, sealed.expires_at, hashlib.sha256(octets).digest())
 
 

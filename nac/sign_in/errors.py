@@ -13,14 +13,37 @@ class SignInOver(AdmitError):
     status = 401
 
 
+class TooLateToSignIn(SignInRefused):
+    """It took too long."""
+
+
+class SignOnNotBegun(SignInRefused):
+    """This browser has not begun this sign-in."""
+
+
+class SignOnChanged(SignInRefused):
+    """The single sign-on has been changed meanwhile."""
+
+
 class TooManyAttempts(AdmitError):
     """Too many attempts did not succeed."""
 
     status = 429
 
-    def __init__(self, seconds: int) -> None:
-        super().__init__(f"The next one is looked at in {seconds} s.")
+    def __init__(self, seconds: int, *, remedy: str = "") -> None:
+        super().__init__(f"The next one is looked at in {seconds} s.", remedy=remedy)
         self.retry_after_seconds = seconds
+
+
+class PlaceNotKnown(TooManyAttempts):
+    """Too many have tried this address from elsewhere."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(
+            seconds,
+            remedy="A browser that you have signed in with before is not held up, nor is a passkey. Else ask for a link"
+            " by mail: it makes this browser one of yours.",
+        )
 
 
 class TooManySignIns(Unavailable):

@@ -20,15 +20,21 @@ INVITED_FOR = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Made:
+    public_id: str
     email: str
     expires_at: datetime
     text: str = field(repr=False)
 
 
-def make_link(session: Session, *, actor: str, person: Person) -> Made:
-    """Those that were made before are good no more. Who has no password yet has longer. In PersonScope."""
+def make_link(session: Session, *, actor: str, person: Person, ends_earlier: bool = True) -> Made:
+    """Who has no password yet has longer. In PersonScope, or as admit_worker in PlatformScope.
+
+    `ends_earlier`: those that were made before are good no more. Not where anybody may ask for one: nobody is to spoil
+    what the person has just been sent.
+    """
     now = utc_now()
-    repository.spend_links(session, person.id, now)
+    if ends_earlier:
+        repository.spend_links(session, person.id, now)
     text = LinkText.make()
     good_for = RESET_FOR if person.password_hash else INVITED_FOR
     row = PasswordLink(
@@ -42,18 +48,28 @@ def make_link(session: Session, *, actor: str, person: Person) -> Made:
     session.flush()
     after = {"expires_at": row.expires_at.isoformat()}
     audit.append(session, actor=actor, action="password-link.make", target=person.email, after=after)
-    return Made(person.email, row.expires_at, text.reveal())
+    return Made(row.public_id, person.email, row.expires_at, text.reveal())
+
+
+def require_good(session: Session, *, text: LinkText) -> PasswordLink:
+    """To look at it takes nothing: mail programs do. In CredentialScope of the public id. Raises LinkRefused."""
+    found = repository.get_link(session, text.public_id)
+    if found is None or not text.is_of(found.secret_sha256) or not _is_good(found):
+        raise LinkRefused(remedy="Ask for a new one.")
+    return found
+
+
+def _is_good(row: PasswordLink) -> bool:
+    return row.used_at is None and row.expires_at > utc_now()
 
 
 def set_password(session: Session, *, text: LinkText, password: str) -> Person:
     """Ends all that the person is signed in to. In CredentialScope of the public id. Raises LinkRefused."""
-    found = repository.get_link(session, text.public_id)
-    if found is None or not text.is_of(found.secret_sha256):
-        raise LinkRefused(remedy="Ask for a new one.")
+    found = require_good(session, text=text)
     become_person(session, found.person_id)
     # Again, now that this transaction may lock it: of two at a time, the second finds it used.
     row = repository.get_link(session, text.public_id, lock=True)
-    if row is None or row.used_at is not None or row.expires_at <= utc_now():
+    if row is None or not _is_good(row):
         raise LinkRefused(remedy="Ask for a new one.")
     person = people.require(session, person_id=row.person_id)
     if person.status != "active":

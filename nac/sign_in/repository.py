@@ -1,15 +1,44 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CursorResult, Uuid, bindparam, delete, func, select, text, update
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    CursorResult,
+    Text,
+    Uuid,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.orm import Session
 
-from nac.models import Passkey, PasswordLink, Person, RecoveryCode, SignIn, Totp
+from nac.accounts.owners import Owner
+from nac.db import by_place
+from nac.models import (
+    Membership,
+    Passkey,
+    PasswordLink,
+    Person,
+    RecoveryCode,
+    SignIn,
+    SignInFailure,
+    SignOn,
+    Totp,
+)
 
 _WANTS_TWO = text("SELECT wants_two_factors(:msp, :tenant)").bindparams(
     bindparam("msp", type_=Uuid()), bindparam("tenant", type_=Uuid())
 )
+
+_PLACE = literal_column("ctid::text", Text())
+_AT_PLACES = text("ctid = ANY (CAST(:places AS tid[]))").bindparams(bindparam("places", type_=ARRAY(Text)))
 
 
 def get_by_public_id(session: Session, public_id: str) -> SignIn | None:
@@ -111,3 +140,55 @@ def get_link(session: Session, public_id: str, *, lock: bool = False) -> Passwor
 def spend_links(session: Session, person_id: UUID, now: datetime) -> None:
     statement = update(PasswordLink).where(PasswordLink.person_id == person_id, PasswordLink.used_at.is_(None))
     session.execute(statement.values(used_at=now), execution_options={"synchronize_session": False})
+
+
+def count_begun(session: Session, person_id: UUID, since: datetime) -> int:
+    query = select(func.count()).select_from(SignIn)
+    return session.scalars(query.where(SignIn.person_id == person_id, SignIn.created_at > since)).one()
+
+
+def owners_of(session: Session, person_id: UUID, *, most: int) -> Sequence[Owner]:
+    """Where the person is a member; the platform where that is nowhere, or in more places than `most`."""
+    query = select(Membership.msp_id, Membership.tenant_id).where(Membership.person_id == person_id)
+    rows = session.execute(query.order_by(Membership.id).limit(most + 1)).all()
+    return [Owner(*row) for row in rows] if 0 < len(rows) <= most else [Owner()]
+
+
+def person_named(session: Session, person_id: UUID) -> str | None:
+    return session.scalar(select(Person.email).where(Person.id == person_id))
+
+
+def sign_on_named(session: Session, sign_on_id: UUID) -> tuple[str, Sequence[Owner]] | None:
+    """By its issuer, and whose it is."""
+    query = select(SignOn.settings, SignOn.msp_id, SignOn.tenant_id).where(SignOn.id == sign_on_id)
+    row = session.execute(query).one_or_none()
+    return None if row is None else (str(row.settings["issuer"]), [Owner(row.msp_id, row.tenant_id)])
+
+
+def failures_due(session: Session, *, now: datetime, most: int) -> Sequence[tuple[UUID, datetime]]:
+    table = SignInFailure
+    due = select(table.subject_id, table.hour).where(table.tell_at <= now).order_by(table.tell_at).limit(most)
+    return [(row[0], row[1]) for row in dict.fromkeys(session.execute(due).all())]
+
+
+def lock_failures(session: Session, subject_id: UUID, hour: datetime) -> Sequence[SignInFailure]:
+    query = select(SignInFailure).where(SignInFailure.subject_id == subject_id, SignInFailure.hour == hour)
+    return session.scalars(query.order_by(SignInFailure.id).with_for_update()).all()
+
+
+def delete_some(session: Session, table: Any, which: ColumnElement[bool], *, most: int) -> int:  # noqa: ANN401 -- any model
+    places = session.scalars(select(_PLACE).select_from(table).where(which).limit(most)).all()
+    if not places:
+        return 0
+    with by_place(session):
+        statement = delete(table).where(which, _AT_PLACES.bindparams(places=list(places)))
+        result = session.execute(statement, execution_options={"synchronize_session": False})
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def lock_active(session: Session, owner: Owner, roles: Collection[str]) -> Sequence[UUID]:
+    """Ids of the owner's members with one of the roles who may sign in, in one order; who changes one waits."""
+    query = select(Person.id).join(Membership, Membership.person_id == Person.id)
+    query = query.where(owner.owns(Membership), Membership.role.in_(roles), Person.status == "active")
+    return session.scalars(query.order_by(Person.id).with_for_update(of=Person)).all()

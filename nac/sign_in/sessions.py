@@ -18,6 +18,7 @@ from nac.people import repository as people
 from nac.sign_in import repository
 from nac.sign_in.errors import AccountOfAnother, ConfirmationNeeded, SecondFactorNeeded, SignInNotFound, SignInOver
 from nac.sign_in.factors import Factor, are_two
+from nac.sign_in.failures import printable
 from nac.sign_in.text import SignInText
 
 IDLE = timedelta(hours=12)
@@ -25,7 +26,9 @@ LONGEST = timedelta(days=7)
 # So long what changes the account is believed to be asked for by the person.
 CONFIRMED_FOR = timedelta(minutes=10)
 _SEEN_STEP = timedelta(minutes=1)
-_USER_AGENT_CHARACTERS = 300
+# What owners are told of one person's sign-ins, and how many owners are.
+MOST_TOLD_AN_HOUR = 20
+MOST_TOLD_OWNERS = 50
 _NOBODYS = Owner()
 
 
@@ -103,7 +106,7 @@ def begin(
         person_id=person.id,
         factors=sorted(factors),
         from_address=address,
-        user_agent="".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS],
+        user_agent=printable(user_agent),
         expires_at=now + LONGEST,
         last_seen_at=now,
         confirmed_at=now,
@@ -114,8 +117,23 @@ def begin(
     session.add(row)
     session.flush()
     after = {"factors": row.factors, "sign_in": text.public_id}
-    audit.append(session, actor=actor_of(person.email, via), action="sign-in.begin", target=person.email, after=after)
+    entry = {"actor": actor_of(person.email, via), "action": "sign-in.begin", "target": person.email, "after": after}
+    owners = _told_where(session, person, via, now)
+    audit.append_many(session, [{**entry, **each.columns()} for each in owners])
     return row, text
+
+
+def _told_where(session: Session, person: Person, via: Via | None, now: datetime) -> Sequence[Owner]:
+    """On the platform, and by those whose members sign in: whose provider it was, else wherever the person is one.
+
+    Not where somebody signs in again and again: no log grows by that many times as many places.
+    """
+    if via is not None:
+        return [_NOBODYS, via.owner]
+    if repository.count_begun(session, person.id, now - timedelta(hours=1)) > MOST_TOLD_AN_HOUR:
+        return [_NOBODYS]
+    owners = repository.owners_of(session, person.id, most=MOST_TOLD_OWNERS)
+    return [_NOBODYS, *(each for each in owners if each != _NOBODYS)]
 
 
 def replace(session: Session, *, person: Person, text: SignInText) -> None:

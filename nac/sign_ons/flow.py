@@ -19,13 +19,23 @@ import msgspec
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 
-from nac.errors import AdmitError, Unavailable
+from nac.errors import AdmitError
 from nac.identities.id_tokens import IdTokenRefused, key_id_of, public_keys, read_claims
 from nac.outbound.reach import Reach
 from nac.outbound.tls import tls_context
 from nac.outbound.transport import Transport
 from nac.outbound.web import FetchFailed, Web
 from nac.sign_in.errors import TooManySignIns
+from nac.sign_ons.errors import (
+    ClientRefused,
+    CodeRefused,
+    EmailMissing,
+    EmailNotVerified,
+    IdTokenNotValid,
+    ProviderDenied,
+    ProviderUnavailable,
+    WrongProvider,
+)
 from nac.sign_ons.settings import SignOnSettings
 from nac.validation import is_https_address
 
@@ -41,17 +51,22 @@ _SUBJECT_CHARACTERS = 255
 _GROUPS_MOST = 2_000
 # RFC 8176 2.
 _TWO = "mfa"
+_ITS_OWN = frozenset({"server_error", "temporarily_unavailable"})
+_OUR_OWN = frozenset(
+    {
+        "invalid_request",
+        "unauthorized_client",
+        "unsupported_response_type",
+        "invalid_scope",
+        "invalid_request_uri",
+        "invalid_request_object",
+        "request_not_supported",
+        "request_uri_not_supported",
+        "registration_not_supported",
+    }
+)
+_SET_UP = "An administrator has to set the single sign-on up anew: is the client's secret the right one?"
 _Found = TypeVar("_Found")
-
-
-class ProviderUnavailable(Unavailable):
-    """The provider does not answer as it should."""
-
-
-class ProviderRefused(AdmitError):
-    """What the provider says does not sign you in."""
-
-    status = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,10 @@ class _Metadata(msgspec.Struct, frozen=True):
     authorization_response_iss_parameter_supported: bool = False
 
 
+class _TokenError(msgspec.Struct, frozen=True):
+    error: str
+
+
 class Provider:
     def __init__(self, settings: SignOnSettings, *, redirect_uri: str, reach: Reach) -> None:
         self._settings = settings
@@ -125,13 +144,13 @@ class Provider:
             metadata = await self._discover(web)
             named = returned.issuer
             if named != metadata.issuer and (named or metadata.authorization_response_iss_parameter_supported):
-                raise ProviderRefused("The answer is of another provider.")
+                raise WrongProvider
             token, access_token = await self._redeem(web, metadata, returned, secret)
             claims = await self._claims(web, metadata, token)
             if not isinstance(claims.get("nonce"), str) or not hmac.compare_digest(
                 claims["nonce"].encode(errors="replace"), returned.nonce.encode()
             ):
-                raise ProviderRefused("Its id_token belongs to another sign-in.")
+                raise IdTokenNotValid("Its id_token belongs to another sign-in.")
             return self._identity(await self._complete(web, metadata, claims, access_token))
 
         return self._run(ask)
@@ -177,14 +196,14 @@ class Provider:
             form |= {"client_id": client_id, "client_secret": secret}
         body = prepare_token_request("authorization_code", "", self._redirect_uri, **form)
         address = metadata.token_endpoint
-        found = _decoded(
-            await web.fetch(address, most_bytes=_ANSWER_BYTES, body=body.encode(), headers=headers),
-            dict[str, Any],
-            address,
-        )
+        try:
+            answer = await web.fetch(address, most_bytes=_ANSWER_BYTES, body=body.encode(), headers=headers)
+        except FetchFailed as exc:
+            raise _refusal(exc) from exc
+        found = _decoded(answer, dict[str, Any], address)
         token, access_token = found.get("id_token"), found.get("access_token")
         if not isinstance(token, str) or not isinstance(access_token, str):
-            raise ProviderRefused("It answers without an id_token.")
+            raise IdTokenNotValid("It answers without an id_token.")
         return token, access_token
 
     async def _claims(self, web: Web, metadata: _Metadata, token: str) -> Mapping[str, Any]:
@@ -195,10 +214,10 @@ class Provider:
             keys = list(public_keys(described.get("keys")))
             key = next((key for key in keys if key.key_id == kid or (kid is None and len(keys) == 1)), None)
             if key is None:
-                raise ProviderRefused("Its id_token is signed with a key that it does not publish.")
+                raise IdTokenNotValid("Its id_token is signed with a key that it does not publish.")
             return read_claims(token, key, client_id=self._settings.client_id, issuer=metadata.issuer)
         except IdTokenRefused as exc:
-            raise ProviderRefused(f"{str(exc)[:1].upper()}{str(exc)[1:300]}.") from exc
+            raise IdTokenNotValid(f"{str(exc)[:1].upper()}{str(exc)[1:300]}.") from exc
 
     async def _complete(
         self, web: Web, metadata: _Metadata, claims: Mapping[str, Any], access_token: str
@@ -210,17 +229,17 @@ class Provider:
         headers = {"Authorization": f"Bearer {access_token}", "Accept": "application/json"}
         said = _decoded(await web.fetch(address, most_bytes=_ANSWER_BYTES, headers=headers), dict[str, Any], address)
         if said.get("sub") != claims.get("sub"):
-            raise ProviderRefused("Its userinfo is about somebody else.")
+            raise IdTokenNotValid("Its userinfo is about somebody else.")
         return {**said, **claims}
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         subject, email, groups = claims["sub"], claims.get("email"), claims.get(self._settings.groups_claim)
         if not isinstance(subject, str) or not 1 <= len(subject) <= _SUBJECT_CHARACTERS or not subject.isprintable():
-            raise ProviderRefused("It names nobody.")
+            raise IdTokenNotValid("It names nobody.")
         if not isinstance(email, str) or not email:
-            raise ProviderRefused("It tells no e-mail address.", remedy="It has to, in the claim email.")
+            raise EmailMissing(remedy="It has to, in the claim email.")
         if claims.get("email_verified") is not True and not self._settings.trusts_email:
-            raise ProviderRefused("It does not say that the e-mail address is verified.")
+            raise EmailNotVerified
         listed = groups[:_GROUPS_MOST] if isinstance(groups, list) else [groups]
         amr = claims.get("amr")
         return Identity(
@@ -229,6 +248,30 @@ class Provider:
             frozenset(each for each in listed if isinstance(each, str)),
             self._settings.counts_as_two or (isinstance(amr, list) and _TWO in amr),
         )
+
+
+def denial(error: str) -> AdmitError:
+    """What the provider's page sends the browser back with in place of a code (RFC 6749 4.1.2.1, OpenID Connect Core
+    3.1.2.6)."""
+    told = f"It says: {error}."
+    if error in _ITS_OWN:
+        return ProviderUnavailable(told, remedy="Begin again.")
+    if error in _OUR_OWN:
+        return ClientRefused(told, remedy=_SET_UP)
+    return ProviderDenied(told, remedy="Begin again.")
+
+
+def _refusal(exc: FetchFailed) -> Exception:
+    """Of its token endpoint (RFC 6749 5.2); itself where it is none."""
+    if exc.refused is None:
+        return exc
+    try:
+        error = msgspec.json.decode(exc.refused, type=_TokenError).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return exc
+    if error == "invalid_grant":
+        return CodeRefused(remedy="Begin again.")
+    return ClientRefused(f"It says: {error[:100]!r}.", remedy=_SET_UP)
 
 
 def _decoded(body: bytes, kind: type[_Found], address: str) -> _Found:

@@ -23,7 +23,8 @@ from nac.people import repository as people
 from nac.people.service import require_email
 from nac.sealing import Seal, Unseal
 from nac.sign_ons import repository
-from nac.sign_ons.flow import Identity, ProviderRefused
+from nac.sign_ons.errors import AnotherSubject, EmailMissing, NoMemberHere
+from nac.sign_ons.flow import Identity
 from nac.sign_ons.settings import SECRET_GOES_BY, SUBJECTS_GO_BY, Join, SignOnSettings, read_settings
 
 _SECRET_CHARACTERS = 1_000
@@ -122,17 +123,17 @@ def admit(session: Session, *, row: SignOn, identity: Identity) -> UUID:
     link = repository.get_link(session, row.id, identity.subject)
     if link is not None:
         if not repository.is_member(session, owner, link.person_id):
-            raise ProviderRefused(_NO_MEMBER, remedy=_ASK)
+            raise NoMemberHere(remedy=_ASK)
         return link.person_id
     try:
         email = require_email(identity.email)
     except InvalidInput as exc:
-        raise ProviderRefused("It tells no e-mail address that could be anybody's.") from exc
+        raise EmailMissing("It tells no e-mail address that could be anybody's.") from exc
     person_id = people.id_of_email(session, email)
     if person_id is None or not repository.is_member(session, owner, person_id):
         join = next((join for join in settings.joins if _is_for(join, email, identity.groups)), None)
         if join is None:
-            raise ProviderRefused(_NO_MEMBER, remedy=_ASK)
+            raise NoMemberHere(remedy=_ASK)
         person_id = members.add_member(
             session,
             actor=f"sign-on:{settings.issuer}",
@@ -143,16 +144,12 @@ def admit(session: Session, *, row: SignOn, identity: Identity) -> UUID:
             tenants=join.tenants,
         ).person.id
     if repository.subject_of(session, row.id, person_id) is not None:
-        raise ProviderRefused(
-            "The provider has named this person by another account before.",
-            remedy="An administrator can set the single sign-on up anew.",
-        )
+        raise AnotherSubject(remedy="An administrator can set the single sign-on up anew.")
     session.add(SignOnLink(sign_on_id=row.id, subject=identity.subject, person_id=person_id))
     session.flush()
     return person_id
 
 
-_NO_MEMBER = "You are no member here."
 _ASK = "Ask an administrator to add your e-mail address."
 
 

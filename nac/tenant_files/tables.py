@@ -29,7 +29,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(("external_certificates", "external_statuses"), "asked of its authority again"),
     **dict.fromkeys(("memberships", "membership_tenants", "custom_roles", "api_tokens"), "people are no tenant's"),
-    **dict.fromkeys(("sign_in_rules", "sign_ons", "mails"), "people are no tenant's"),
+    **dict.fromkeys(("sign_in_rules", "sign_ons", "mails", "account_mails"), "people are no tenant's"),
     **dict.fromkeys(("template_tenants", "rollout_tenants"), "its MSP's"),
     "trials": "of the installation that it was tried in",
     "self_tests": "what was true there is tested here",

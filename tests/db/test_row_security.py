@@ -29,6 +29,8 @@ _SHARED = {
     *("sign_in_rules", "sign_ons", "jobs"),
     # tests/trials/test_walls.py
     *("mails", "trials"),
+    # tests/sign_in/test_walls.py
+    "account_mails",
     # tests/audit/test_chains.py
     "audit_chains",
 }

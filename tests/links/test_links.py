@@ -52,7 +52,7 @@ def pem(**named: Any) -> bytes:
 
 def assert_private(reply: httpx.Response) -> None:
     assert reply.headers["cache-control"] == "no-store"
-    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert reply.headers["referrer-policy"] == "same-origin"
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 

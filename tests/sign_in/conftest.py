@@ -16,7 +16,9 @@ from nac.clock import epoch_seconds
 from nac.db import PersonScope, PlatformScope, session_scope
 from nac.models import Person
 from nac.people import service as people
+from tests.accounts.conftest import field, within  # noqa: F401 -- fixtures
 from tests.api.served import served, settings_of_public
+from tests.api.v1.conftest import make_token  # noqa: F401 -- fixtures
 from tests.factories.tenancy import ACTOR
 from tests.postgres import Database
 

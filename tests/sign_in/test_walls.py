@@ -1,5 +1,6 @@
 """Row-level security of what people sign in with, without the services' own filters."""
 
+from contextlib import ExitStack
 from datetime import timedelta
 from uuid import uuid4
 
@@ -7,10 +8,14 @@ import pytest
 from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.orm import Session
 
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
 from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, PlatformScope, Scope, session_scope
 from nac.errors import ScopeViolation
+from nac.members import service as members
 from nac.models import (
+    AccountMail,
     Passkey,
     PasswordLink,
     Person,
@@ -23,7 +28,7 @@ from nac.models import (
     SpentChallenge,
     Totp,
 )
-from tests.accounts.conftest import Field, field, scope_of, within  # noqa: F401 -- fixtures
+from tests.accounts.conftest import Field, Within, scope_of, whole
 from tests.sign_in.conftest import MakePerson
 
 OWN = (Totp, Passkey, RecoveryCode, PasswordLink)
@@ -31,7 +36,7 @@ SHARED = (SignInRule, SignOn, SignOnLink)
 
 
 @pytest.fixture
-def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[str, Person]:  # noqa: F811
+def filled(owner_engine: Engine, field: Field, make_person: MakePerson) -> dict[str, Person]:
     """Two people with one of everything; rules and providers of each MSP and of a tenant of each."""
     found = {name: make_person(f"{name}@example.com") for name in ("ann", "bob")}
     now = utc_now()
@@ -80,7 +85,7 @@ def test_person_sees_the_own_alone(app_engine: Engine, filled: dict[str, Person]
     assert seen(app_engine, CredentialScope("0" * 16), *OWN)["password_links"] == 1
 
 
-def test_owner_sees_its_own_alone(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:  # noqa: F811
+def test_owner_sees_its_own_alone(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
     for owner in (field.acme, field.bolt, field.alpha, field.foreign):
         assert set(seen(app_engine, scope_of(owner), *OWN).values()) == {0}
         assert set(seen(app_engine, scope_of(owner), *SHARED, SignIn).values()) == {1}
@@ -89,7 +94,7 @@ def test_owner_sees_its_own_alone(app_engine: Engine, field: Field, filled: dict
         assert session.execute(update(SignIn).values(ended_at=utc_now())).rowcount == 0  # type: ignore[attr-defined]
 
 
-def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:  # noqa: F811
+def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: dict[str, Person]) -> None:
     ann, bob = filled["ann"].id, filled["bob"].id
     made = {"public_id": "x" * 16, "secret_sha256": b"", "factors": [], "expires_at": utc_now()}
     with session_scope(scope_of(field.acme), engine=app_engine) as session:
@@ -113,9 +118,41 @@ def test_nobody_writes_rows_of_others(app_engine: Engine, field: Field, filled: 
 
 
 def test_counters_are_out_of_reach(app_engine: Engine, filled: dict[str, Person]) -> None:
-    for table in (SignInAttempt, SpentChallenge):
+    for table in (SignInAttempt, SpentChallenge, AccountMail):
         with pytest.raises(ScopeViolation):
             seen(app_engine, PlatformScope(), table)
+
+
+def test_owner_asks_for_mails_about_its_own_members_alone(app_engine: Engine, field: Field) -> None:
+    for scope, owner, kind, may in (
+        (scope_of(field.acme), field.acme, "invitation", True),
+        (scope_of(field.alpha), field.alpha, "invitation", True),
+        (scope_of(field.acme), field.bolt, "invitation", False),
+        (scope_of(field.acme), Owner(), "invitation", False),
+        (scope_of(field.acme), field.acme, "forgotten", False),
+        (PersonScope(uuid4()), Owner(), "forgotten", False),
+    ):
+        statement = insert(AccountMail).values(kind=kind, email="x@example.com", actor="x", **owner.columns())
+        with ExitStack() as stack:
+            if not may:
+                stack.enter_context(pytest.raises(ScopeViolation))
+            stack.enter_context(session_scope(scope, engine=app_engine)).execute(statement.inline())
+
+
+def test_person_tells_the_audit_log_of_the_own_places_alone(
+    app_engine: Engine,
+    field: Field,
+    filled: dict[str, Person],
+    within: Within,
+) -> None:
+    with within(field.acme) as session:
+        members.add_member(session, **whole(field.acme), email="ann@example.com", role="auditor")
+    for person, owner, may in (("ann", field.acme, True), ("ann", field.bolt, False), ("bob", field.acme, False)):
+        with ExitStack() as stack:
+            if not may:
+                stack.enter_context(pytest.raises(ScopeViolation))
+            session = stack.enter_context(session_scope(PersonScope(filled[person].id), engine=app_engine))
+            audit.append(session, actor="x", action="sign-in.begin", target="x", **owner.columns())
 
 
 def _link() -> dict[str, object]:

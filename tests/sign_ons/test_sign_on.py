@@ -51,7 +51,7 @@ def test_real_provider_signs_a_member_in(
     back = at_real_provider(asked, certificates, "ann-1", {"email": EMAIL, "email_verified": True})
     path = back.partition("/v1")[2]
     # Another browser cannot take it, this one can, once.
-    assert browser().refused("GET", path) == (401, "sign-in-refused")
+    assert browser().refused("GET", path) == (401, "sign-on-not-begun")
     kept = dict(mine.cookies)
     answer = mine.ask("GET", path)
     assert (answer.status_code, answer.headers["location"]) == (303, "/acme/endpoints"), answer.text

@@ -52,7 +52,7 @@ def test_pages_run_no_script_and_are_kept_nowhere(api: httpx.Client):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "frame-ancestors 'none'" in policy
-    assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "no-referrer")
+    assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
 
 
 def test_what_is_no_form_is_refused(api: httpx.Client):

@@ -1,0 +1,47 @@
+"""Where you have signed in, and who has tried."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from api.me import Me
+from api.v1.paging import Page, Paging, moment_key, moment_of
+from nac.sign_in import history
+from nac.sign_in.history import Tried
+
+router = APIRouter(tags=["my-sign-ins"])
+
+
+class Attempt(BaseModel):
+    at: datetime = Field(description="Of failed ones the last.")
+    outcome: Literal["signed-in", "failed"]
+    attempts: int = Field(description="Failed ones of an hour are counted by reason and source.", examples=[3])
+    since: datetime = Field(description="The first of them.")
+    reason: str | None = Field(examples=["wrong-password"])
+    factors: list[str] = Field(examples=[["password", "totp"]])
+    from_address: str | None
+    user_agent: str
+
+
+@router.get("/me/sign-ins", operation_id="listMySignIns")
+def list_my_sign_ins(me: Annotated[Me, Depends()], paging: Annotated[Paging, Depends()]) -> Page[Attempt]:
+    """Of the last 90 days, newest first: sign-ins, and attempts that failed."""
+    before = moment_of(paging.after())
+    with me.session() as session:
+        rows = history.list_own(session, signed_in=me.signed_in, before=before, limit=paging.limit + 1)
+    return paging.page(rows, lambda row: moment_key(row.at, row.id), _attempt)
+
+
+def _attempt(row: Tried) -> Attempt:
+    return Attempt(
+        at=row.at,
+        outcome=row.outcome,
+        attempts=row.attempts,
+        since=row.since,
+        reason=row.reason,
+        factors=row.factors,
+        from_address=row.from_address,
+        user_agent=row.user_agent,
+    )

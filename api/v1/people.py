@@ -1,0 +1,200 @@
+"""Accounts, for who runs the platform. What is a person's own is in /v1/me; where somebody may do what, members say."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesPlatform, ReadsPlatform
+from api.state import settings_of
+from api.v1.inputs import Input
+from api.v1.paging import Page, Paging
+from api.v1.sign_in import Email
+from nac.account_mails.letters import Letters
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.models import Membership, SignIn
+from nac.models import Person as PersonRow
+from nac.people import service as people
+from nac.sign_in import care
+from nac.sign_in.care import Account
+
+router = APIRouter(prefix="/platform/people", tags=["people"])
+
+Status = Literal["active", "disabled"]
+
+
+def _confirmed(access: Annotated[Access, Depends(ChangesPlatform(Permission.PERSON_MANAGE))]) -> Access:
+    """Whoever changes the accounts of others has just shown who it is. Raises ConfirmationNeeded."""
+    if access.asked.signed_in is not None:
+        access.asked.signed_in.require_confirmed(now=utc_now())
+    return access
+
+
+Reads = Annotated[Access, Depends(ReadsPlatform(Permission.PERSON_READ))]
+Manages = Annotated[Access, Depends(_confirmed)]
+
+
+class Person(BaseModel):
+    id: UUID
+    email: str = Field(examples=["ann@example.com"])
+    name: str
+    status: Status
+    has_password: bool
+    created_at: datetime
+
+
+class PersonSession(BaseModel):
+    id: UUID
+    factors: list[str] = Field(examples=[["password", "totp"]])
+    by_provider: bool = Field(description="Of an MSP or a tenant.")
+    from_address: str | None
+    user_agent: str
+    created_at: datetime
+    last_seen_at: datetime
+
+
+class PersonMembership(BaseModel):
+    """With neither MSP nor tenant, of the platform."""
+
+    id: UUID
+    msp_id: UUID | None
+    tenant_id: UUID | None
+    role: str | None = Field(description="null for one that the MSP or the tenant has made itself.")
+
+
+class PersonDetails(Person):
+    methods: list[str] = Field(description="Second factors that are set up.", examples=[["totp", "recovery-code"]])
+    sessions: list[PersonSession] = Field(description="Where the person is signed in, newest first, 200 at most.")
+    memberships: list[PersonMembership]
+
+
+class NewPerson(Input):
+    email: Email
+    name: str = Field("", max_length=200, examples=["Ann"])
+
+
+class PersonChange(Input):
+    status: Status
+
+
+class LinkWanted(Input):
+    mail: bool = Field(True, description="Sent to the person; false: shown here, this once.")
+
+
+class PersonLink(BaseModel):
+    expires_at: datetime
+    url: str | None = Field(description="null where it was mailed.")
+    token: str | None = Field(description="For POST /v1/sign-in/new-password.")
+
+
+@router.get("", operation_id="listPeople")
+def list_people(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    text: Annotated[str, Query(max_length=200, description="A part of the address or the name.")] = "",
+    status: Status | None = None,
+) -> Page[Person]:
+    """By address."""
+    with access.read() as session:
+        rows = people.list_people(
+            session, after_email=paging.after(), limit=paging.limit + 1, text=text, status=status or ""
+        )
+        return paging.page(rows, lambda row: row.email, _person)
+
+
+@router.post("", status_code=201, operation_id="addPerson")
+def add_person(access: Manages, body: NewPerson) -> Person:
+    """The account of this address; as it is where there is one. A link gives it a password, a membership something to
+    do."""
+    with access.change() as change:
+        return change.answer(
+            _person(people.add_person(change.session, actor=access.actor, email=body.email, name=body.name))
+        )
+
+
+@router.get("/{person_id}", operation_id="getPerson")
+def get_person(access: Reads, person_id: UUID) -> PersonDetails:
+    with access.read() as session:
+        return access.shown(_details(care.look_at(session, person_id=person_id)))
+
+
+@router.patch("/{person_id}", operation_id="changePerson")
+def change_person(access: Manages, person_id: UUID, body: PersonChange) -> PersonDetails:
+    """Whoever is disabled is signed out, and signs in nowhere. The last operator stays."""
+    with access.change() as change:
+        change.require_match(_details(care.look_at(change.session, person_id=person_id)))
+        care.set_status(change.session, actor=access.actor, held=access.held, person_id=person_id, status=body.status)
+        return change.answer(_details(care.look_at(change.session, person_id=person_id)))
+
+
+@router.delete("/{person_id}/sessions", status_code=204, operation_id="endPersonSessions")
+def end_person_sessions(access: Manages, person_id: UUID) -> None:
+    """Signs the person out everywhere."""
+    with access.change() as change:
+        care.end_sign_ins(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        change.answer_nothing()
+
+
+@router.delete("/{person_id}/factors", status_code=204, operation_id="resetPersonFactors")
+def reset_person_factors(access: Manages, person_id: UUID) -> None:
+    """Of who has lost them: app, passkeys and recovery codes go, the password stays. Signs the person out."""
+    with access.change() as change:
+        care.reset_factors(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        change.answer_nothing()
+
+
+@router.post("/{person_id}/password-link", status_code=201, operation_id="makePasswordLink")
+def make_password_link(access: Manages, person_id: UUID, body: LinkWanted) -> PersonLink:
+    """With which the person sets a password, once; those of before are good no more. It takes all permissions that the
+    person has, wherever that is."""
+    with access.change() as change:
+        made = care.make_link(change.session, actor=access.actor, held=access.held, person_id=person_id)
+        letters = Letters(settings_of(access.asked.request).portal_url, access.sealer.seal)
+        if body.mail:
+            letters.send_link(change.session, made)
+            return change.answer(PersonLink(expires_at=made.expires_at, url=None, token=None))
+        url = letters.link_of(made)
+        return change.answer(PersonLink(expires_at=made.expires_at, url=url, token=made.text))
+
+
+def _person(row: PersonRow) -> Person:
+    return Person(**_columns(row))
+
+
+def _columns(row: PersonRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "email": row.email,
+        "name": row.name,
+        "status": row.status,
+        "has_password": bool(row.password_hash),
+        "created_at": row.created_at,
+    }
+
+
+def _details(account: Account) -> PersonDetails:
+    return PersonDetails(
+        **_columns(account.person),
+        methods=list(account.methods),
+        sessions=[_session(row) for row in account.sign_ins],
+        memberships=[_membership(row) for row in account.memberships],
+    )
+
+
+def _session(row: SignIn) -> PersonSession:
+    return PersonSession(
+        id=row.id,
+        factors=row.factors,
+        by_provider=row.sign_on_id is not None,
+        from_address=row.from_address,
+        user_agent=row.user_agent,
+        created_at=row.created_at,
+        last_seen_at=row.last_seen_at,
+    )
+
+
+def _membership(row: Membership) -> PersonMembership:
+    return PersonMembership(id=row.id, msp_id=row.msp_id, tenant_id=row.tenant_id, role=row.role)

@@ -1,0 +1,92 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+from uuid import UUID
+
+from sqlalchemy import Boolean, Table, Text, bindparam, delete, func, insert, select, text
+from sqlalchemy.dialects.postgresql import INET
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.audit.service import Origin
+from nac.models import AccountMail, AuditEntry, Msp, PasswordLink, Person, SignOn, Tenant
+from nac.sign_ons import repository as sign_ons
+
+_ASK = text("SELECT ask_for_link(:email, :known, :address, :request)").bindparams(
+    bindparam("email", type_=Text()),
+    bindparam("known", type_=Boolean()),
+    bindparam("address", type_=INET()),
+    bindparam("request", type_=Text()),
+)
+# Whoever asks may not read what waits.
+_ADD = insert(cast(Table, AccountMail.__table__)).inline()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody is a member, as a mail names it."""
+
+    name: str
+    # Of its single sign-on, where it has one.
+    sign_on_id: UUID | None
+
+
+def ask_for_link(session: Session, email: str, is_known: bool, origin: Origin | None) -> bool:
+    return bool(session.scalar(_ASK, {"email": email, "known": is_known, **_origin(origin)}))
+
+
+def add_invitation(session: Session, actor: str, owner: Owner, email: str, origin: Origin | None) -> None:
+    asked = _origin(origin)
+    values = {"kind": "invitation", "email": email, "actor": actor, **owner.columns()}
+    session.execute(_ADD, {**values, "address": asked["address"], "request_id": asked["request"]})
+
+
+def _origin(origin: Origin | None) -> dict[str, Any]:
+    return {"address": origin and origin.address, "request": origin and origin.request_id}
+
+
+def waiting(session: Session, *, most: int) -> Sequence[int]:
+    return session.scalars(select(AccountMail.id).order_by(AccountMail.id).limit(most)).all()
+
+
+def take(session: Session, mail_id: int) -> AccountMail | None:
+    """None where somebody else has it, or had it."""
+    query = select(AccountMail).where(AccountMail.id == mail_id).with_for_update(skip_locked=True)
+    return session.scalar(query)
+
+
+def delete_one(session: Session, mail_id: int) -> None:
+    session.execute(delete(AccountMail).where(AccountMail.id == mail_id))
+
+
+def person_of(session: Session, email: str) -> Person | None:
+    query = select(Person).where(Person.email == email)
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def count_links(session: Session, person_id: UUID, actor: str, since: datetime) -> int:
+    query = select(func.count()).select_from(PasswordLink)
+    query = query.where(PasswordLink.person_id == person_id, PasswordLink.created_by == actor)
+    return session.scalars(query.where(PasswordLink.created_at > since)).one()
+
+
+def count_new_members(session: Session, owner: Owner, since: datetime, *, most: int) -> int:
+    """As the audit log has them: who was removed and added again counts twice."""
+    query = select(AuditEntry.id).where(AuditEntry.action == "member.add", AuditEntry.at > since)
+    query = query.where(owner.owns(AuditEntry)).limit(most)
+    return session.scalars(select(func.count()).select_from(query.subquery())).one()
+
+
+def place_of(session: Session, owner: Owner) -> Place:
+    if owner.tenant_id is not None:
+        name = session.scalars(select(Tenant.name).where(Tenant.id == owner.tenant_id)).one()
+    elif owner.msp_id is not None:
+        name = session.scalars(select(Msp.name).where(Msp.id == owner.msp_id)).one()
+    else:
+        return Place("the platform", None)
+    return Place(name, session.scalar(select(SignOn.id).where(owner.owns(SignOn))))
+
+
+def is_member(session: Session, owner: Owner, person_id: UUID) -> bool:
+    return sign_ons.is_member(session, owner, person_id)

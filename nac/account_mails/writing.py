@@ -1,0 +1,107 @@
+"""What was asked for, looked up and written. As admit_worker, in PlatformScope: one transaction for each."""
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from nac.account_mails import repository
+from nac.account_mails.letters import Letters
+from nac.accounts.owners import Owner
+from nac.audit import service as audit
+from nac.audit.service import Origin
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.errors import DatabaseUnavailable
+from nac.models import AccountMail, Person
+from nac.sign_in import links
+
+_log = logging.getLogger(__name__)
+MOST_AT_ONCE = 200
+# Links to one person, whoever asks ...
+MOST_AN_HOUR = 3
+MOST_A_DAY = 6
+# ... and beside them, asked for in browsers of the person's, so that others cannot use them all up.
+MOST_OF_KNOWN_A_DAY = 6
+# Beyond these, new members of one owner are told nothing.
+MOST_INVITATIONS_A_DAY = 100
+_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
+_ANYBODY, _KNOWN = "system:sign-in", "system:sign-in (known browser)"
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    letters: Letters
+
+    def write_waiting(self, *, engine: Engine | None = None) -> int:
+        """How many were looked at."""
+        with session_scope(PlatformScope(), engine=engine) as session:
+            waiting = repository.waiting(session, most=MOST_AT_ONCE)
+        for mail_id in waiting:
+            try:
+                with session_scope(PlatformScope(), engine=engine) as session:
+                    self._write(session, mail_id)
+            except DatabaseUnavailable:
+                raise
+            except Exception:  # house-rule: whatever is wrong with this one, the others are written
+                _log.exception("account mail %s cannot be written", mail_id)
+                with session_scope(PlatformScope(), engine=engine) as session:
+                    repository.delete_one(session, mail_id)
+        return len(waiting)
+
+    def _write(self, session: Session, mail_id: int) -> None:
+        row = repository.take(session, mail_id)
+        if row is None:
+            return
+        repository.delete_one(session, mail_id)
+        person = repository.person_of(session, row.email)
+        if person is None or person.status != "active":
+            return
+        if row.request_id is not None:
+            audit.note_origin(session, Origin(row.address, row.request_id))
+        if row.kind == "invitation":
+            self._invite(session, row, person)
+        else:
+            self._send_link(session, row, person)
+
+    def _send_link(self, session: Session, row: AccountMail, person: Person) -> None:
+        """Of who has no password it is told how to come in: whoever comes by a provider does not get past it so."""
+        actor, now = _KNOWN if row.is_known else _ANYBODY, utc_now()
+        if not person.password_hash:
+            key = f"password-none:{person.id}:{now:%Y-%m-%d}"
+            self.letters.send(session, key, "password-none", person.email, {})
+        elif _has_room(session, person, actor, now):
+            made = links.make_link(session, actor=actor, person=person, ends_earlier=False)
+            self.letters.send_link(session, made, address=row.address)
+
+    def _invite(self, session: Session, row: AccountMail, person: Person) -> None:
+        owner = Owner(row.msp_id, row.tenant_id)
+        if not repository.is_member(session, owner, person.id):
+            return
+        most = MOST_INVITATIONS_A_DAY
+        if repository.count_new_members(session, owner, utc_now() - _DAY, most=most + 1) > most:
+            return
+        place = repository.place_of(session, owner)
+        values = {"place": place.name, "by": row.actor}
+        if place.sign_on_id is not None:
+            template = "invited-sign-on"
+            values["link"] = f"{self.letters.portal_url}/v1/sign-on/{place.sign_on_id}/begin"
+        elif person.password_hash:
+            template = "invited-known"
+            values["link"] = self.letters.portal_url
+        else:
+            template = "invited"
+            made = links.make_link(session, actor=row.actor, person=person, ends_earlier=False)
+            values |= self.letters.values_of(made)
+        self.letters.send(session, f"invitation:{row.id}", template, person.email, values)
+
+
+def _has_room(session: Session, person: Person, actor: str, now: datetime) -> bool:
+    def count(since: datetime) -> int:
+        return repository.count_links(session, person.id, actor, since)
+
+    if actor == _KNOWN:
+        return count(now - _DAY) < MOST_OF_KNOWN_A_DAY
+    return count(now - _HOUR) < MOST_AN_HOUR and count(now - _DAY) < MOST_A_DAY

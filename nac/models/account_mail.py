@@ -1,0 +1,30 @@
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt
+from nac.db.types import HostAddress
+from nac.ids import MspId, TenantId
+
+
+class AccountMail(CreatedAt, Base):
+    """What somebody is to be written about an account, until the worker has looked whose it is."""
+
+    __tablename__ = "account_mails"
+    __table_args__ = (
+        Index("ix_account_mails_msp_id", "msp_id", postgresql_where=text("msp_id IS NOT NULL")),
+        Index("ix_account_mails_tenant_id", "tenant_id", postgresql_where=text("tenant_id IS NOT NULL")),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger(), Identity(always=True), primary_key=True)
+    # forgotten | invitation
+    kind: Mapped[str]
+    # As it was typed; perhaps nobody's.
+    email: Mapped[str]
+    # Of an invitation whose member it is; neither: the platform's.
+    msp_id: Mapped[MspId | None] = mapped_column(ForeignKey("msps.id", ondelete="CASCADE"))
+    tenant_id: Mapped[TenantId | None] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"))
+    actor: Mapped[str]
+    # Asked for in a browser in which the person has signed in before.
+    is_known: Mapped[bool] = mapped_column(server_default=text("false"))
+    address: Mapped[str | None] = mapped_column(HostAddress())
+    request_id: Mapped[str | None]

@@ -1,0 +1,89 @@
+"""Accounts of others, for who runs the platform. In PlatformScope, which enters the account.
+
+Whoever makes a link for somebody, or takes a second factor away, could be that person: it takes all that the person
+may do, wherever that is.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.orm import Session
+
+from nac.accounts.grants import PermissionMissing
+from nac.accounts.owners import Owner
+from nac.accounts.permissions import Permission
+from nac.accounts.roles import ROLES
+from nac.clock import utc_now
+from nac.db import enter_person
+from nac.members import repository as memberships
+from nac.members import service as members
+from nac.members.service import LastManager
+from nac.models import Membership, Person, SignIn
+from nac.people import service as people
+from nac.sign_in import links, repository, resetting, sessions
+from nac.sign_in.methods import methods_of
+
+# Roles whose holders look after the platform's members.
+_MANAGERS = frozenset(slug for slug, role in ROLES.items() if Permission.PERSON_MANAGE in role.permissions)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    person: Person
+    # What beside the password signs in.
+    methods: tuple[str, ...]
+    sign_ins: Sequence[SignIn]
+    memberships: Sequence[Membership]
+
+
+def look_at(session: Session, *, person_id: UUID) -> Account:
+    person = people.require(session, person_id=person_id)
+    enter_person(session, person.id)
+    now = utc_now()
+    return Account(
+        person,
+        methods_of(session, person_id=person.id),
+        repository.list_of_person(session, person.id, now=now, seen_since=now - sessions.IDLE),
+        [row for row, _ in memberships.of_person(session, person.id)],
+    )
+
+
+def require_within(session: Session, *, held: Collection[Permission], person_id: UUID) -> Person:
+    """Raises PersonNotFound, and PermissionMissing where the person may do what who asks may not."""
+    person = people.require(session, person_id=person_id)
+    enter_person(session, person.id)
+    grants = members.grants_of(session, person_id=person.id)
+    more = frozenset[Permission]().union(*(grant.permissions for grant in grants)).difference(held)
+    if more:
+        raise PermissionMissing(
+            f"This person may do what you may not: {', '.join(sorted(more))}.", remedy="Ask somebody who may do both."
+        )
+    return person
+
+
+def set_status(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID, status: str) -> Person:
+    """Raises LastManager."""
+    require_within(session, held=held, person_id=person_id)
+    is_disabled = status == "disabled"
+    if is_disabled:
+        managers = repository.lock_active(session, Owner(), _MANAGERS)
+        if managers and set(managers) <= {person_id}:
+            raise LastManager(remedy="Give somebody else such a role first.")
+    return people.set_disabled(session, actor=actor, person_id=person_id, disabled=is_disabled)
+
+
+def end_sign_ins(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> None:
+    person = require_within(session, held=held, person_id=person_id)
+    sessions.end_all(session, actor=actor, person=person)
+
+
+def reset_factors(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> None:
+    person = require_within(session, held=held, person_id=person_id)
+    resetting.reset_factors(session, actor=actor, person=person)
+
+
+def make_link(session: Session, *, actor: str, held: Collection[Permission], person_id: UUID) -> links.Made:
+    """Those of before are good no more."""
+    person = require_within(session, held=held, person_id=person_id)
+    return links.make_link(session, actor=actor, person=person)

@@ -1,0 +1,69 @@
+"""Attempts to sign in that failed: of whom, from where, why. Counted by the hour, so that an attacker fills no log.
+
+Of one person and hour there are 20 rows of a reason and a source, and one more for each reason, whatever comes. The
+audit log tells of them at once, and then every ten minutes of what came meanwhile (`nac.sign_in.telling`).
+"""
+
+import ipaddress
+from enum import StrEnum, unique
+from uuid import UUID
+
+from sqlalchemy import Text, Uuid, bindparam, text
+from sqlalchemy.dialects.postgresql import INET
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.sources import source_of
+
+# Of addresses that are nobody's.
+NOBODY = UUID(int=0)
+_USER_AGENT_CHARACTERS = 300
+
+
+@unique
+class Reason(StrEnum):
+    """Of a person; those of a single sign-on are the codes of its refusals."""
+
+    PASSWORD = "wrong-password"  # noqa: S105 -- a name
+    DISABLED = "disabled"
+    CODE = "wrong-code"
+    PASSKEY = "wrong-passkey"
+    CONFIRMATION = "wrong-confirmation"
+
+
+_NOTE = text("SELECT note_sign_in_failure(:subject, :why, :source, :address, :request, :agent)").bindparams(
+    bindparam("subject", type_=Uuid()),
+    bindparam("why", type_=Text()),
+    bindparam("source", type_=INET()),
+    bindparam("address", type_=INET()),
+    bindparam("request", type_=Text()),
+    bindparam("agent", type_=Text()),
+)
+
+
+def note(session: Session, *, subject_id: UUID, reason: str, user_agent: str) -> None:
+    """In any scope; the same work whoever it is about. `subject_id` is a person, a single sign-on, or NOBODY."""
+    origin = audit.origin_of(session)
+    address = _address(origin.address or "") if origin is not None else None
+    values = {
+        "subject": subject_id,
+        "why": reason,
+        "source": address and source_of(address),
+        "address": address,
+        "request": origin.request_id if origin is not None else None,
+        "agent": printable(user_agent),
+    }
+    session.execute(_NOTE, values)
+
+
+def printable(user_agent: str) -> str:
+    """As far as it is kept."""
+    return "".join(each for each in user_agent if each.isprintable())[:_USER_AGENT_CHARACTERS]
+
+
+def _address(text: str) -> str | None:
+    """Without the zone of a link-local one (RFC 4007 11.2), which PostgreSQL does not know."""
+    try:
+        return str(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return None

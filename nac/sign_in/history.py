@@ -1,0 +1,77 @@
+"""Where somebody has signed in, and who has tried: what the person sees of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import ARRAY, Integer, Select, Text, cast, literal, null, select, tuple_, union_all
+from sqlalchemy.dialects.postgresql import INET
+from sqlalchemy.orm import Session
+
+from nac.models import SignIn, SignInFailure
+from nac.sign_in.sessions import SignedIn
+
+# As pages go: newest first.
+Key = tuple[datetime, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One sign-in, or what failed within one hour for one reason and from one source."""
+
+    id: str
+    at: datetime
+    outcome: Literal["signed-in", "failed"]
+    # How many; those before `at` since `since`.
+    attempts: int
+    since: datetime
+    reason: str | None
+    factors: list[str]
+    from_address: str | None
+    user_agent: str
+
+
+def list_own(session: Session, *, signed_in: SignedIn, before: Key | None, limit: int) -> Sequence[Tried]:
+    """Whoever a provider has named sees what came by it alone. In PersonScope."""
+    mine = SignIn.person_id == signed_in.person_id
+    begun = select(
+        cast(SignIn.id, Text).label("id"),
+        SignIn.created_at.label("at"),
+        literal("signed-in").label("outcome"),
+        literal(1, Integer).label("attempts"),
+        SignIn.created_at.label("since"),
+        cast(null(), Text).label("reason"),
+        SignIn.factors,
+        cast(SignIn.from_address, INET).label("from_address"),
+        SignIn.user_agent,
+    )
+    if signed_in.via is not None:
+        found = begun.where(mine, SignIn.sign_on_id == signed_in.via.sign_on_id).subquery()
+    else:
+        found = union_all(begun.where(mine), _failed(signed_in.person_id)).subquery()
+    query = select(found).order_by(found.c.at.desc(), found.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(tuple_(found.c.at, found.c.id) < tuple_(*before))
+    rows = session.execute(query).mappings()
+    return [Tried(**{**row, "from_address": _text(row["from_address"])}) for row in rows]
+
+
+def _failed(person_id: UUID) -> Select[str, datetime, str, int, datetime, str, Sequence[str], str, str]:
+    row = SignInFailure
+    return select(
+        cast(row.id, Text),
+        row.last_at,
+        literal("failed"),
+        row.count,
+        row.first_at,
+        row.reason,
+        cast([], ARRAY(Text)),
+        cast(row.address, INET),
+        row.user_agent,
+    ).where(row.subject_id == person_id)
+
+
+def _text(address: object) -> str | None:
+    return None if address is None else str(address)

@@ -1,0 +1,90 @@
+"""Passkeys in a real browser, with authenticators that it makes itself, on a page of the served origin."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from fastapi.responses import HTMLResponse
+
+from api.connections import HttpWithFiles
+from api.main import create_app
+from nac.models import Person
+from tests.api.served import running, settings_of_public
+from tests.ports import free_row
+from tests.postgres import Database
+from tests.sign_in.chromium import Chromium, PageError, chromium
+from tests.sign_in.conftest import EMAIL, PASSWORD
+
+PAGE = Path(__file__).with_name("passkeys.html").read_text()
+BY_PASSWORD = f'ask("POST", "/sign-in", {{email: "{EMAIL}", password: "{PASSWORD}"}})'
+ALONE = 'signIn("/sign-in/passkey", {})'
+
+
+@pytest.fixture
+def port(database: Database, tmp_path: Path) -> Iterator[int]:
+    """Of the API, which knows itself as http://localhost; browsers hold that name to be safe without TLS."""
+    port = free_row(udp=0, tcp=1)
+    app = create_app(settings_of_public(database, tmp_path, ADMIT_PORTAL_URL=f"http://localhost:{port}"))
+    app.add_api_route("/page", lambda: HTMLResponse(PAGE), include_in_schema=False)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, http=HttpWithFiles, log_level="critical", lifespan="on")
+    with running(uvicorn.Server(config)):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chromium]:
+    with chromium() as found:
+        yield found
+
+
+def test_browser_makes_a_passkey_and_signs_in_by_it(browser: Chromium, port: int, ann: Person) -> None:
+    page = browser.open(f"http://localhost:{port}/page")
+    key = page.plug_in(transport="internal", verifies=True)
+    assert page.run(BY_PASSWORD)["state"] == "signed-in"
+    assert page.run('register("Laptop")')["name"] == "Laptop"
+    assert page.run('ask("GET", "/me")')["factors"] == ["passkey", "password"]
+    # The same authenticator is not asked twice.
+    with pytest.raises(PageError, match="InvalidStateError"):
+        page.run('register("Again")')
+    page.run('ask("POST", "/sign-out")')
+    with pytest.raises(PageError, match="401 not-signed-in"):
+        page.run('ask("GET", "/me")')
+    # Without a name or a password; then as the second step; then to show anew who it is.
+    page.run(ALONE)
+    assert page.run('ask("GET", "/me")') | {"csrf_token": "", "expires_at": ""} == {
+        "email": EMAIL,
+        "name": "",
+        "factors": ["passkey"],
+        "has_two_factors": True,
+        "methods": ["passkey"],
+        "is_own": True,
+        "expires_at": "",
+        "csrf_token": "",
+    }
+    page.run('signIn("/me/confirmation/passkey")')
+    needed = f'{BY_PASSWORD}.then(found => signIn("/sign-in/passkey", {{challenge: found.challenge}}))'
+    assert page.run(needed)["state"] == "signed-in"
+    assert page.run('ask("GET", "/me")')["factors"] == ["passkey", "password"]
+    # Whoever holds it and cannot unlock it is not let in by it alone.
+    page.run('ask("POST", "/sign-out")')
+    page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=False)
+    with pytest.raises(PageError, match=r"NotAllowedError|401 sign-in-refused"):
+        page.run(ALONE)
+    # It is of this name: the same server by another one gets nothing from it.
+    page.send("WebAuthn.setUserVerified", authenticatorId=key, isUserVerified=True)
+    page.go(f"http://127.0.0.1:{port}/page")
+    with pytest.raises(PageError, match=r"SecurityError|403 cross-site"):
+        page.run(ALONE)
+
+
+def test_browser_shows_a_security_key_as_the_second_factor(browser: Chromium, port: int, ann: Person) -> None:
+    page = browser.open(f"http://localhost:{port}/page")
+    page.plug_in(transport="usb", verifies=False)
+    page.run(BY_PASSWORD)
+    page.run('register("Key")')
+    page.run('ask("POST", "/sign-out")')
+    needed = page.run(BY_PASSWORD)
+    assert (needed["state"], needed["methods"]) == ("factors-needed", ["passkey"])
+    page.run(f'signIn("/sign-in/passkey", {{challenge: "{needed["challenge"]}"}})')
+    assert page.run('ask("GET", "/me")')["factors"] == ["password", "security-key"]

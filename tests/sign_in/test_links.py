@@ -1,0 +1,220 @@
+"""A password that was forgotten, and members who are invited: over HTTP, by the worker's role, into a mailbox."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from sqlalchemy import Engine, select, text
+
+from nac.account_mails.letters import Letters
+from nac.account_mails.writing import MOST_AN_HOUR, Writer
+from nac.db import CredentialScope, PlatformScope, process_engine, session_scope
+from nac.mail import sending
+from nac.mail.mailbox import Mailbox
+from nac.members import service as members
+from nac.models import AuditEntry, Person, SignOn
+from nac.people import service as people
+from nac.sign_in import attempts
+from nac.sign_in.attempts import FREE_ANYWHERE, FREE_LINKS
+from tests.accounts.conftest import Field, Within, whole
+from tests.api.v1.conftest import MakeToken
+from tests.factories.certificates import SIGNING
+from tests.factories.tenancy import ACTOR
+from tests.mail.servers import mailbox_server
+from tests.sign_in.conftest import EMAIL, PASSWORD, Browser, code_of
+from tests.sign_in.test_sign_in import with_totp
+from tests.statements import counted
+
+MakeBrowser = Callable[[], Browser]
+NEW = "another horse battery"
+WRITER = Writer(Letters("http://localhost:8460", SIGNING.sealer.seal))
+
+
+class Post:
+    """What the worker writes and sends."""
+
+    def __init__(self, engine: Engine, mailbox: Mailbox) -> None:
+        self._engine = engine
+        self._mailbox = mailbox
+
+    def deliver(self) -> list[tuple[str, str, str]]:
+        """(recipient, subject, token of the link) of what came, the oldest first."""
+        there = {kept.id for kept in self._mailbox.list_mails()}
+        WRITER.write_waiting(engine=self._engine)
+        with mailbox_server(self._mailbox) as server:
+            sending.send_waiting(server, unseal=SIGNING.sealer.open, engine=self._engine)
+        found = []
+        for kept in self._mailbox.list_mails():
+            if kept.id not in there:
+                link = re.search(r"http://localhost:8460/new-password/(admitlink_\S+)", kept.part("plain"))
+                found.append((kept.message["To"], kept.message["Subject"], link[1] if link else ""))
+        return found
+
+
+@pytest.fixture
+def post(worker_engine: Engine, tmp_path: Path) -> Post:
+    return Post(worker_engine, Mailbox(tmp_path / "mail"))
+
+
+def ask(mine: Browser, email: str = EMAIL) -> httpx.Response:
+    return mine.ask("POST", "/sign-in/forgotten-password", {"email": email})
+
+
+def test_forgotten_password_is_set_anew_by_a_link_that_is_good_once(
+    browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
+) -> None:
+    there, mine = browser(), browser()
+    there.sign_in()
+    secret = with_totp(there)
+    assert ask(mine, EMAIL.upper()).status_code == 202
+    [(recipient, subject, token)] = post.deliver()
+    assert (recipient, subject) == (EMAIL, "A new password at Admit")
+    assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
+    # All others are signed out, the old password is none, and the second factor is asked for as before.
+    assert there.refused("GET", "/me") == (401, "sign-in-over")
+    assert browser().refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
+    needed = mine.sign_in(password=NEW)
+    assert (needed["state"], needed["methods"]) == ("factors-needed", ["totp"])
+    mine.good("POST", "/sign-in/totp", {"challenge": needed["challenge"], "code": code_of(secret, steps=1)})
+    again = {"token": token, "password": PASSWORD}
+    assert mine.refused("POST", "/sign-in/new-password", again) == (410, "link-refused")
+    with owner_engine.connect() as connection:
+        told = connection.execute(
+            text("SELECT actor, action, request_id IS NOT NULL FROM audit_log WHERE target = :who"), {"who": EMAIL}
+        ).all()
+        assert connection.scalar(text("SELECT count(*) FROM account_mails")) == 0
+    assert ("system:sign-in", "password-link.make", True) in told
+    assert (f"person:{EMAIL}", "person.change-password", True) in told
+
+
+@pytest.mark.parametrize("email", ["nobody@example.com", "invited@example.com", "gone@example.com"])
+def test_asking_says_nothing_of_who_there_is(
+    browser: MakeBrowser, ann: Person, make_person, app_engine: Engine, post: Post, email: str
+) -> None:
+    """The same answer by the same statements; who has no password, or is shut out, is not let in by a mail."""
+    make_person("invited@example.com", "")
+    gone = make_person("gone@example.com")
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        people.set_disabled(session, actor=ACTOR, person_id=gone.id, disabled=True)
+    answers = []
+    for each in (EMAIL, email):
+        with counted(process_engine()) as statements:
+            answer = ask(browser(), each)
+        answers.append((answer.status_code, answer.content, set(answer.headers), statements))
+    assert answers[0] == answers[1]
+    came = post.deliver()
+    assert came[0][0] == EMAIL
+    assert came[1:] == (
+        [("invited@example.com", "Your account at Admit has no password", "")] if "invited" in email else []
+    )
+
+
+def test_who_asks_for_others_is_held_up_and_spoils_nothing(browser: MakeBrowser, ann: Person, post: Post) -> None:
+    mine, other = browser(), browser()
+    mine.sign_in()
+    assert [ask(other).status_code for _ in range(FREE_LINKS + 1)] == [202] * FREE_LINKS + [429]
+    sent = post.deliver()
+    assert len(sent) == MOST_AN_HOUR
+    # The person, in a browser of the own, gets one all the same; and those of before are good still.
+    assert ask(mine).status_code == 202
+    assert len(post.deliver()) == 1
+    body = {"token": sent[0][2], "password": NEW}
+    assert browser().ask("POST", "/sign-in/new-password", body).status_code == 204
+    # The first that is used ends the others.
+    body["token"] = sent[1][2]
+    assert browser().refused("POST", "/sign-in/new-password", body) == (410, "link-refused")
+
+
+def test_links_to_one_person_are_few_wherever_they_are_asked_for(
+    browser: MakeBrowser, ann: Person, post: Post, owner_engine: Engine
+) -> None:
+    for number in range(3 * MOST_AN_HOUR):
+        with owner_engine.begin() as connection:
+            connection.execute(text("DELETE FROM sign_in_attempts"))
+        assert ask(browser()).status_code == 202, number
+    assert len(post.deliver()) == MOST_AN_HOUR
+
+
+def test_person_under_a_distributed_attack_gets_in_by_a_known_browser_or_a_mail(
+    browser: MakeBrowser, ann: Person, post: Post, app_engine: Engine
+) -> None:
+    known, stranger = browser(), browser()
+    known.sign_in()
+    for number in range(FREE_ANYWHERE):
+        with session_scope(CredentialScope(""), engine=app_engine) as session:
+            address = f"198.51.100.{number}"
+            attempts.at_password(email_tag=attempts.email_tag(EMAIL), address=address, device_id=None).begin(session)
+    refused = stranger.ask("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD})
+    assert (refused.status_code, refused.json()["code"]) == (429, "place-not-known")
+    assert "link by mail" in refused.json()["remedy"]
+    assert known.sign_in()["state"] == "signed-in"
+    assert ask(stranger).status_code == 202
+    token = post.deliver()[-1][2]
+    assert stranger.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
+    assert stranger.sign_in(password=NEW)["state"] == "signed-in"
+
+
+def test_pages_lead_to_a_new_password(client: httpx.Client, browser: MakeBrowser, ann: Person, post: Post) -> None:
+    assert 'action="/new-password"' in client.get("/new-password").text
+    assert client.post("/new-password", data={"email": '"><script>'}).status_code == 422
+    assert client.post("/new-password", data={"email": EMAIL}).status_code == 202
+    [(_, _, token)] = post.deliver()
+    page = f"/new-password/{token}"
+    # To look takes nothing; and what is shown stays nowhere.
+    for _ in range(2):
+        shown = client.get(page)
+        assert (shown.status_code, shown.headers["cache-control"]) == (200, "no-store")
+    assert "not the same" in client.post(page, data={"password": NEW, "again": "x"}).text
+    assert "too short" in client.post(page, data={"password": "x", "again": "x"}).text
+    done = client.post(page, data={"password": NEW, "again": NEW})
+    assert done.status_code == 200, done.text
+    assert "admit-device" in done.headers["set-cookie"]
+    assert client.get(page).status_code == 410
+    assert client.get("/new-password/x").status_code == 410
+    assert browser().sign_in(password=NEW)["state"] == "signed-in"
+
+
+def test_new_members_are_invited(
+    client: httpx.Client,
+    browser: MakeBrowser,
+    ann: Person,
+    post: Post,
+    make_token: MakeToken,
+    field: Field,
+    within: Within,
+    owner_engine: Engine,
+) -> None:
+    headers = {"Authorization": f"Bearer {make_token(field.acme)}"}
+
+    def add(email: str, **more: object) -> dict:
+        body = {"email": email, "role": "auditor"} | more
+        answer = client.post("/v1/msps/acme/members", json=body, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    shapes = {frozenset(add(email)) for email in ("new@example.com", EMAIL)}
+    assert len(shapes) == 1, "whether there is an account shows in no answer"
+    add("quiet@example.com", invite=False)
+    [(first, subject, token), (second, _, none)] = post.deliver()
+    assert (first, second, none) == ("new@example.com", EMAIL, "")
+    assert "acme" in subject.lower()
+    mine = browser()
+    assert mine.ask("POST", "/sign-in/new-password", {"token": token, "password": NEW}).status_code == 204
+    mine.sign_in("new@example.com", NEW)
+    assert mine.ask("GET", "/msps/acme").status_code == 200
+    # Where people come by a provider, no mail is a way around it.
+    with within(field.bolt) as session:
+        session.add(
+            SignOn(id=uuid4(), settings={"issuer": "https://x.example"}, secret_sealed=b"", msp_id=field.bolt.msp_id)
+        )
+        member = members.add_member(session, **whole(field.bolt), email="late@example.com", role="auditor")
+    bolt = {"Authorization": f"Bearer {make_token(field.bolt)}"}
+    path = f"/members/{member.membership.id}/invitation"
+    assert client.post(f"/v1/msps/acme{path}", headers=headers).status_code == 404
+    assert client.post(f"/v1/msps/bolt{path}", headers=bolt).status_code == 204
+    assert [(each[0], each[2]) for each in post.deliver()] == [("late@example.com", "")]
+    with owner_engine.connect() as connection:
+        assert connection.scalar(select(AuditEntry.id).where(AuditEntry.target == "late@example.com").limit(1))

@@ -1,0 +1,76 @@
+"""Redis goes away, and PostgreSQL cuts connections: whoever is signed in notices neither."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+
+from api.main import create_app
+from nac.models import Person
+from tests.api.served import served, settings_of_public
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+from tests.sign_in.conftest import EMAIL, PASSWORD, Browser
+
+NEW = "another horse battery"
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def client(database: Database, tmp_path: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
+    limits = {"ADMIT_API_REQUESTS_PER_MINUTE": "40", "ADMIT_API_FAILURES_PER_MINUTE": "5"}
+    settings = settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url, **limits)
+    with served(create_app(settings)) as client:
+        client.timeout = httpx.Timeout(60)
+        yield client
+
+
+def test_signing_in_needs_no_redis(
+    client: httpx.Client, browser: Callable[[], Browser], ann: Person, redis_server: RedisServer
+) -> None:
+    mine = browser()
+    mine.sign_in()
+    assert client.get("/readyz").json()
+    redis_server.stop()
+    # By the cookie of before, and anew; reads, and changes.
+    assert mine.good("GET", "/me")["email"] == EMAIL
+    assert mine.good("GET", "/me/sign-ins")["items"]
+    mine.good("PUT", "/me/password", {"password": NEW})
+    other = browser()
+    assert other.refused("POST", "/sign-in", {"email": EMAIL, "password": PASSWORD}) == (401, "sign-in-refused")
+    other.sign_in(password=NEW)
+    assert other.ask("POST", "/sign-in/forgotten-password", {"email": EMAIL}).status_code == 202
+    # What is asked is counted as before: by the credential, and what fails by the address.
+    assert mine.ask("GET", "/me").headers["ratelimit"].startswith('"credential";r=')
+    answers = [mine.ask("GET", "/me").status_code for _ in range(80)]
+    assert (answers[0], set(answers)) == (200, {200, 429})
+    wrong = [client.get("/v1/me", headers={"Authorization": f"Bearer {number}"}).status_code for number in range(20)]
+    assert (wrong[:5], set(wrong)) == ([401] * 5, {401, 429})
+    redis_server.start()
+    assert other.good("GET", "/me")["email"] == EMAIL
+
+
+def test_cut_connections_cost_no_request(
+    browser: Callable[[], Browser], ann: Person, database: Database, redis_server: RedisServer
+) -> None:
+    mine = browser()
+    mine.sign_in()
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        for _ in range(3):
+            ended = connection.execute(
+                "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity WHERE application_name = %s",
+                ["admit-api"],
+            ).fetchone()
+            assert ended is not None
+            assert ended[0] > 0
+            # Right after: no connection is so old that it would be asked whether it is well.
+            assert mine.good("GET", "/me")["email"] == EMAIL

@@ -1,0 +1,165 @@
+"""What goes wrong on the way back from a provider: each kind by its own code, to a page, a person or a program."""
+
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from sqlalchemy import Engine, text
+
+from nac.db import PlatformScope, session_scope
+from nac.outbound.tls import tls_context
+from nac.people import service as people
+from nac.sign_in import telling
+from nac.sign_ons import flow
+from tests.accounts.conftest import Field, Within
+from tests.factories.tenancy import ACTOR
+from tests.sign_in.conftest import EMAIL, Browser
+from tests.sign_ons.conftest import SECRET, Certificates, Hostile, SetUp, begin, by_hostile, come_back
+from tests.sign_ons.test_sign_on import MSP, ann, at_real_provider  # noqa: F401 -- fixtures
+
+MakeBrowser = Callable[[], Browser]
+VERIFIED = {"email": EMAIL, "email_verified": True}
+
+
+def told(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.fixture
+def real(certificates: Certificates, real_provider: str) -> Callable[[dict[str, str], dict], str]:
+    """The path that the real provider sends a browser back to."""
+
+    def sign_in(asked: dict[str, str], claims: dict) -> str:
+        return at_real_provider(asked, certificates, "ann-1", claims).partition("/v1")[2]
+
+    return sign_in
+
+
+def test_real_provider_that_lets_nobody_in_is_told_from_one_that_is_wrong(
+    browser: MakeBrowser,
+    set_up: SetUp,
+    ann,  # noqa: F811
+    real: Callable[..., str],
+    real_provider: str,
+    certificates: Certificates,
+    app_engine: Engine,
+) -> None:
+    sign_on, mine = set_up(MSP, real_provider), browser()
+    with httpx.Client(verify=tls_context(certificates.authority), trust_env=False) as there:
+        asked = begin(mine, sign_on)
+        denied = there.post(asked["at"], data={"sub": "ann-1", "action": "deny"}).headers["location"]
+        registered = there.post(
+            f"{real_provider}/oauth2/clients",
+            json={"redirect_uris": [sign_on["callback_url"]], "token_endpoint_auth_method": "client_secret_basic"},
+        ).json()
+    # It leaves out the state, which RFC 6749 4.1.2.1 asks for: then nobody knows whose answer it is.
+    assert told(mine.ask("GET", denied.partition("/v1")[2])) == (401, "sign-on-not-begun")
+    error = parse_qs(urlsplit(denied).query)["error"][0]
+    assert told(come_back(mine, sign_on, asked["state"], "", error=error)) == (403, "provider-denied")
+    for claims, code in (
+        ({"email_verified": True}, "email-missing"),
+        ({"email": EMAIL, "email_verified": False}, "email-not-verified"),
+        ({"email": "nobody@example.com", "email_verified": True}, "no-member-here"),
+    ):
+        assert told(mine.ask("GET", real(begin(mine, sign_on), claims))) == (403, code), claims
+    # A code that it has not made, and one that it has taken.
+    assert told(come_back(mine, sign_on, begin(mine, sign_on)["state"], "nonsense")) == (403, "code-refused")
+    path = real(begin(mine, sign_on), VERIFIED)
+    kept = dict(mine.cookies)
+    assert mine.ask("GET", path).status_code == 303
+    mine.cookies = kept
+    assert told(mine.ask("GET", path)) == (403, "code-refused")
+    # Changed while the browser was away; and a secret that is not the client's.
+    path = real(begin(mine, sign_on), VERIFIED)
+    wrong = set_up(MSP, real_provider, client_id=registered["client_id"])
+    assert told(mine.ask("GET", path)) == (401, "sign-on-changed")
+    assert told(mine.ask("GET", real(begin(mine, wrong), VERIFIED))) == (403, "client-refused")
+    path = real(begin(mine, set_up(MSP, real_provider)), VERIFIED)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        person = people.require_by_email(session, email=EMAIL)
+        people.set_disabled(session, actor=ACTOR, person_id=person.id, disabled=True)
+    assert told(mine.ask("GET", path)) == (401, "sign-in-refused")
+    assert told(browser().ask("GET", path)) == (401, "sign-on-not-begun")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("access_denied", (403, "provider-denied")),
+        ("login_required", (403, "provider-denied")),
+        ("temporarily_unavailable", (503, "provider-unavailable")),
+        ("invalid_scope", (403, "client-refused")),
+        ("<script>", (403, "provider-denied")),
+    ],
+)
+def test_what_the_provider_says_in_place_of_a_code(
+    client: httpx.Client,
+    browser: MakeBrowser,
+    set_up: SetUp,
+    ann,  # noqa: F811
+    hostile: Hostile,
+    error: str,
+    expected: tuple[int, str],
+) -> None:
+    sign_on, mine = set_up(MSP, hostile.issuer), browser()
+    state = begin(mine, sign_on)["state"]
+    assert told(come_back(mine, sign_on, state, "", error=error)) == expected
+    # Of whoever did not begin it nothing is believed.
+    assert told(come_back(browser(), sign_on, state, "", error=error)) == (401, "sign-on-not-begun")
+    query = httpx.QueryParams({"state": state, "error": error})
+    headers = {"Accept": "text/html,*/*", "Cookie": f"admit-sign-on={mine.cookies['admit-sign-on']}"}
+    shown = client.get(f"/v1/sign-on/{sign_on['id']}/callback?{query}", headers=headers)
+    assert (shown.status_code, expected[1] in shown.text, "<script>" in shown.text) == (expected[0], True, False)
+
+
+def test_page_that_began_is_told_the_code(
+    browser: MakeBrowser,
+    set_up: SetUp,
+    ann,  # noqa: F811
+    hostile: Hostile,
+) -> None:
+    sign_on, mine = set_up(MSP, hostile.issuer), browser()
+    path = f"/sign-on/{sign_on['id']}/begin"
+    answer = mine.ask("GET", f"{path}?on_error=/sign-in%3Ftab=a")
+    asked = parse_qs(urlsplit(answer.headers["location"]).query)
+    hostile.nonce = "another"
+    back = come_back(mine, sign_on, asked["state"][0])
+    assert back.status_code == 303
+    where = urlsplit(back.headers["location"])
+    assert (where.netloc, where.path) == ("", "/sign-in")
+    query = parse_qs(where.query)
+    assert (query["tab"], query["error"]) == (["a"], ["id-token-not-valid"])
+    assert query["request_id"] == [back.headers["x-request-id"]]
+    flow._known.__init__()  # type: ignore[misc]
+    hostile.discovery = {"issuer": "https://elsewhere.example"}
+    failed = mine.ask("GET", f"{path}?on_error=/sign-in")
+    assert (failed.status_code, "error=provider-unavailable" in failed.headers["location"]) == (303, True)
+    for elsewhere in ("https://e.example", "//e.example", "/%5Ce.example"):
+        assert mine.ask("GET", f"{path}?on_error={elsewhere}").status_code == 422
+
+
+def test_owner_is_told_what_fails_and_not_how_often(
+    browser: MakeBrowser,
+    set_up: SetUp,
+    ann,  # noqa: F811
+    hostile: Hostile,
+    worker_engine: Engine,
+    owner_engine: Engine,
+    field: Field,
+    within: Within,
+) -> None:
+    sign_on = set_up(MSP, hostile.issuer)
+    hostile.claims = {"email": "nobody@example.com"}
+    for _ in range(3):
+        by_hostile(browser(), sign_on, hostile)
+    assert telling.tell_failures(engine=worker_engine) == 1
+    with owner_engine.connect() as connection:
+        found = connection.execute(
+            text("SELECT msp_id, target, after FROM audit_log WHERE action = 'sign-in.fail'")
+        ).one()
+    assert (found.msp_id, found.target) == (field.acme.msp_id, hostile.issuer)
+    assert found.after["reasons"] == {"no-member-here": 3}
+    assert SECRET not in str(found)
+    by_hostile(browser(), sign_on, hostile)
+    assert telling.tell_failures(engine=worker_engine) == 0

@@ -1,0 +1,32 @@
+"""Signing in: mails about accounts, what the audit log tells of attempts, and what is forgotten."""
+
+from celery import shared_task
+
+from nac.account_mails.letters import Letters
+from nac.account_mails.writing import Writer
+from nac.errors import Unavailable
+from nac.secrets import MasterKeyFile, Sealer
+from nac.settings import load_settings
+from nac.sign_in import pruning, telling
+
+
+@shared_task(name="sign_in.write_mails", ignore_result=True)
+def write_mails() -> None:
+    """Look up what was asked for, and queue the mails."""
+    settings = load_settings()
+    letters = Letters(settings.portal_url, Sealer(MasterKeyFile(settings.master_key_file)).seal)
+    Writer(letters).write_waiting()
+
+
+@shared_task(name="sign_in.tell", ignore_result=True)
+def tell() -> None:
+    """Tell in the audit log of attempts that failed."""
+    telling.tell_failures()
+
+
+@shared_task(
+    name="sign_in.prune", autoretry_for=(Unavailable,), retry_backoff=True, retry_backoff_max=600, max_retries=5
+)
+def prune() -> None:
+    """Forget sign-ins, links and counters of long ago."""
+    pruning.prune()
