@@ -19,6 +19,7 @@ from worker.names import (
     MAIL_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
+    ROTATIONS_INTERVAL_SECONDS,
     SEAL_INTERVAL_SECONDS,
     SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
@@ -46,6 +47,7 @@ JOBS = (
     "worker.jobs.replica",
     "worker.jobs.retention",
     "worker.jobs.scep",
+    "worker.jobs.secret_rotations",
     "worker.jobs.self_tests",
     "worker.jobs.tenants",
     "worker.jobs.trials",
@@ -189,6 +191,11 @@ def make_app(settings: Settings) -> Celery:
                 "task": "self_tests.run",
                 "schedule": SELF_TESTS_INTERVAL_SECONDS,
                 "options": {"expires": 2 * SELF_TESTS_INTERVAL_SECONDS},
+            },
+            "secret_rotations.finish": {
+                "task": "secret_rotations.finish",
+                "schedule": ROTATIONS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * ROTATIONS_INTERVAL_SECONDS},
             },
             "trials.keep": {
                 "task": "trials.keep",

@@ -73,6 +73,11 @@ class SecretRecord(Record, frozen=True, array_like=True):
     context: str
 
 
+def rotation_context(rotation_id: object) -> str:
+    """What the next secret of a rotation is sealed for."""
+    return f"secret-rotation:{rotation_id}"
+
+
 class SlotRecord(Record, frozen=True, array_like=True):
     tenant: int
     tenant_id: str

@@ -134,7 +134,9 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "tls_max_version": slot.tls_versions[-1],
         "cache_directory": str(config.cache_directory / name),
         "lookup": _LOOKUP if slot.looks_up else "",
-        "nas_clients": "" if slot.looks_up else "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
+        "nas_clients": ""
+        if slot.looks_up
+        else "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
     }
 
 

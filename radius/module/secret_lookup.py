@@ -1,8 +1,8 @@
 """Which secret has whoever sent this packet? radiusd asks while the packet still waits in the listener's queue.
 
-FreeRADIUS 3.2 keeps one secret for a source address. While a tenant's secret changes over, its slot has dynamic clients:
-radiusd asks here, this looks at the waiting packet (MSG_PEEK) and answers with the secret that it proves; what was
-answered holds for that source until the second is over. What proves neither is not answered and changes nothing, so
+FreeRADIUS 3.2 keeps one secret for a source address. While a tenant's secret changes over, its slot has dynamic
+clients: radiusd asks here, this looks at the waiting packet (MSG_PEEK) and answers with the secret that it proves; what
+was answered holds for that source until the second is over. What proves neither is not answered and changes nothing, so
 nobody moves a NAS to a secret that he does not know (docs/adr/0015).
 """
 
@@ -124,14 +124,16 @@ def _find(slot: int, source: str, port: int) -> radiusd.Answer:
     if known is None or not known.secrets:
         return radiusd.NOOP
     place = (slot, source)
+    name = f"slot-{slot}"
     proven = proves(packet, known)
     if proven is None:
         if known.signs or not tells_nothing(packet):
             return radiusd.NOOP
         proven = _marks.last(place, known.rotation)
-    elif known.rotation and not _marks.admits(place, known.rotation, proven, packet.authenticator):
-        return radiusd.NOOP
-    name = f"slot-{slot}-{_NAMES[proven]}" if known.rotation else f"slot-{slot}"
+    elif known.rotation:
+        if not _marks.admits(place, known.rotation, proven, packet.authenticator):
+            return radiusd.NOOP
+        name = f"{name}:{_NAMES[proven]}:{known.rotation}"
     return _client(source, known.secrets[proven], name, signs=known.signs)
 
 

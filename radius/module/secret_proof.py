@@ -55,8 +55,8 @@ def tells_nothing(packet: wire.Packet) -> bool:
 
 
 def _has_password_of(packet: wire.Packet, secret: bytes) -> bool:
-    """Whether a password unhidden with it is text with nothing but zeros behind (RFC 2865 5.2). By chance that is so once
-    in ten million times."""
+    """Whether a password unhidden with it is text with nothing but zeros behind (RFC 2865 5.2). By chance that is so
+    once in ten million times."""
     hidden = next((each.value for each in packet.attributes if each.number == _USER_PASSWORD), b"")
     if not hidden or len(hidden) % _BLOCK:
         return False

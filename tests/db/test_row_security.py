@@ -39,6 +39,7 @@ LOGS = {
     "policy_hits",
     "external_certificates",
     *("nas_restarts", "session_history", "usage_hours"),
+    "secret_sightings",
 }
 # No cell's business.
 NOT_FOR_CELLS = {
