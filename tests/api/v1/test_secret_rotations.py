@@ -8,6 +8,7 @@ from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
+from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.models import SecretRotation, SecretSighting
 from nac.secret_rotations import keeping
@@ -31,6 +32,14 @@ def secret(api: httpx.Client, **given: object) -> str:
     answer = api.post(REVEAL, json=given)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["secret"])
+
+
+@pytest.fixture(autouse=True)
+def _sealed(owner_engine, api, tenant_id) -> None:
+    """The slot's secret, as a cell seals it."""
+    with Session(owner_engine) as session, session.begin():
+        slot = cells.require_slot(session, tenant_id=tenant_id)
+        slot.secret_sealed = SIGNING.sealer.seal(b"the-secret-of-before-01", cells.secret_context(slot))
 
 
 @pytest.fixture
