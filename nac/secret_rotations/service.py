@@ -66,7 +66,7 @@ def begin(
     """`nas` as nases.require_nas takes it, "" for the tenant's secret; without `secret` one is made. Raises Conflict
     where one changes over already."""
     tenant = _enter(session, tenant_id)
-    found = _own(session, tenant_id, nas)
+    found = _require_own(session, tenant_id, nas)
     nas_id = found.id if found else None
     if repository.find_running(session, tenant_id, nas_id) is not None:
         raise Conflict("This secret changes over already.", place="rotation", remedy="Finish or cancel that first.")
@@ -124,7 +124,7 @@ def cancel(session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", 
 
 def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> Status:
     """Of the last rotation. In any scope that sees the tenant."""
-    found = _own(session, tenant_id, nas)
+    found = _find(session, tenant_id, nas)
     rotation = repository.find_last(session, tenant_id, found.id if found else None)
     if rotation is None:
         raise RotationNotFound(place="rotation")
@@ -149,7 +149,7 @@ def open_next(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal:
 
 
 def finish_over(session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer) -> None:
-    """Its window is over: whoever has the old secret still is left behind, and named in the audit log."""
+    """Its window is over: whoever has the old secret still is left behind; how many, the audit log tells."""
     tenant = _enter(session, tenant_id)
     rotation = repository.lock(session, tenant_id, rotation_id)
     if rotation is None or rotation.state != "running" or rotation.ends_at > utc_now() or rotation.at_end != "finish":
@@ -181,17 +181,19 @@ def _enter(session: Session, tenant_id: TenantId) -> Tenant:
     return tenant
 
 
-def _own(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
-    if not nas:
-        return None
-    found = nases.require_nas(session, tenant_id=tenant_id, reference=nas)
-    if found.secret_sealed is None:
+def _find(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+    return nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+
+
+def _require_own(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+    found = _find(session, tenant_id, nas)
+    if found is not None and found.secret_sealed is None:
         raise Conflict(f"NAS {found.name!r} has the tenant's secret.", place="nas", remedy="Change that one over.")
     return found
 
 
 def _require_running(session: Session, tenant_id: TenantId, nas: str) -> tuple[SecretRotation, Nas | None]:
-    found = _own(session, tenant_id, nas)
+    found = _find(session, tenant_id, nas)
     rotation = repository.find_running(session, tenant_id, found.id if found else None)
     if rotation is None or (rotation := repository.lock(session, tenant_id, rotation.id)) is None:
         raise RotationNotFound("No secret changes over here.", place="rotation")
@@ -226,7 +228,9 @@ def _put_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, s
     assert rotation.next_sealed is not None
     secret = sealer.open(rotation.next_sealed, rotation_context(rotation.id))
     if nas is not None:
-        nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
+        # Else somebody has given it back to the tenant's meanwhile.
+        if nas.secret_sealed is not None:
+            nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
         return
     # Of the cell that it is moving to, too.
     for slot in slots.slots_held_for(session, rotation.tenant_id):

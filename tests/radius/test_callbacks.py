@@ -94,6 +94,7 @@ NAMES = [
 OWN = [
     "Admit-Slot",
     "Admit-Source",
+    "Admit-Secret",
     "Admit-Method",
     "Admit-Stage",
     "Admit-Decided",
