@@ -1,6 +1,7 @@
 """Whether radiusd runs with what only its exchange brings into force: secrets and exceptions of single NASes."""
 
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from cli import health
@@ -11,7 +12,7 @@ from nac.ids import CellId
 from nac.secrets import Sealer
 from nac.settings import Settings
 from radius.agent import process
-from radius.agent.directory import Directory
+from radius.agent.directory import Directory, SlotRow
 from radius.agent.generation import Generations
 from radius.agent.identity import read_identity
 from radius.agent.paths import CellPaths
@@ -41,7 +42,7 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
     began, deadline = utc_now(), time.monotonic() + timeout_seconds
     try:
         # Asked anew each time: an exchange may renew the secrets of free slots by the way.
-        while not _runs(paths, generations.fingerprint(directory.slots(count=settings.cell_slots))):
+        while not _runs(paths, generations, directory.slots(count=settings.cell_slots)):
             if trouble := _trouble(settings, began):
                 raise NotInForceYet(remedy=trouble)
             if time.monotonic() > deadline:
@@ -51,10 +52,10 @@ def wait_until_in_force(settings: Settings, sealer: Sealer, *, cell_id: CellId, 
         engine.dispose()
 
 
-def _runs(paths: CellPaths, fingerprint: str) -> bool:
+def _runs(paths: CellPaths, generations: Generations, slots: Sequence[SlotRow]) -> bool:
     running = process.adopt(paths.running)
     generation = Generations.read(running.config_directory) if running else None
-    if generation is None or generation.facts.fingerprint != fingerprint:
+    if generation is None or not generations.is_in_force(generation.facts, slots):
         return False
     status = generation.facts.status
     return serves("127.0.0.1", status.port, status.secret, seconds=_ANSWER_SECONDS)

@@ -19,6 +19,7 @@ from worker.names import (
     MAIL_INTERVAL_SECONDS,
     PUBLISH_INTERVAL_SECONDS,
     REDECIDE_INTERVAL_SECONDS,
+    ROTATIONS_INTERVAL_SECONDS,
     SEAL_INTERVAL_SECONDS,
     SELF_TESTS_INTERVAL_SECONDS,
     SETTLE_INTERVAL_SECONDS,
@@ -48,6 +49,7 @@ JOBS = (
     "worker.jobs.replica",
     "worker.jobs.retention",
     "worker.jobs.scep",
+    "worker.jobs.secret_rotations",
     "worker.jobs.self_tests",
     "worker.jobs.sign_in",
     "worker.jobs.tenants",
@@ -204,6 +206,11 @@ def make_app(settings: Settings) -> Celery:
                 "options": {"expires": 2 * SIGN_IN_TELL_INTERVAL_SECONDS},
             },
             "sign_in.prune": {"task": "sign_in.prune", "schedule": crontab(minute="32")},
+            "secret_rotations.finish": {
+                "task": "secret_rotations.finish",
+                "schedule": ROTATIONS_INTERVAL_SECONDS,
+                "options": {"expires": 2 * ROTATIONS_INTERVAL_SECONDS},
+            },
             "trials.keep": {
                 "task": "trials.keep",
                 "schedule": TRIALS_INTERVAL_SECONDS,

@@ -34,5 +34,7 @@ SIGN_IN_TELL_INTERVAL_SECONDS = 5
 MAIL_INTERVAL_SECONDS = 2
 # How often trials are looked after.
 TRIALS_INTERVAL_SECONDS = 60
+# How often it is looked for secrets whose time to change over is up.
+ROTATIONS_INTERVAL_SECONDS = 15
 # An entry of the audit log has its place in its chain after so long.
 SEAL_INTERVAL_SECONDS = 2

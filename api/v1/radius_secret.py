@@ -23,6 +23,8 @@ class Wanted(Input):
     # Id of a snippet that is to be given with the secret in it; "" for none.
     snippet: str = Field("", max_length=63, examples=["cisco-iosxe-ibns2"])
     site: str = Field("", max_length=63)
+    # While it changes over: the one that is to come.
+    next: bool = False
 
 
 _TENANTS_OWN = Wanted.model_validate({})
@@ -51,6 +53,7 @@ def reveal_secret(access: Reveals, body: Wanted | None = None) -> RadiusServer:
             tenant_id=access.tenant_id,
             unseal=access.sealer.open,
             nas=wanted.nas,
+            following=wanted.next,
         )
         text = ""
         if wanted.snippet:

@@ -43,6 +43,7 @@ from api.v1 import (
     retention,
     roles,
     scep,
+    secret_rotations,
     self_tests,
     sessions,
     sign_in,
@@ -60,13 +61,14 @@ from api.v1 import (
 )
 
 _PEOPLE = (sign_in, me, grants, my_factors, my_sign_ins, sign_on, sign_in_rules, members, people, roles, tokens)
+_SECRETS = (radius_secret, secret_rotations)
 _TRIALS = (sign_up, trials, self_tests, snippets)
 _MSPS = (msps, cells, moves, tenants, tenant_files, templates)
 _CERTIFICATES = (certificates, certificate_settings, authorities, external_authorities, enrolment, scep)
 _LOGS = (sessions, decisions, accounting, coa_requests, redecisions, retention, exports, feeds)
 
 V1: Final[tuple[APIRouter, ...]] = (
-    *(noun.router for noun in (*_PEOPLE, *_MSPS, radius_secret, sites, policies, policy_trials, *_CERTIFICATES)),
+    *(noun.router for noun in (*_PEOPLE, *_MSPS, *_SECRETS, sites, policies, policy_trials, *_CERTIFICATES)),
     # Before the endpoints, none of which has that address.
     inbox.router,
     *(noun.router for noun in (endpoints, endpoint_care, nases, pools, users, identity_sources, bulk, imports)),

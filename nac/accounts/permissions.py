@@ -23,6 +23,7 @@ class Permission(StrEnum):
     NAS_READ = "nas.read"
     NAS_MANAGE = "nas.manage"
     SECRET_REVEAL = "secret.reveal"  # noqa: S105 -- a name
+    SECRET_ROTATE = "secret.rotate"  # noqa: S105 -- a name
     ENDPOINT_READ = "endpoint.read"
     ENDPOINT_MANAGE = "endpoint.manage"
     ENDPOINT_UNBLOCK = "endpoint.unblock"

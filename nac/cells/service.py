@@ -18,7 +18,7 @@ from nac.clock import utc_now
 from nac.db import Scope, session_scope
 from nac.errors import CellTaken, Conflict, NoFreeSlot, NotFound, NotLiveYet, TenantHasNoCell
 from nac.ids import CellId, SlotNumber, TenantId
-from nac.models import Cell, Dictionary, Slot
+from nac.models import Cell, Dictionary, SecretRotation, Slot
 from nac.sealing import Seal
 
 # Scope of an agent that has not registered: sees nothing (ids start at 1).
@@ -171,6 +171,19 @@ def make_ready(session: Session, *, cell_id: CellId, sealed: Collection[bytes]) 
         update(Slot)
         .where(Slot.cell_id == cell_id, Slot.status == "reserved", Slot.secret_sealed.in_(sealed))
         .values(status="ready")
+    )
+
+
+def note_open(session: Session, *, tenant_ids: Collection[TenantId | None]) -> None:
+    """radiusd answers with both secrets of what changes over of these tenants. As admit_cell."""
+    session.execute(
+        update(SecretRotation)
+        .where(
+            SecretRotation.tenant_id.in_(tenant_ids),
+            SecretRotation.state == "running",
+            SecretRotation.opened_at.is_(None),
+        )
+        .values(opened_at=utc_now())
     )
 
 

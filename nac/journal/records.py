@@ -65,6 +65,8 @@ class AuthRecord(JournalRecord, frozen=True, array_like=True, tag="auth"):
     external_certificate: bytes = b""
     # Of pools, with the Access-Accept: (pool id, number, grant).
     addresses: tuple[tuple[str, int, int], ...] = ()
+    # While a secret changes over: the rotation's id, which the NAS has ("old" or "new"), and the address it sent from.
+    proof: tuple[str, ...] = ()
 
     @property
     def request(self) -> dict[str, Values]:
@@ -103,6 +105,8 @@ class AccountingRecord(JournalRecord, frozen=True, array_like=True, tag="acct"):
     attributes: tuple[tuple[str, str], ...]
     # Some of its text was not UTF-8: escaped where it identifies session or device, else left out.
     unreadable: bool = False
+    # As that of an AuthRecord.
+    proof: tuple[str, ...] = ()
 
 
 AnyRecord = AuthRecord | CertificateSentRecord | AccountingRecord

@@ -57,6 +57,7 @@ from nac.models.retention import (
     RetentionTerm,
 )
 from nac.models.scep import ScepTransaction, ScepWebhook
+from nac.models.secret_rotation import SecretRotation, SecretSighting
 from nac.models.self_test import SelfTest
 from nac.models.session import USAGE_HOURS, EndedSession, NasRestart, RadiusSession
 from nac.models.sign_in import (
@@ -157,6 +158,8 @@ __all__ = [
     "RolloutTenant",
     "ScepTransaction",
     "ScepWebhook",
+    "SecretRotation",
+    "SecretSighting",
     "SelfTest",
     "SignIn",
     "SignInAttempt",

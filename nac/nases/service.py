@@ -264,7 +264,7 @@ def secret_context(nas: Nas) -> str:
 
 
 def sealed_secret(nas: Nas, secret: str, seal: Seal) -> bytes:
-    return seal(_require_secret(secret).encode(), secret_context(nas))
+    return seal(require_secret(secret).encode(), secret_context(nas))
 
 
 def _require_consistent(nas: Nas) -> None:
@@ -293,7 +293,7 @@ def _require_unused(session: Session, nas: Nas) -> None:
         raise AlreadyExists(f"NAS {with_address.name!r} has the address {nas.address}.", place="address")
 
 
-def _require_secret(secret: str) -> str:
+def require_secret(secret: str) -> str:
     if not RADIUS_SECRET.fullmatch(secret):
         raise InvalidInput(
             "The secret is too short or too long, or holds characters that servers and devices do not agree on.",

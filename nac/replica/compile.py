@@ -16,11 +16,13 @@ from nac.replica.records import (
     IssuerRecord,
     NasRecord,
     PolicyRecord,
+    SecretRecord,
     SiteRecord,
     SlotRecord,
     TrustedAuthority,
     UserRecord,
     nt_hash_context,
+    rotation_context,
 )
 from pki.signatures import public_key_der
 
@@ -31,8 +33,31 @@ _decode_posture = msgspec.json.Decoder(dict[str, dict[str, Any]]).decode
 _decode_attributes = msgspec.json.Decoder(dict[str, object]).decode
 
 
+class SecretsRow(NamedTuple):
+    """A secret and, while they change over, the next one; sealed with the master key, each for its context."""
+
+    sealed: bytes | None
+    context: str
+    next_sealed: bytes | None
+    # Id of the rotation, "" for none.
+    rotation: str
+
+
+def secret_records(row: SecretsRow, reseal: Reseal) -> tuple[SecretRecord, ...]:
+    """Raises SecretsError."""
+    if row.sealed is None:
+        return ()
+    first = SecretRecord(reseal(row.sealed, row.context), row.context)
+    if row.next_sealed is None:
+        return (first,)
+    context = rotation_context(row.rotation)
+    return first, SecretRecord(reseal(row.next_sealed, context), context)
+
+
 def slot_record(
     row: tuple[int, str, str, str, str, str, int, int, list[str], list[str], bool, bool, bytes, int],
+    secrets: tuple[SecretRecord, ...] = (),
+    rotation: str = "",
 ) -> SlotRecord:
     tenant, tenant_id, slug, status, default_site_id, server_certificate, limit, window_seconds = row[:8]
     methods, tls_versions, own_authorities_only, status_required, cui_key, nat_session_seconds = row[8:]
@@ -53,6 +78,8 @@ def slot_record(
         status_required,
         bytes(cui_key),
         nat_session_seconds,
+        secrets,
+        rotation,
     )
 
 
@@ -72,8 +99,11 @@ def policy_record(row: tuple[str, str, int, str], replies: ReplyDictionary | Non
     return PolicyRecord(policy_id, name, version, document.encode())
 
 
-def nas_record(row: tuple[str, str, str, str, bool]) -> NasRecord:
-    return NasRecord(*row)
+def nas_record(
+    row: tuple[str, str, str, str, bool, bool], secrets: tuple[SecretRecord, ...], rotation: str
+) -> NasRecord:
+    nas_id, name, site_id, vendor, behind_nat, requires_message_authenticator = row
+    return NasRecord(nas_id, name, site_id, vendor, behind_nat, secrets, rotation, requires_message_authenticator)
 
 
 class EndpointRow(NamedTuple):

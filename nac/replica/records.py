@@ -66,6 +66,18 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     pass
 
 
+class SecretRecord(Record, frozen=True, array_like=True):
+    """What a NAS and radiusd share, under the cell's key."""
+
+    sealed: bytes
+    context: str
+
+
+def rotation_context(rotation_id: object) -> str:
+    """What the next secret of a rotation is sealed for."""
+    return f"secret-rotation:{rotation_id}"
+
+
 class SlotRecord(Record, frozen=True, array_like=True):
     tenant: int
     tenant_id: str
@@ -90,6 +102,10 @@ class SlotRecord(Record, frozen=True, array_like=True):
     cui_key: bytes = b""
     # Session-Timeout at NASes behind NAT; 0 for none.
     nat_session_seconds: int = 0
+    # In force, and while they change over the one that is to come.
+    secrets: tuple[SecretRecord, ...] = ()
+    # Id of the rotation that is under way, "" for none.
+    rotation: str = ""
 
 
 class SiteRecord(Record, frozen=True, array_like=True):
@@ -119,6 +135,10 @@ class NasRecord(Record, frozen=True, array_like=True):
     site_id: str
     vendor: str
     behind_nat: bool = False
+    # As those of the slot; none where the NAS has the tenant's.
+    secrets: tuple[SecretRecord, ...] = ()
+    rotation: str = ""
+    require_message_authenticator: bool = True
 
 
 class EndpointRecord(Record, frozen=True, array_like=True):

@@ -11,6 +11,7 @@ from nac.ids import TenantId
 from nac.models import Nas
 from nac.nases import service as nases
 from nac.sealing import Unseal
+from nac.secret_rotations import service as rotations
 from nac.sites import service as sites
 from nac.snippets.catalogue import Template, all_templates
 from nac.snippets.rendering import Values, render
@@ -64,8 +65,11 @@ def require_snippet(
     return render(template, values)
 
 
-def reveal(session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal, nas: str = "") -> str:
-    """The shared secret: of the NAS where it has one of its own, else the tenant's. That somebody saw it is audited."""
+def reveal(
+    session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal, nas: str = "", following: bool = False
+) -> str:
+    """The shared secret: of the NAS where it has one of its own, else the tenant's; `following` is the one that it
+    changes over to. That somebody saw it is audited."""
     asked: Nas | None = nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
     target = asked.name if asked else tenants.require(session, tenant_id=tenant_id).slug
     audit.append(
@@ -74,8 +78,10 @@ def reveal(session: Session, *, actor: str, tenant_id: TenantId, unseal: Unseal,
         action="secret.reveal",
         target=target,
         tenant_id=tenant_id,
-        after={"of": "nas" if asked and asked.secret_sealed else "tenant"},
+        after={"of": "nas" if asked and asked.secret_sealed else "tenant"} | ({"next": True} if following else {}),
     )
+    if following:
+        return rotations.open_next(session, tenant_id=tenant_id, nas=asked, unseal=unseal)
     if asked is not None and asked.secret_sealed is not None:
         return unseal(asked.secret_sealed, nases.secret_context(asked)).decode()
     slot = cells.require_slot(session, tenant_id=tenant_id)

@@ -15,7 +15,7 @@ CONTENTS: Final = frozenset(
         *("endpoint_groups", "endpoints", "endpoint_group_members", "user_groups", "users", "user_group_members"),
         *("identity_sources", "feeds", "certificate_settings", "redecision_settings", "retention_settings"),
         *("retention_terms", "certificate_authorities", "certificates", "revocation_lists", "status_sources"),
-        "scep_webhooks",
+        *("scep_webhooks", "secret_rotations"),
     }
 )
 # On wish; for whoever reads them, never taken in again.
@@ -27,6 +27,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
         ("sessions", "nas_restarts", "endpoint_sightings", "endpoint_evidence", "endpoint_work", "policy_hits"),
         "what was seen on the network is seen again",
     ),
+    "secret_sightings": "what was seen on the network is seen again",
     **dict.fromkeys(("external_certificates", "external_statuses"), "asked of its authority again"),
     **dict.fromkeys(("memberships", "membership_tenants", "custom_roles", "api_tokens"), "people are no tenant's"),
     **dict.fromkeys(("sign_in_rules", "sign_ons", "mails", "account_mails"), "people are no tenant's"),
@@ -46,7 +47,9 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "purged_tenants": "of those that are gone",
 }
 # Of these there is nothing without secrets, but for rows that `KEYLESS` lets through.
-NEED_KEYS: Final = frozenset({"certificate_authorities", "certificates", "revocation_lists", "scep_webhooks", "feeds"})
+NEED_KEYS: Final = frozenset(
+    {"certificate_authorities", "certificates", "revocation_lists", "scep_webhooks", "feeds", "secret_rotations"}
+)
 KEYLESS: Final[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {
     "certificate_authorities": lambda row: row["kind"] == "external",
 }
@@ -54,6 +57,7 @@ Context = Callable[[TenantId, UUID | None], str]
 # What a sealed value is sealed for: of the tenant's id and the row's.
 SEALED: Final[Mapping[str, Context]] = {
     "nases.secret_sealed": lambda _, row: f"nas:{row}",
+    "secret_rotations.next_sealed": lambda _, row: f"secret-rotation:{row}",
     "endpoints.psk_sealed": lambda _, row: f"endpoint-psk:{row}",
     "endpoint_groups.psk_sealed": lambda _, row: f"endpoint-group-psk:{row}",
     "users.password_sealed": lambda _, row: f"user:{row}",
@@ -71,6 +75,7 @@ HASHES: Final[Mapping[str, str]] = {"users.password_hash": ""}
 # What a row begins anew with, whatever it was.
 ANEW: Final[Mapping[str, Mapping[str, Any]]] = {
     "certificates": {"secret_id": None},
+    "secret_rotations": {"opened_at": None},
     "pool_addresses": {
         "state": "free",
         "cell_id": None,

@@ -13,6 +13,7 @@ from nac.db import CellScope, driver_connection, session_scope
 from nac.ids import CellId
 from nac.models import CoaRequest
 from nac.models.coa_request import CoaState
+from nac.replica.records import rotation_context
 from nac.secrets import Sealer, SecretsError
 from radius.agent.coa_packet import DISCONNECT_REQUEST
 
@@ -81,6 +82,7 @@ SELECT t.id, t.takings, t.tenant_id, t.kind, t.attributes, t.session_id, coalesc
     t.identity, t.nas_port, coalesce(host(t.framed_ip), ''), t.nas_key, t.step,
     coalesce(host(n.address), host(t.nas_address), ''), coalesce(n.vendor, ''), coalesce(n.behind_nat, false),
     coalesce(n.signs_coa_answers, false), n.id, n.secret_sealed, s.id, s.secret_sealed,
+    x.id, x.next_sealed,
     EXISTS (
         SELECT FROM sessions x WHERE x.id = t.session_row AND x.tenant_id = t.tenant_id AND x.stopped_at IS NULL
     ) AND NOT EXISTS (
@@ -99,6 +101,15 @@ LEFT JOIN LATERAL (
     )
     ORDER BY is_named DESC NULLS LAST, is_there DESC NULLS LAST LIMIT 1
 ) n ON true
+-- The next secret of one that changes over, where this NAS was heard with that last.
+LEFT JOIN LATERAL (
+    SELECT r.id, r.next_sealed FROM secret_rotations r JOIN secret_sightings h ON h.rotation_id = r.id
+    WHERE r.tenant_id = t.tenant_id AND r.state = 'running'
+        AND r.nas_id IS NOT DISTINCT FROM CASE WHEN n.secret_sealed IS NOT NULL THEN n.id END
+        AND h.nas_key IN (n.id::text, t.nas_key, concat(split_part(t.nas_key, '|', 1), '|', host(t.nas_address)))
+        AND h.new_at >= coalesce(h.old_at, h.new_at)
+    LIMIT 1
+) x ON true
 ORDER BY t.id
 """.replace("{disconnect_ack}", str(DISCONNECT_REQUEST + 1)).replace("{just_ended}", _JUST_ENDED)
 _RECORD = """
@@ -164,6 +175,8 @@ class _Row(NamedTuple):
     nas_secret: bytes | None
     slot_id: UUID
     slot_secret: bytes
+    rotation_id: UUID | None
+    next_secret: bytes | None
     is_live: bool
 
 
@@ -259,6 +272,8 @@ class CoaQueue:
         sealed, context = row.slot_secret, f"slot:{row.slot_id}"
         if row.nas_secret is not None:
             sealed, context = row.nas_secret, f"nas:{row.nas_id}"
+        if row.next_secret is not None:
+            sealed, context = row.next_secret, rotation_context(row.rotation_id)
         try:
             return self._sealer.open(sealed, context)
         except SecretsError:

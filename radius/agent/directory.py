@@ -14,13 +14,15 @@ from nac.cells import service as cells
 from nac.db import CellScope, session_scope
 from nac.ids import CellId, SlotNumber, TenantId
 from nac.methods import DEFAULT_TLS_VERSIONS
-from nac.models import Certificate, CertificateAuthority, Nas, Slot, Tenant
+from nac.models import Certificate, CertificateAuthority, Nas, SecretRotation, Slot, Tenant
 from nac.secrets import Sealer
 from pki.openssl_names import issuer_line
 from radius.agent.materials import ServerCertificate, TenantMaterial
 from radius.agent.render import NasClient
 
 SERVER_PROFILE = "eap-server"
+# Tenants of which a secret, of their own or of a NAS, changes over.
+_CHANGING = select(SecretRotation.tenant_id).where(SecretRotation.state == "running")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class SlotRow:
     trust_generation: int = 0
     # As it is stored: another secret is another text.
     sealed: bytes = b""
+    # A secret of its tenant's changes over.
+    looks_up: bool = False
 
     def on_ports(self, auth_port: int, acct_port: int) -> "SlotRow":
         return replace(self, auth_port=auth_port, acct_port=acct_port)
@@ -55,6 +59,7 @@ class Directory:
             rows = session.scalars(select(Slot).where(Slot.cell_id == self._cell_id).order_by(Slot.number)).all()
             clients = self._nas_clients(session)
             tenants = {tenant.id: tenant for tenant in session.scalars(select(Tenant))}
+            changing = set(session.scalars(_CHANGING))
             return [
                 SlotRow(
                     int(row.number),
@@ -67,6 +72,7 @@ class Directory:
                     tuple(tenant.tls_versions) if tenant else DEFAULT_TLS_VERSIONS,
                     tenant.trust_generation if tenant else 0,
                     row.secret_sealed,
+                    looks_up=whose in changing,
                 )
                 for row in rows
                 if row.number < count
@@ -90,6 +96,13 @@ class Directory:
         if sealed:
             with self._session() as session:
                 cells.make_ready(session, cell_id=self._cell_id, sealed=sealed)
+
+    def note_open(self, slots: Iterable[SlotRow]) -> None:
+        """radiusd answers with both secrets of these tenants' rotations."""
+        tenants = [slot.tenant_id for slot in slots if slot.looks_up and slot.status == "assigned"]
+        if tenants:
+            with self._session() as session:
+                cells.note_open(session, tenant_ids=tenants)
 
     def material(self, session: Session, slot: int, tenant_id: TenantId, server_serial: str) -> TenantMaterial:
         """Read in the caller's transaction, so that it is what the replica is about to say."""

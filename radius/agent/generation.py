@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +46,8 @@ class Facts(msgspec.Struct, frozen=True):
     baked: dict[int, str] = {}
     # And the kind of its key, or the placeholder's.
     kinds: dict[int, str] = {}
+    # Slots whose secrets the module looks up: they are changed without a restart.
+    looked_up: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,13 @@ class Generations:
         self._paths = paths
         self._max_sessions = memory.max_sessions(memory.limit_bytes(settings), settings.cell_slots)
 
-    def fingerprint(self, slots: Sequence[SlotRow]) -> str:
+    def is_in_force(self, facts: Facts, slots: Sequence[SlotRow]) -> bool:
+        """Whether a radiusd of that generation needs no restart for these. A slot may be looked up that need not be any
+        more: the next restart ends that."""
+        wanted = {slot.number for slot in slots if slot.looks_up}
+        return wanted <= set(facts.looked_up) and facts.fingerprint == self.fingerprint(slots, facts.looked_up)
+
+    def fingerprint(self, slots: Sequence[SlotRow], looked_up: Collection[int]) -> str:
         """Changes where only a restart brings a change into force; certificates do not count, they are live at once."""
         settings = self._settings
         restart_relevant = [
@@ -81,8 +89,7 @@ class Generations:
                     slot.number,
                     slot.auth_port,
                     slot.acct_port,
-                    slot.secret,
-                    [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients],
+                    *_secrets(slot, slot.number in looked_up),
                     slot.tls_versions,
                     slot.trust_generation,
                 ]
@@ -115,8 +122,11 @@ class Generations:
                     serial,
                     slot.nas_clients,
                     slot.tls_versions,
+                    slot.looks_up,
                 )
             )
+        looked_up = tuple(slot.number for slot in slots if slot.looks_up)
+        probe_secret = secrets.token_urlsafe(24)
         status = Endpoint(status_port, secrets.token_urlsafe(24))
         config = CellConfig(
             listen_address=self._settings.listen_address,
@@ -128,19 +138,20 @@ class Generations:
             state_directory=self._paths.state,
             tls_directory=self._paths.tls,
             cache_directory=self._paths.sessions,
-            module=self._module(baked, self._paths.journal),
+            module=self._module(baked, self._paths.journal, probe_secret),
             slots=rendered,
             verifier=Verifier(self._settings.verifier_port, verifier_secret(self._paths)),
             max_sessions=self._max_sessions,
         )
         facts = Facts(
-            self.fingerprint(slots),
+            self.fingerprint(slots, looked_up),
             self._settings.listen_address,
             status,
-            tuple(Endpoint(slot.auth_port, slot.secret) for slot in slots),
+            tuple(Endpoint(slot.auth_port, probe_secret if slot.looks_up else slot.secret) for slot in slots),
             tuple(port for slot in slots for port in (slot.auth_port, slot.acct_port)),
             baked,
             kinds,
+            looked_up,
         )
         return self._write(config, facts)
 
@@ -165,7 +176,7 @@ class Generations:
         generations = _Shadow(settings, self._paths, shadow_paths)
         return generations.make(moved, serials, status_port=status_port)
 
-    def _module(self, baked: dict[int, str], journal: Path) -> ModuleSettings:
+    def _module(self, baked: dict[int, str], journal: Path, probe_secret: str) -> ModuleSettings:
         return ModuleSettings(
             replica_directory=str(self._paths.replica),
             journal_directory=str(journal),
@@ -175,6 +186,7 @@ class Generations:
             baked_certificates=baked,
             cell_key_file=str(self._paths.key),
             claims_directory=str(self._paths.claims),
+            probe_secret=probe_secret,
         )
 
     def _write(self, config: CellConfig, facts: Facts) -> Generation:
@@ -251,14 +263,22 @@ class _Shadow(Generations):
         super().__init__(settings, cell)
         self._shadow = shadow
 
-    def _module(self, baked: dict[int, str], journal: Path) -> ModuleSettings:
-        return super()._module(baked, self._shadow.journal)
+    def _module(self, baked: dict[int, str], journal: Path, probe_secret: str) -> ModuleSettings:
+        return super()._module(baked, self._shadow.journal, probe_secret)
 
     def _write(self, config: CellConfig, facts: Facts) -> Generation:
         directory = self._shadow.generations / "000001"
         self._shadow.state.mkdir(mode=0o700)
         render(replace(config, state_directory=self._shadow.state), directory)
         return Generation(directory, facts)
+
+
+def _secrets(slot: SlotRow, looked_up: bool) -> list[object]:
+    """What of a slot's secrets radiusd reads at its start. A slot whose tenant has left is to have another secret."""
+    if looked_up and slot.status == "assigned":
+        return ["looked up"]
+    clients = [[nas.address, nas.secret, nas.require_message_authenticator] for nas in slot.nas_clients]
+    return [slot.secret, clients]
 
 
 def verifier_secret(paths: CellPaths) -> str:

@@ -30,6 +30,7 @@ from radius.agent.paths import CellPaths
 from radius.agent.probe import statistics
 from radius.agent.radiusd import Radiusd
 from radius.agent.redecision_alarms import tell_of_redecisions
+from radius.agent.rotation_alarms import tell_of_rotations
 from radius.agent.session_store import SessionStore
 from radius.agent.status import leave, report, status_document, write_status
 from radius.agent.waiting import WaitingEndpoints
@@ -242,12 +243,13 @@ class Keeper:
     def _exchange_where_needed(self, *, bake: bool) -> None:
         slots, renewed = self._wanted_slots()
         running = self._radiusd.generation
-        is_current = running is not None and running.facts.fingerprint == self._generations.fingerprint(slots)
+        is_current = running is not None and self._generations.is_in_force(running.facts, slots)
         if is_current and not bake:
             # What could not come into force may have been taken back.
             self._alarms.clear("exchange")
             with self._asking():
                 self._directory.make_ready(slots)
+                self._directory.note_open(slots)
             return
         log.info("exchanging radiusd for %s", "new certificates" if is_current else "a new configuration")
         trouble = self._radiusd.exchange(
@@ -264,6 +266,7 @@ class Keeper:
         with self._asking():
             self._directory.free(renewed)
             self._directory.make_ready(slots)
+            self._directory.note_open(slots)
 
     def _forget_old_keys(self) -> None:
         try:
@@ -326,6 +329,7 @@ class Keeper:
             with self._asking():
                 self._waiting.look()
                 tell_of_redecisions(self._engine, self._cell_id, self._alarms)
+                tell_of_rotations(self._engine, self._cell_id, self._alarms)
                 shipped = self._shipped_until()
                 alarms = self._alarms.to_report()
                 report(self._engine, self._cell_id, self._counters, alarms, shipped_until=shipped)

@@ -15,7 +15,7 @@ from nac.mac import display_mac
 from nac.replica import compile as compiling
 from nac.replica import keys
 from nac.replica.compile import Reseal
-from nac.replica.records import SlotRecord
+from nac.replica.records import SecretRecord, SlotRecord
 from nac.replica.writer import WriteBatch
 from nac.secrets import SecretsError
 from radius.agent import mirror_pools
@@ -35,8 +35,10 @@ SELECT s.number, t.number, t.id::text, t.slug, t.status, coalesce(t.default_site
     ORDER BY coalesce(c.present_from, c.not_before) <= now() DESC, coalesce(c.present_from, c.not_before) DESC,
         c.not_before DESC, c.created_at DESC LIMIT 1
 ), ''), t.failure_limit, t.failure_window_seconds, t.methods, t.tls_versions,
-NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key), t.nat_session_seconds
+NOT t.trusts_external, t.status_failure = 'hard', uuid_send(t.cui_key), t.nat_session_seconds,
+s.secret_sealed, 'slot:' || s.id, r.next_sealed, coalesce(r.id::text, '')
 FROM slots s JOIN tenants t ON t.id = s.tenant_id
+LEFT JOIN secret_rotations r ON r.tenant_id = t.id AND r.nas_id IS NULL AND r.state = 'running'
 WHERE s.cell_id = %(cell)s
 """
 _AUTHORITIES = """
@@ -59,8 +61,11 @@ JOIN policy_versions v ON v.policy_id = p.id AND v.tenant_id = p.tenant_id AND v
 WHERE p.tenant_id = %(tenant)s
 """
 _NASES = """
-SELECT id::text, name, site_id::text, vendor, behind_nat, coalesce(identifier, ''), coalesce(host(address), '')
-FROM nases WHERE tenant_id = %(tenant)s
+SELECT n.id::text, n.name, n.site_id::text, n.vendor, n.behind_nat, n.require_message_authenticator,
+    coalesce(n.identifier, ''), coalesce(host(n.address), ''),
+    n.secret_sealed, 'nas:' || n.id, r.next_sealed, coalesce(r.id::text, '')
+FROM nases n LEFT JOIN secret_rotations r ON r.nas_id = n.id AND r.state = 'running'
+WHERE n.tenant_id = %(tenant)s
 """
 _ENDPOINTS = """
 SELECT replace(e.mac::text, ':', ''), e.id::text, e.name, e.status, of.named,
@@ -140,7 +145,7 @@ class Mirror:
         self._nouns: dict[str, _Noun] = {
             "site": _Noun(_SITES, " AND id = ANY (%(keys)s::uuid[])", self._put_site, self._delete_site),
             "policy": _Noun(_POLICIES, " AND p.id = ANY (%(keys)s::uuid[])", self._put_policy, self._delete_policy),
-            "nas": _Noun(_NASES, " AND id = ANY (%(keys)s::uuid[])", _put_nas, None),
+            "nas": _Noun(_NASES, " AND n.id = ANY (%(keys)s::uuid[])", self._put_nas, None),
             "endpoint": _Noun(
                 _ENDPOINTS, " AND e.mac = ANY (%(keys)s::macaddr[])", self._put_endpoint, self._delete_endpoint
             ),
@@ -178,7 +183,25 @@ class Mirror:
 
     def read_slots(self, cursor: psycopg.Cursor) -> dict[int, SlotRecord]:
         rows = cursor.execute(_SLOTS, {"cell": self._cell_id, "profile": SERVER_PROFILE}).fetchall()
-        return {row[0]: compiling.slot_record(row[1:]) for row in rows}
+        return {row[0]: self._slot_record(row[1:]) for row in rows}
+
+    def _slot_record(self, row: Row) -> SlotRecord:
+        told = compiling.SecretsRow(*row[14:])
+        secrets = self._secrets(row[0], "slot", row[1], f"the tenant {row[2]}", told)
+        return compiling.slot_record(row[:14], secrets, told.rotation)
+
+    def _secrets(
+        self, tenant: int, noun: str, key: str, whose: str, row: compiling.SecretsRow
+    ) -> tuple[SecretRecord, ...]:
+        """None where they cannot be opened: radiusd has the one in force from its configuration."""
+        try:
+            found = compiling.secret_records(row, self._reseal_kept)
+        except SecretsError as exc:
+            why = f"The secret of {whose} cannot be changed over: {exc}"
+            self._alarm(tenant, noun, key, f"{noun}-unsealed-{key}", why)
+            return ()
+        self._calm(tenant, noun, key)
+        return found
 
     def put_authorities(self, cursor: psycopg.Cursor, batch: WriteBatch) -> None:
         """All of them: one name may be trusted by several tenants, and there are few."""
@@ -272,13 +295,24 @@ class Mirror:
             for code in self._alarmed.pop(gone, {}).values():
                 self._alarms.clear(code)
 
+    def _put_nas(self, batch: WriteBatch, tenant: int, row: Row) -> str:
+        told = compiling.SecretsRow(*row[8:])
+        secrets = self._secrets(tenant, "nas", row[0], f"NAS {row[1]}", told)
+        record = compiling.nas_record(row[:6], secrets, told.rotation)
+        identifier, address = row[6:8]
+        if identifier:
+            batch.put_nas(keys.by_identifier(tenant, identifier), record)
+        if address:
+            batch.put_nas(keys.by_address(tenant, ip_address(address).packed), record)
+        return record.nas_id
+
     def _put_endpoint(self, batch: WriteBatch, tenant: int, row: Row) -> str:
         mac: str = row[0]
         found = compiling.EndpointRow(*row[1:])
         try:
-            record = compiling.endpoint_record(found, self._reseal_psk)
+            record = compiling.endpoint_record(found, self._reseal_kept)
         except SecretsError as exc:
-            record = compiling.endpoint_record(found._replace(psk_sealed=None), self._reseal_psk)
+            record = compiling.endpoint_record(found._replace(psk_sealed=None), self._reseal_kept)
             why = f"Endpoint {display_mac(mac)} is given no passphrase: {exc}"
             self._alarm(tenant, "endpoint", mac, f"endpoint-unsealed-{found.endpoint_id}", why)
         else:
@@ -290,8 +324,8 @@ class Mirror:
         batch.delete_endpoint(tenant, mac)
         self._calm(tenant, "endpoint", mac)
 
-    def _reseal_psk(self, sealed: bytes, context: str) -> bytes:
-        """One passphrase may be that of a whole group, and its members come in thousands."""
+    def _reseal_kept(self, sealed: bytes, context: str) -> bytes:
+        """One passphrase may be that of a whole group, and its members come in thousands; slots are read often."""
         resealed = self._resealed.get((sealed, context))
         if resealed is None:
             if len(self._resealed) >= MAX_RESEALED:
@@ -351,16 +385,6 @@ class _Noun(NamedTuple):
 
 def _without_password(sealed: bytes, context: str) -> bytes:
     return b""
-
-
-def _put_nas(batch: WriteBatch, tenant: int, row: Row) -> str:
-    record = compiling.nas_record(row[:5])
-    identifier, address = row[5:]
-    if identifier:
-        batch.put_nas(keys.by_identifier(tenant, identifier), record)
-    if address:
-        batch.put_nas(keys.by_address(tenant, ip_address(address).packed), record)
-    return record.nas_id
 
 
 def _put_certificate(batch: WriteBatch, tenant: int, row: Row) -> str:

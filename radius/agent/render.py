@@ -22,6 +22,8 @@ _RENDERED = ("radiusd.conf",)
 # radiusd gives up waiting for the verifier then, whose own limit (nac.identities.settings.LOGIN_SECONDS) comes first.
 # No more is allowed for proxy_dedup_window.
 VERIFIER_WINDOW_SECONDS = 10
+# What was found holds for the rest of the second: radiusd knows no shorter time, and none per packet.
+_LOOKUP = "\t\tdynamic_clients = admit_secret\n\t\tlifetime = 1\n\t\trate_limit = no\n"
 _PLACEHOLDER = re.compile(r"@\{(\w+)\}")
 
 
@@ -52,6 +54,8 @@ class Slot:
     nas_clients: Sequence[NasClient] = field(default=())
     # Of nac.methods, lowest first.
     tls_versions: Sequence[str] = DEFAULT_TLS_VERSIONS
+    # The module finds the secret of each source, and whether it must sign (radius/module/secret_lookup.py).
+    looks_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,10 @@ def _slot_values(config: CellConfig, slot: Slot) -> dict[str, str]:
         "tls_min_version": slot.tls_versions[0],
         "tls_max_version": slot.tls_versions[-1],
         "cache_directory": str(config.cache_directory / name),
-        "nas_clients": "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
+        "lookup": _LOOKUP if slot.looks_up else "",
+        "nas_clients": ""
+        if slot.looks_up
+        else "".join(_nas_client(slot, number, client) for number, client in enumerate(slot.nas_clients)),
     }
 
 

@@ -19,6 +19,7 @@ from radius.agent import (
     pool_sessions,
     restarts,
     rows,
+    secret_sightings,
     session_counts,
     session_merge,
     session_recall,
@@ -31,6 +32,7 @@ from radius.agent.external import ExternalCertificates
 from radius.agent.hits import Hits
 from radius.agent.live import LiveBatch, LiveFeed, Make
 from radius.agent.rows import copy_rows
+from radius.agent.secret_sightings import SecretSightings, identifier_of
 from radius.agent.session_counts import count_keys
 from radius.agent.session_ends import Named
 from radius.agent.session_keeping import Keeping
@@ -96,7 +98,13 @@ class _Told:
 
 class AuthStream(_Told):
     name = "auth"
-    tables: tuple[str, ...] = (rows.AUTH_TABLE, sightings.SIGHTINGS_TABLE, sightings.EVIDENCE_TABLE, hits.HITS_TABLE)
+    tables: tuple[str, ...] = (
+        rows.AUTH_TABLE,
+        sightings.SIGHTINGS_TABLE,
+        sightings.EVIDENCE_TABLE,
+        hits.HITS_TABLE,
+        secret_sightings.TABLE,
+    )
 
     def __init__(self, live: LiveFeed | None = None) -> None:
         self.live = live
@@ -140,6 +148,7 @@ class AuthWork:
         self.sightings = seen
         self._hits = Hits()
         self._external = ExternalCertificates()
+        self._secrets = SecretSightings()
         self._given: list[pool_leases.Given] = []
         # Addresses that went out while they were another device's.
         self.given_twice = 0
@@ -170,6 +179,7 @@ class AuthWork:
             return record.at
         self._hits.add(record)
         self._external.add(record)
+        self._secrets.add(record, record.nas_identifier)
         for pool_id, number, _ in record.addresses:
             self._given.append(pool_leases.Given(record.tenant_id, pool_id, number, record.mac, record.at))
         self.sightings.add_authentication(record)
@@ -192,6 +202,7 @@ class AuthWork:
         if copy_rows(cursor, hits.HITS_COPY, self._hits.lines()):
             cursor.execute(hits.HITS_MERGE)
         self._external.write(cursor)
+        self._secrets.write(cursor)
         self.given_twice = pool_leases.give(cursor, cell_id, self._given)
 
     def open_conversations(self) -> str:
@@ -206,6 +217,7 @@ class AccountingStream(_Told):
         restarts.RESTARTS_TABLE,
         sightings.SIGHTINGS_TABLE,
         sightings.EVIDENCE_TABLE,
+        secret_sightings.TABLE,
     )
 
     def __init__(
@@ -258,6 +270,7 @@ class AccountingWork:
         self._tenants = tenants
         self._lines: list[str] = []
         self._sessions = SessionBatch()
+        self._secrets = SecretSightings()
         self._hears = hears
         self._now = 0
 
@@ -278,6 +291,7 @@ class AccountingWork:
         if record.tenant_id in self.live.wanted:
             self.live.note(position, record.tenant_id, bytes(payload), cleaned=cleaned)
         self._sessions.add(used)
+        self._secrets.add(record, identifier_of(record))
         self.sightings.add_accounting(record, used)
         return record.at
 
@@ -302,6 +316,7 @@ class AccountingWork:
         session_refusals.end_refused(cursor, merged.begun)
         pool_sessions.hear(cursor, cell_id, self._sessions.going_on(), now=self._now)
         write_sightings(cursor, self.sightings)
+        self._secrets.write(cursor)
         ended: list[Named] = merged.superseded
         if self.keeping.is_due(self._now):
             self.keeping, kept = self.keeping.run(cursor, self._tenants, self._now)

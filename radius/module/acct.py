@@ -54,6 +54,7 @@ def accounting(pairs: radiusd.Pairs) -> radiusd.Answer:
             request.nas_address,
             tuple(pair for pair in request.pairs if is_recordable(pair[0]) and is_sensed(pair)),
             request.is_filtered,
+            request.proof,
         )
         keys = keys_of(record)
         if any(key in _repeats for key in keys):

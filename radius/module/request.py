@@ -89,6 +89,12 @@ class AccessRequest:
         get = self.attributes.get
         return get("NAS-Port-Id") or get("NAS-Port", "")
 
+    @property
+    def proof(self) -> tuple[str, ...]:
+        """As nac.journal.records has it: which secret the NAS has, as radius.module.secret_lookup has named it."""
+        _, which, rotation = (*self.attributes.get("Admit-Secret", "").split(":"), "", "", "")[:3]
+        return (rotation, which, self.source) if rotation else ()
+
     def is_nak(self) -> bool:
         """Whether the device refuses the EAP type that it was asked for and lists others (RFC 3748 5.3.1)."""
         return self.attributes.get("EAP-Message", "")[_EAP_TYPE] == "03"

@@ -24,6 +24,8 @@ class ModuleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cell_key_file: str
     # What was taken of pools (nac.pools.claims); "" gives no addresses.
     claims_directory: str = ""
+    # The agent's own at slots whose secrets are looked up; "" for none.
+    probe_secret: str = ""
 
 
 def load_settings() -> ModuleSettings:

@@ -105,12 +105,18 @@ def running_cell(database: Database, folder: Path, **settings: str) -> Iterator[
 
 
 def running_tenant(
-    cell: RunningCell, engine: Engine, slug: str, *, policy: object = _POLICY, groups: Iterable[str] = ()
+    cell: RunningCell,
+    engine: Engine,
+    slug: str,
+    *,
+    policy: object = _POLICY,
+    groups: Iterable[str] = (),
+    msp: str = "acme",
 ) -> RunningTenant:
     """Who has a certificate comes in, where no other `policy` over these groups of endpoints is given."""
     with session_scope(PlatformScope(), engine=engine) as session:
-        msp = msps.create_msp(session, actor=ACTOR, slug="acme", name="Acme")
-        tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp.id, signing=cell.signing).id
+        msp_id = msps.create_msp(session, actor=ACTOR, slug=msp).id
+        tenant_id = provision_tenant(session, actor=ACTOR, slug=slug, msp_id=msp_id, signing=cell.signing).id
         named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
         for name in groups:
             ENDPOINT_GROUPS.create(session, actor=ACTOR, tenant_id=tenant_id, name=name)

@@ -41,6 +41,7 @@ LOGS = {
     "policy_hits",
     "external_certificates",
     *("nas_restarts", "session_history", "usage_hours"),
+    "secret_sightings",
 }
 # No cell's business.
 NOT_FOR_CELLS = {
@@ -127,19 +128,28 @@ def test_tenant_scope_cannot_insert_rows_of_another(
         session.execute(insert(table).values(row))
 
 
+def _referred(owner_engine: Engine, name: str, tenant_id: TenantId) -> dict[str, UUID]:
+    """What a cell's row refers to and others have written."""
+    if name != "secret_sightings":
+        return {}
+    with Session(owner_engine) as session, session.begin():
+        return {"rotation_id": make_row(session, _TENANT_TABLES["secret_rotations"], tenant_id)["id"]}
+
+
 @pytest.mark.parametrize("name", sorted(LOGS))
 def test_cell_writes_journal_rows_of_its_tenants_alone(
     owner_engine: Engine, cell_engine: Engine, two: TwoTenants, name: str
 ) -> None:
     table = _TENANT_TABLES[name]
     by = {"cell_id": two.cell_id} if "cell_id" in table.columns else {}
+    of_alpha, of_bravo = (by | _referred(owner_engine, name, each) for each in (two.alpha, two.bravo))
     with session_scope(CellScope(two.cell_id), engine=cell_engine) as session:
-        make_row(session, table, two.alpha, **by)
+        make_row(session, table, two.alpha, **of_alpha)
     with (
         pytest.raises(ScopeViolation, match="row-level security"),
         session_scope(CellScope(two.cell_id), engine=cell_engine) as session,
     ):
-        make_row(session, table, two.bravo, **by)
+        make_row(session, table, two.bravo, **of_bravo)
     with Session(owner_engine) as session:
         assert _tenants_seen(session, table) == {two.alpha}
 

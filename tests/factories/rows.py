@@ -43,6 +43,8 @@ _BY_NAME: dict[str, Any] = {
     "feeds.kind": "syslog",
     "event_notes.kind": "alarm",
     "self_tests.state": "queued",
+    "secret_rotations.state": "running",
+    "secret_rotations.at_end": "finish",
 }
 _BY_TYPE: dict[str, Any] = {
     "BOOLEAN": lambda: True,

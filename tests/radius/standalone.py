@@ -149,6 +149,8 @@ class Plan:
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     # In radiusd's configuration, whatever the replica says.
     tls_versions: tuple[str, ...] = DEFAULT_TLS_VERSIONS
+    # Whose secrets the module looks up.
+    looking_up: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -225,7 +227,11 @@ def _config(
                 lambda tenant=tenant: tenant.server,
             )
         )
-        slots[tenant.slot] = replace(_tenant_slot(tenant, paths, placeholder), tls_versions=plan.tls_versions)
+        slots[tenant.slot] = replace(
+            _tenant_slot(tenant, paths, placeholder),
+            tls_versions=plan.tls_versions,
+            looks_up=tenant.slug in plan.looking_up,
+        )
         if tenant.baked:
             baked[tenant.slot] = tenant.server.serial
     return CellConfig(

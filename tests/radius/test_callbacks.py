@@ -94,6 +94,7 @@ NAMES = [
 OWN = [
     "Admit-Slot",
     "Admit-Source",
+    "Admit-Secret",
     "Admit-Method",
     "Admit-Stage",
     "Admit-Decided",
@@ -150,7 +151,11 @@ marked = st.lists(pair, max_size=12).map(lambda found: (*OURS, *found))
 lists = st.fixed_dictionaries(
     {"request": marked | pairs, "config": pairs, "session-state": pairs, "reply": pairs, "proxy-request": st.none()}
 )
-CODES = {radiusd_api.REJECT, radiusd_api.FAIL, radiusd_api.OK, radiusd_api.NOOP, radiusd_api.UPDATED}
+# HANDLED: of a slot that is nobody's, left unanswered.
+CODES = {
+    *(radiusd_api.REJECT, radiusd_api.FAIL, radiusd_api.OK, radiusd_api.NOOP, radiusd_api.UPDATED),
+    radiusd_api.HANDLED,
+}
 
 
 def parts(answer):

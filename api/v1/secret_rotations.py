@@ -1,0 +1,173 @@
+"""Secrets change over, with a time in which both work."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+
+from api.access import Access, ChangesTenant, ReadsTenant
+from api.v1.inputs import Input
+from api.v1.paging import Page, Paging
+from nac.accounts.permissions import Permission
+from nac.clock import utc_now
+from nac.secret_rotations import service as rotations
+from nac.secret_rotations.plan import Way, advise, steps
+from nac.secret_rotations.repository import Concerned
+from nac.secret_rotations.service import Stage, Status
+
+router = APIRouter(prefix="/tenants/{tenant}/radius-secret/rotation", tags=["secret rotation"])
+
+Reads = Annotated[Access, Depends(ReadsTenant(Permission.NAS_READ))]
+Rotates = Annotated[Access, Depends(ChangesTenant(Permission.SECRET_ROTATE))]
+_Nas = Annotated[str, Query(max_length=253, description="With a secret of its own; else it is the tenant's.")]
+NasState = Literal["unseen", "old", "new", "back"]
+
+
+class NewRotation(Input):
+    # Name, address or identifier of a NAS with a secret of its own; "" for the tenant's.
+    nas: str = Field("", max_length=253)
+    # 16 to 128 characters; one is made where none is given.
+    secret: str | None = Field(None, max_length=128)
+    # Of the window.
+    hours: int = Field(168, ge=1, le=720, examples=[168])
+    # finish: the old secret ends then. wait: both go on, and an alarm stands.
+    at_end: Literal["finish", "wait"] = "finish"
+
+
+class Ending(Input):
+    nas: str = Field("", max_length=253)
+    # Although NASes have the secret that ends.
+    leave_behind: bool = False
+
+
+class Counts(BaseModel):
+    """NASes by what they were heard with. `back`: with the new one, and since then with the old one."""
+
+    unseen: int = 0
+    old: int = 0
+    new: int = 0
+    back: int = 0
+
+
+class Rotation(BaseModel):
+    # Name of the NAS whose own secret it is; null for the tenant's.
+    nas: str | None
+    # preparing: the new one does not work yet. open: both work. overdue: past its end, and waits for a person.
+    state: Stage
+    at_end: Literal["finish", "wait"]
+    created_at: datetime
+    opened_at: datetime | None
+    ends_at: datetime
+    ended_at: datetime | None
+    nases: Counts
+    # What a person does, in this order.
+    plan: list[str]
+
+
+class RotatingNas(BaseModel):
+    # Its id where it is registered, else NAS-Identifier|address as it was heard.
+    key: str
+    name: str
+    state: NasState
+    new_since: datetime | None
+    last_seen: datetime | None
+    # That it sent from last.
+    source: str | None
+    # alone: whenever it suits. together: with all that share its address. watched: radiusd cannot always tell.
+    way: Way
+    plan: str
+
+
+@router.post("", status_code=201, operation_id="beginSecretRotation")
+def begin_rotation(access: Rotates, body: NewRotation) -> Rotation:
+    """From when it is `open` both secrets work, each NAS with the one that it has. What the new one is tells
+    revealRadiusSecret, with `next`."""
+    with access.as_platform().change() as change:
+        status = rotations.begin(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            sealer=access.sealer,
+            **body.model_dump(),
+        )
+        return change.answer(_shown(status))
+
+
+@router.get("", operation_id="getSecretRotation")
+def get_rotation(access: Reads, nas: _Nas = "") -> Rotation:
+    """The last one, and what is to be done."""
+    with access.read() as session:
+        return access.shown(_shown(rotations.require_status(session, tenant_id=access.tenant_id, nas=nas)))
+
+
+@router.get("/nases", operation_id="listRotatingNases")
+def list_nases(
+    access: Reads,
+    paging: Annotated[Paging, Depends()],
+    nas: _Nas = "",
+    state: Annotated[NasState | None, Query()] = None,
+) -> Page[RotatingNas]:
+    """Which has which secret, and how each changes over. Of the last rotation."""
+    with access.read() as session:
+        rows = rotations.list_page(
+            session,
+            tenant_id=access.tenant_id,
+            nas=nas,
+            state=state or "",
+            after=paging.after(),
+            limit=paging.limit + 1,
+        )
+        return paging.page(rows, lambda row: row.key, lambda row: RotatingNas(**_row(row)))
+
+
+@router.post("/finish", operation_id="finishSecretRotation")
+def finish_rotation(access: Rotates, body: Ending) -> Rotation:
+    """The new secret alone, from now on."""
+    with access.as_platform().change() as change:
+        status = rotations.finish(
+            change.session,
+            actor=access.actor,
+            tenant_id=access.tenant_id,
+            sealer=access.sealer,
+            **body.model_dump(),
+        )
+        return change.answer(_shown(status))
+
+
+@router.post("/cancel", operation_id="cancelSecretRotation")
+def cancel_rotation(access: Rotates, body: Ending) -> Rotation:
+    """The old secret alone, as before."""
+    with access.as_platform().change() as change:
+        status = rotations.cancel(change.session, actor=access.actor, tenant_id=access.tenant_id, **body.model_dump())
+        return change.answer(_shown(status))
+
+
+def _shown(status: Status) -> Rotation:
+    row = status.rotation
+    stage = rotations.stage_of(row, utc_now())
+    return Rotation(
+        nas=status.nas.name if status.nas else None,
+        state=stage,
+        at_end="wait" if row.at_end == "wait" else "finish",
+        created_at=row.created_at,
+        opened_at=row.opened_at,
+        ends_at=row.ends_at,
+        ended_at=row.ended_at,
+        nases=Counts(**status.counts),
+        plan=steps(status, stage),
+    )
+
+
+def _row(nas: Concerned) -> dict[str, Any]:
+    advice = advise(nas)
+    return {
+        "key": nas.key,
+        "name": nas.name,
+        "state": nas.state,
+        "new_since": nas.new_since,
+        "last_seen": max((each for each in (nas.old_at, nas.new_at) if each), default=None),
+        "source": nas.source or nas.address,
+        "way": advice.way,
+        "plan": advice.told,
+    }

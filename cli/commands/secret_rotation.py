@@ -1,0 +1,145 @@
+"""`./admit secret-rotation`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from cli.domain import Domain
+from cli.output import Row, json_option, pages, show_json, show_list, show_one, tenant_option
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.models.secret_rotation import AT_END, AtEnd
+from nac.secret_rotations import service as rotations
+from nac.secret_rotations.plan import advise, steps
+from nac.secret_rotations.service import Status
+from nac.snippets import service as snippets
+from nac.tenants import service as tenants
+
+_nas_option = click.option("--nas", default="", help="With a secret of its own; without it, the tenant's is meant.")
+_leave_option = click.option("--leave-behind", is_flag=True, help="Although NASes have the secret that ends.")
+
+
+@click.group()
+def command() -> None:
+    """Secrets change over: begin, look, then finish or cancel (docs/secret-rotation.md)."""
+
+
+def _row(status: Status) -> Row:
+    row = status.rotation
+    stage = rotations.stage_of(row, utc_now())
+    return {
+        "of": status.nas.name if status.nas else "tenant",
+        "state": stage,
+        "ends_at": row.ends_at,
+        "at_end": row.at_end,
+        "nases": ", ".join(f"{count} {state}" for state, count in sorted(status.counts.items())),
+        "plan": steps(status, stage),
+    }
+
+
+def _show(row: Row, *, as_json: bool) -> None:
+    if as_json:
+        show_json(row)
+        return
+    plan = row["plan"]
+    assert isinstance(plan, list)
+    show_one({key: value for key, value in row.items() if key != "plan"}, as_json=False)
+    for number, step in enumerate(plan, start=1):
+        click.echo(f"{number}. {step}")
+
+
+def _step(slug: str, step: Callable[..., Status], *, as_json: bool, is_sealing: bool = True, **given: Any) -> None:  # noqa: ANN401 -- the step's own arguments
+    domain = Domain()
+    with domain.platform() as session:
+        tenant_id = tenants.require_by_slug(session, slug=slug).id
+        if is_sealing:
+            given["sealer"] = domain.sealer
+        row = _row(step(session, actor=domain.actor, tenant_id=tenant_id, **given))
+        xact = cells.current_xact(session)
+    domain.await_live(tenant_id, xact)
+    _show(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@_nas_option
+@click.option("--secret", metavar="TEXT", help="16 to 128 characters; one is made where none is given.")
+@click.option("--hours", type=int, default=168, show_default=True, help="Of the window.")
+@click.option("--at-end", type=click.Choice(AT_END), default="finish", show_default=True)
+@json_option
+def begin(tenant: str, nas: str, secret: str | None, hours: int, at_end: AtEnd, as_json: bool) -> None:
+    """From when it is open both secrets work, each NAS with the one that it has."""
+    _step(tenant, rotations.begin, as_json=as_json, nas=nas, secret=secret, hours=hours, at_end=at_end)
+
+
+@command.command()
+@tenant_option
+@_nas_option
+@json_option
+def show(tenant: str, nas: str, as_json: bool) -> None:
+    """Show the last one, and what is to be done."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        row = _row(rotations.require_status(session, tenant_id=tenant_id, nas=nas))
+    _show(row, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@_nas_option
+@click.option("--state", type=click.Choice(("unseen", "old", "new", "back")), default=None)
+@json_option
+def nases(tenant: str, nas: str, state: str | None, as_json: bool) -> None:
+    """List which NAS has which secret, and how each changes over."""
+    with Domain().tenant(tenant) as (session, tenant_id):
+        found = pages(
+            lambda after: rotations.list_page(session, tenant_id=tenant_id, nas=nas, state=state or "", after=after),
+            lambda each: each.key,
+            first="",
+        )
+        rows: list[Row] = [
+            {
+                "nas": each.name or each.key,
+                "state": each.state,
+                "new_since": each.new_since,
+                "source": each.source or each.address,
+                "way": advise(each).way,
+            }
+            for page in found
+            for each in page
+        ]
+    show_list(rows, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@_nas_option
+@json_option
+def reveal(tenant: str, nas: str, as_json: bool) -> None:
+    """Show the secret that is to come, which the audit log tells."""
+    domain = Domain()
+    with domain.tenant(tenant) as (session, tenant_id):
+        secret = snippets.reveal(
+            session, actor=domain.actor, tenant_id=tenant_id, unseal=domain.sealer.open, nas=nas, following=True
+        )
+    show_one({"secret": secret}, as_json=as_json)
+
+
+@command.command()
+@tenant_option
+@_nas_option
+@_leave_option
+@json_option
+def finish(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
+    """The new secret alone, from now on."""
+    _step(tenant, rotations.finish, as_json=as_json, nas=nas, leave_behind=leave_behind)
+
+
+@command.command()
+@tenant_option
+@_nas_option
+@_leave_option
+@json_option
+def cancel(tenant: str, nas: str, leave_behind: bool, as_json: bool) -> None:
+    """The old secret alone, as before."""
+    _step(tenant, rotations.cancel, as_json=as_json, is_sealing=False, nas=nas, leave_behind=leave_behind)

@@ -1,0 +1,69 @@
+from datetime import datetime
+from typing import Literal, get_args
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from nac.db.base import Base, CreatedAt, TenantOwned, UuidKey
+from nac.db.types import HostAddress
+
+RotationState = Literal["running", "finished", "cancelled"]
+AtEnd = Literal["finish", "wait"]
+AT_END: tuple[AtEnd, ...] = get_args(AtEnd)
+
+
+class SecretRotation(UuidKey, TenantOwned, CreatedAt, Base):
+    """A secret, of a tenant or of a NAS alone, and the next one: while it runs both work."""
+
+    __tablename__ = "secret_rotations"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "nas_id"], ["nases.tenant_id", "nases.id"], ondelete="CASCADE"),
+        Index(
+            "ix_secret_rotations_running",
+            "tenant_id",
+            unique=True,
+            postgresql_where=text("state = 'running'::text AND nas_id IS NULL"),
+        ),
+        Index(
+            "ix_secret_rotations_nas_running",
+            "nas_id",
+            unique=True,
+            postgresql_where=text("state = 'running'::text"),
+        ),
+        Index("ix_secret_rotations_tenant_id", "tenant_id", "created_at", "id"),
+        Index("ix_secret_rotations_nas_id", "nas_id", postgresql_where=text("nas_id IS NOT NULL")),
+        Index("ix_secret_rotations_ends_at", "ends_at", postgresql_where=text("state = 'running'::text")),
+    )
+
+    # None: the tenant's secret.
+    nas_id: Mapped[UUID | None]
+    state: Mapped[str] = mapped_column(default="running", server_default="running")
+    # Sealed for "secret-rotation:<id>"; None once it is over.
+    next_sealed: Mapped[bytes | None]
+    # finish: the secret of before ends then. wait: both work until somebody decides.
+    at_end: Mapped[str] = mapped_column(default="finish", server_default="finish")
+    ends_at: Mapped[datetime]
+    # When radiusd began to answer with both.
+    opened_at: Mapped[datetime | None]
+    started_by: Mapped[str]
+    ended_by: Mapped[str] = mapped_column(default="", server_default="")
+    ended_at: Mapped[datetime | None]
+
+
+class SecretSighting(TenantOwned, Base):
+    """With which of the two secrets a NAS was heard, and when last."""
+
+    __tablename__ = "secret_sightings"
+    __table_args__ = (Index("ix_secret_sightings_tenant_id", "tenant_id"),)
+
+    rotation_id: Mapped[UUID] = mapped_column(ForeignKey("secret_rotations.id", ondelete="CASCADE"), primary_key=True)
+    # Its id where it is registered, else NAS-Identifier|address.
+    nas_key: Mapped[str] = mapped_column(primary_key=True)
+    nas_id: Mapped[UUID | None]
+    # That it sent from last.
+    source: Mapped[str | None] = mapped_column(HostAddress())
+    old_at: Mapped[datetime | None]
+    new_at: Mapped[datetime | None]
+    # The first time.
+    new_since: Mapped[datetime | None]

@@ -1,0 +1,270 @@
+"""Secrets change over: a tenant's, or that of a NAS which has one of its own. In PlatformScope, or as is said.
+
+From `begin` on radiusd takes both from every NAS, and answers each with the one that it has proven
+(radius/module/secret_lookup.py). `finish` leaves the new one alone, `cancel` the old one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+from uuid import UUID, uuid4
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from nac.audit import service as audit
+from nac.cells import repository as slots
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.db import enter_tenant
+from nac.errors import Conflict, InvalidInput, NotFound
+from nac.ids import TenantId
+from nac.models import Nas, SecretRotation, Tenant
+from nac.models.secret_rotation import AT_END, AtEnd
+from nac.nases import service as nases
+from nac.replica.records import rotation_context
+from nac.sealing import Unseal
+from nac.secret_rotations import repository
+from nac.secret_rotations.repository import Concerned
+from nac.secrets import Sealer
+from nac.tenants.service import TenantNotFound
+
+SHORTEST, USUAL, LONGEST = timedelta(hours=1), timedelta(days=7), timedelta(days=30)
+# Names in a sentence.
+_MOST_NAMED = 5
+
+
+class RotationNotFound(NotFound):
+    """No secret changes over here, and none has."""
+
+
+class NasesLeftBehind(Conflict):
+    """NASes have the secret that would end: nothing of theirs would be answered any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    rotation: SecretRotation
+    # Of a NAS alone; None: the tenant's secret.
+    nas: Nas | None
+    # unseen | old | new | back: how many NASes.
+    counts: dict[str, int]
+
+
+def begin(
+    session: Session,
+    *,
+    actor: str,
+    tenant_id: TenantId,
+    sealer: Sealer,
+    nas: str = "",
+    secret: str | None = None,
+    hours: int | None = None,
+    at_end: AtEnd = "finish",
+) -> Status:
+    """`nas` as nases.require_nas takes it, "" for the tenant's secret; without `secret` one is made. Raises Conflict
+    where one changes over already."""
+    tenant = _enter(session, tenant_id)
+    found = _require_own(session, tenant_id, nas)
+    nas_id = found.id if found else None
+    if repository.find_running(session, tenant_id, nas_id) is not None:
+        raise Conflict("This secret changes over already.", place="rotation", remedy="Finish or cancel that first.")
+    lasts = USUAL if hours is None else timedelta(hours=hours)
+    if not SHORTEST <= lasts <= LONGEST:
+        raise InvalidInput("A window is of 1 to 720 hours.", place="hours")
+    if at_end not in AT_END:
+        raise InvalidInput(f"{at_end!r} is neither finish nor wait.", place="at_end")
+    following = cells.generate_secret() if secret is None else nases.require_secret(secret)
+    if following.encode() in {
+        _in_force(session, tenant_id, None, sealer),
+        _in_force(session, tenant_id, found, sealer),
+    }:
+        raise InvalidInput("This is the secret that is in force.", place="secret", remedy="Give another, or none.")
+    rotation_id, now = uuid4(), utc_now()
+    rotation = SecretRotation(
+        id=rotation_id,
+        tenant_id=tenant_id,
+        nas_id=nas_id,
+        next_sealed=sealer.seal(following.encode(), rotation_context(rotation_id)),
+        at_end=at_end,
+        ends_at=now + lasts,
+        started_by=actor,
+        created_at=now,
+    )
+    session.add(rotation)
+    session.flush()
+    after = {"of": found.name if found else "tenant", "ends_at": rotation.ends_at.isoformat(), "at_end": at_end}
+    _audit(session, actor, tenant, "begin-rotation", after)
+    return _status(session, rotation, found)
+
+
+def finish(
+    session: Session, *, actor: str, tenant_id: TenantId, sealer: Sealer, nas: str = "", leave_behind: bool = False
+) -> Status:
+    """The new secret alone. Raises NasesLeftBehind where some were heard with the old one last, unless
+    `leave_behind`."""
+    tenant = _enter(session, tenant_id)
+    rotation, found = _require_running(session, tenant_id, nas)
+    if not leave_behind:
+        _require_none(session, rotation, "old", "back")
+    _put_in_force(session, rotation, found, sealer)
+    return _end(session, actor, tenant, rotation, found, "finished")
+
+
+def cancel(session: Session, *, actor: str, tenant_id: TenantId, nas: str = "", leave_behind: bool = False) -> Status:
+    """The old secret alone, as before. Raises NasesLeftBehind where some were heard with the new one last, unless
+    `leave_behind`."""
+    tenant = _enter(session, tenant_id)
+    rotation, found = _require_running(session, tenant_id, nas)
+    if not leave_behind:
+        _require_none(session, rotation, "new")
+    return _end(session, actor, tenant, rotation, found, "cancelled")
+
+
+def require_status(session: Session, *, tenant_id: TenantId, nas: str = "") -> Status:
+    """Of the last rotation. In any scope that sees the tenant."""
+    found = _find(session, tenant_id, nas)
+    rotation = repository.find_last(session, tenant_id, found.id if found else None)
+    if rotation is None:
+        raise RotationNotFound(place="rotation")
+    return _status(session, rotation, found)
+
+
+def list_page(
+    session: Session, *, tenant_id: TenantId, nas: str = "", state: str = "", after: str = "", limit: int = 1000
+) -> Sequence[Concerned]:
+    """NASes that are to change over, or have; by key. In any scope that sees the tenant."""
+    status = require_status(session, tenant_id=tenant_id, nas=nas)
+    return repository.list_page(session, status.rotation, state=state, after=after, limit=limit)
+
+
+def open_next(session: Session, *, tenant_id: TenantId, nas: Nas | None, unseal: Unseal) -> str:
+    """The secret that is to come. Raises RotationNotFound where none is. In any scope that sees the tenant."""
+    nas_id = nas.id if nas is not None and nas.secret_sealed is not None else None
+    rotation = repository.find_running(session, tenant_id, nas_id)
+    if rotation is None or rotation.next_sealed is None:
+        raise RotationNotFound("No secret changes over here.", place="next", remedy="Begin that first.")
+    return unseal(rotation.next_sealed, rotation_context(rotation.id)).decode()
+
+
+def finish_over(session: Session, *, actor: str, tenant_id: TenantId, rotation_id: UUID, sealer: Sealer) -> None:
+    """Its window is over: whoever has the old secret still is left behind; how many, the audit log tells."""
+    tenant = _enter(session, tenant_id)
+    rotation = repository.lock(session, tenant_id, rotation_id)
+    if rotation is None or rotation.state != "running" or rotation.ends_at > utc_now() or rotation.at_end != "finish":
+        return
+    found = session.get(Nas, rotation.nas_id) if rotation.nas_id else None
+    _put_in_force(session, rotation, found, sealer)
+    _end(session, actor, tenant, rotation, found, "finished")
+
+
+Stage = Literal["preparing", "open", "overdue", "finished", "cancelled"]
+
+
+def stage_of(rotation: SecretRotation, now: datetime) -> Stage:
+    """preparing: radiusd does not take the new secret yet. overdue: past its end, and waits for a person."""
+    if rotation.state == "finished":
+        return "finished"
+    if rotation.state == "cancelled":
+        return "cancelled"
+    if rotation.opened_at is None:
+        return "preparing"
+    return "overdue" if rotation.ends_at <= now else "open"
+
+
+def _enter(session: Session, tenant_id: TenantId) -> Tenant:
+    enter_tenant(session, tenant_id)
+    tenant = session.scalar(select(Tenant).where(Tenant.id == tenant_id).with_for_update())
+    if tenant is None:
+        raise TenantNotFound
+    return tenant
+
+
+def _find(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+    return nases.require_nas(session, tenant_id=tenant_id, reference=nas) if nas else None
+
+
+def _require_own(session: Session, tenant_id: TenantId, nas: str) -> Nas | None:
+    found = _find(session, tenant_id, nas)
+    if found is not None and found.secret_sealed is None:
+        raise Conflict(f"NAS {found.name!r} has the tenant's secret.", place="nas", remedy="Change that one over.")
+    return found
+
+
+def _require_running(session: Session, tenant_id: TenantId, nas: str) -> tuple[SecretRotation, Nas | None]:
+    found = _find(session, tenant_id, nas)
+    rotation = repository.find_running(session, tenant_id, found.id if found else None)
+    if rotation is None or (rotation := repository.lock(session, tenant_id, rotation.id)) is None:
+        raise RotationNotFound("No secret changes over here.", place="rotation")
+    return rotation, found
+
+
+def _require_none(session: Session, rotation: SecretRotation, *states: str) -> None:
+    left = [
+        each
+        for state in states
+        for each in repository.list_page(session, rotation, state=state, after="", limit=_MOST_NAMED + 1)
+    ]
+    if not left:
+        return
+    named = ", ".join(each.name or each.key for each in left[:_MOST_NAMED])
+    more = " and others" if len(left) > _MOST_NAMED else ""
+    raise NasesLeftBehind(
+        f"The secret that would end is that of {named}{more}.",
+        place="leave_behind",
+        remedy="Change it there first, or leave them behind.",
+    )
+
+
+def _in_force(session: Session, tenant_id: TenantId, nas: Nas | None, sealer: Sealer) -> bytes:
+    if nas is not None and nas.secret_sealed is not None:
+        return sealer.open(nas.secret_sealed, nases.secret_context(nas))
+    slot = cells.require_slot(session, tenant_id=tenant_id)
+    return sealer.open(slot.secret_sealed, cells.secret_context(slot))
+
+
+def _put_in_force(session: Session, rotation: SecretRotation, nas: Nas | None, sealer: Sealer) -> None:
+    assert rotation.next_sealed is not None
+    secret = sealer.open(rotation.next_sealed, rotation_context(rotation.id))
+    if nas is not None:
+        # Else somebody has given it back to the tenant's meanwhile.
+        if nas.secret_sealed is not None:
+            nas.secret_sealed = sealer.seal(secret, nases.secret_context(nas))
+        return
+    # Of the cell that it is moving to, too.
+    for slot in slots.slots_held_for(session, rotation.tenant_id):
+        slot.secret_sealed = sealer.seal(secret, cells.secret_context(slot))
+
+
+def _end(
+    session: Session,
+    actor: str,
+    tenant: Tenant,
+    rotation: SecretRotation,
+    nas: Nas | None,
+    to: Literal["finished", "cancelled"],
+) -> Status:
+    counts = repository.count_by_state(session, rotation)
+    rotation.state, rotation.next_sealed = to, None
+    rotation.ended_at, rotation.ended_by = utc_now(), actor
+    session.flush()
+    verb = {"finished": "finish-rotation", "cancelled": "cancel-rotation"}[to]
+    _audit(session, actor, tenant, verb, {"of": nas.name if nas else "tenant", "nases": counts})
+    return Status(rotation, nas, counts)
+
+
+def _status(session: Session, rotation: SecretRotation, nas: Nas | None) -> Status:
+    return Status(rotation, nas, repository.count_by_state(session, rotation))
+
+
+def _audit(session: Session, actor: str, tenant: Tenant, verb: str, after: Mapping[str, object]) -> None:
+    audit.append(
+        session,
+        actor=actor,
+        action=f"secret.{verb}",
+        target=tenant.slug,
+        tenant_id=tenant.id,
+        msp_id=tenant.msp_id,
+        after=after,
+    )

@@ -1,0 +1,51 @@
+"""NASes that would be left behind when the old secret ends: told a day before, and while it is overdue."""
+
+from datetime import timedelta
+
+from sqlalchemy import Engine, case, func, or_, select
+
+from nac.clock import utc_now
+from nac.db import CellScope, session_scope
+from nac.ids import CellId
+from nac.models import SecretRotation, SecretSighting, Tenant
+from radius.agent.alarms import Alarms
+
+# Or half of the window, where that is shorter.
+NOTICE = timedelta(days=1)
+_CODE = "secret-rotation-ends:"
+
+
+def tell_of_rotations(engine: Engine, cell_id: CellId, alarms: Alarms) -> None:
+    """Raises AdmitError where the database does not answer."""
+    rotation, seen = SecretRotation, SecretSighting
+    now = utc_now()
+    has_old = or_(seen.new_at.is_(None), seen.old_at > seen.new_at)
+    left = func.count(case((has_old, seen.nas_key)))
+    query = (
+        select(rotation.id, Tenant.slug, Tenant.number, rotation.ends_at, rotation.at_end, rotation.created_at, left)
+        .join(Tenant, Tenant.id == rotation.tenant_id)
+        .outerjoin(seen, seen.rotation_id == rotation.id)
+        .where(rotation.state == "running", rotation.ends_at <= now + NOTICE)
+        .group_by(rotation.id, Tenant.slug, Tenant.number)
+        .order_by(Tenant.slug)
+    )
+    with session_scope(CellScope(cell_id), engine=engine) as session:
+        rows = session.execute(query).all()
+    told = set()
+    for rotation_id, slug, number, ends_at, at_end, began, count in rows:
+        is_over = ends_at <= now
+        is_near = ends_at - now <= min(NOTICE, (ends_at - began) / 2)
+        if not (is_near and count) and not (is_over and at_end == "wait"):
+            continue
+        code = f"{_CODE}{rotation_id}"
+        told.add(code)
+        ends = "has waited for its end since" if is_over else "ends at"
+        alarms.tell_of_row(
+            code,
+            f"The old RADIUS secret of tenant {slug} {ends} {ends_at:%Y-%m-%d %H:%M} UTC, and {count} NASes were heard "
+            "with it last. Change it there, then finish: ./admit secret-rotation show",
+            tenant=number,
+        )
+    for alarm in alarms.standing():
+        if alarm.code.startswith(_CODE) and alarm.code not in told:
+            alarms.clear(alarm.code)

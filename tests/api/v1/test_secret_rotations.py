@@ -1,0 +1,148 @@
+"""A secret changes over through the API: begun, seen, revealed, finished, cancelled, and ended by the worker."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import insert, update
+from sqlalchemy.orm import Session
+
+from nac.accounts.owners import Owner
+from nac.cells import service as cells
+from nac.clock import utc_now
+from nac.models import SecretRotation, SecretSighting
+from nac.secret_rotations import keeping
+from tests.factories.certificates import SIGNING
+
+ROTATION = "/v1/tenants/alpha/radius-secret/rotation"
+REVEAL = "/v1/tenants/alpha/radius-secret/reveal"
+NASES = "/v1/tenants/alpha/nases"
+NEW, OWN = "the-secret-that-is-to-come", "a-secret-of-its-own-1"
+
+
+def begin(api: httpx.Client, **given: object) -> dict[str, object]:
+    answer = api.post(ROTATION, json=given)
+    assert answer.status_code == 201, answer.text
+    assert NEW not in answer.text
+    made: dict[str, object] = answer.json()
+    return made
+
+
+def secret(api: httpx.Client, **given: object) -> str:
+    answer = api.post(REVEAL, json=given)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["secret"])
+
+
+@pytest.fixture(autouse=True)
+def _sealed(owner_engine, api, tenant_id) -> None:
+    """The slot's secret, as a cell seals it."""
+    with Session(owner_engine) as session, session.begin():
+        slot = cells.require_slot(session, tenant_id=tenant_id)
+        slot.secret_sealed = SIGNING.sealer.seal(b"the-secret-of-before-01", cells.secret_context(slot))
+
+
+@pytest.fixture
+def saw(owner_engine, tenant_id):
+    """That a NAS was heard."""
+
+    def see(api: httpx.Client, key: str, *, source: str = "192.0.2.1", **times: object) -> None:
+        with Session(owner_engine) as session, session.begin():
+            rotation = session.query(SecretRotation.id).order_by(SecretRotation.created_at.desc()).first()
+            assert rotation is not None
+            given = {"rotation_id": rotation[0], "tenant_id": tenant_id, "nas_key": key, "source": source}
+            session.execute(insert(SecretSighting).values(given | times))
+
+    return see
+
+
+def test_rotation_is_begun_seen_and_finished(api: httpx.Client, saw) -> None:
+    before = secret(api)
+    assert api.get(ROTATION).status_code == 404
+    assert api.post(REVEAL, json={"next": True}).status_code == 404
+    begun = begin(api, secret=NEW, hours=24)
+    assert (begun["state"], begun["nas"]) == ("preparing", None)
+    assert api.post(ROTATION, json={}).status_code == 409
+    assert (secret(api), secret(api, next=True)) == (before, NEW)
+    snippet = api.post(REVEAL, json={"next": True, "snippet": "cisco-iosxe-ibns2"}).json()["text"]
+    assert NEW in snippet
+    assert before not in snippet
+    now = utc_now()
+    made = api.post(NASES, json={"name": "North", "address": "192.0.2.7"}).json()
+    saw(api, "sw-1|192.0.2.1", old_at=now)
+    saw(api, "sw-2|192.0.2.1", old_at=now - timedelta(hours=1), new_at=now, new_since=now)
+    assert api.get(ROTATION).json()["nases"] == {"unseen": 1, "old": 1, "new": 1, "back": 0}
+    listed = {each["key"]: each for each in api.get(f"{ROTATION}/nases").json()["items"]}
+    assert {key: (each["state"], each["way"]) for key, each in listed.items()} == {
+        "sw-1|192.0.2.1": ("old", "together"),
+        "sw-2|192.0.2.1": ("new", "together"),
+        made["id"]: ("unseen", "alone"),
+    }
+    assert [each["key"] for each in api.get(f"{ROTATION}/nases?state=new").json()["items"]] == ["sw-2|192.0.2.1"]
+    refused = api.post(f"{ROTATION}/finish", json={})
+    assert (refused.status_code, refused.json()["code"]) == (409, "nases-left-behind")
+    assert "sw-1" in refused.json()["detail"]
+    assert api.post(f"{ROTATION}/cancel", json={}).status_code == 409
+    finished = api.post(f"{ROTATION}/finish", json={"leave_behind": True})
+    assert finished.json()["state"] == "finished"
+    assert secret(api) == NEW
+    assert api.post(f"{ROTATION}/finish", json={}).status_code == 404
+    actions = [each["action"] for each in api.get("/v1/tenants/alpha/audit?limit=50").json()["items"]]
+    assert {"secret.begin-rotation", "secret.finish-rotation", "secret.reveal"} <= set(actions)
+    assert NEW not in api.get("/v1/tenants/alpha/audit?limit=50").text
+
+
+def test_rotation_that_is_cancelled_leaves_the_old_secret(api: httpx.Client) -> None:
+    before = secret(api)
+    begin(api)
+    made = secret(api, next=True)
+    assert made != before
+    assert api.post(f"{ROTATION}/cancel", json={}).json()["state"] == "cancelled"
+    assert secret(api) == before
+    begin(api)
+    assert secret(api, next=True) not in (made, before)
+
+
+def test_own_secret_of_a_nas_changes_over_by_itself(api: httpx.Client) -> None:
+    api.post(NASES, json={"name": "North", "address": "192.0.2.7", "secret": OWN})
+    api.post(NASES, json={"name": "South", "address": "192.0.2.8"})
+    assert api.post(ROTATION, json={"nas": "South"}).status_code == 409
+    begin(api, nas="North", secret=NEW)
+    assert begin(api)["nas"] is None
+    assert (secret(api, nas="North"), secret(api, nas="North", next=True)) == (OWN, NEW)
+    assert api.get(f"{ROTATION}?nas=North").json()["nases"]["unseen"] == 1
+    assert api.post(f"{ROTATION}/finish", json={"nas": "North"}).status_code == 200
+    assert secret(api, nas="North") == NEW
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [({"hours": 0}, 422), ({"hours": 721}, 422), ({"secret": "short"}, 422), ({"nas": "none"}, 404), ({"x": 1}, 422)],
+)
+def test_rotation_that_cannot_be_is_refused(api: httpx.Client, given: dict[str, object], status: int) -> None:
+    assert api.post(ROTATION, json=given).status_code == status
+
+
+def test_rotation_needs_its_permission(api: httpx.Client, make_token, tenant_id) -> None:
+    token = make_token(Owner(tenant_id=tenant_id), "nas.read", "secret.reveal")
+    headers = {"Authorization": f"Bearer {token}"}
+    assert api.post(ROTATION, json={}, headers=headers).status_code == 403
+    begin(api)
+    assert api.get(ROTATION, headers=headers).status_code == 200
+    assert api.post(f"{ROTATION}/cancel", json={}, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(("at_end", "state"), [("finish", "finished"), ("wait", "overdue")])
+def test_window_ends_by_itself_or_waits(
+    api: httpx.Client, owner_engine, worker_engine, at_end: str, state: str
+) -> None:
+    before = secret(api)
+    begin(api, secret=NEW, at_end=at_end)
+    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    assert api.get(ROTATION).json()["state"] == "preparing"
+    past = utc_now() - timedelta(seconds=1)
+    with Session(owner_engine) as session, session.begin():
+        session.execute(update(SecretRotation).values(ends_at=past, opened_at=past))
+    keeping.finish_all(SIGNING.sealer, engine=worker_engine)
+    assert api.get(ROTATION).json()["state"] == state
+    assert secret(api) == (NEW if at_end == "finish" else before)

@@ -1,0 +1,179 @@
+"""Two secrets at once: radiusd asks the module which one a source has, and believes what its packets prove."""
+
+import os
+import time
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from loadtest import packet
+from loadtest.packet import ACCESS_ACCEPT, ACCESS_REJECT
+from nac.replica import keys
+from nac.replica.records import NasRecord, SecretRecord
+from radius.agent import probe, process
+from radius.module.addresses import packed_address
+from tests.radius.nas import CHAP_CHALLENGE, CHAP_PASSWORD, SILENCE_SECONDS, Nas, mab
+from tests.radius.standalone import LOOPBACK, STATUS_SECRET, Plan, StandaloneCell, running_cell
+from tests.radius.tenants import PRINTER
+
+NEW = "the-new-secret-of-alpha-0123"
+WRONG = "a-secret-that-nobody-has-here"
+OWN_OLD, OWN_NEW = "own-secret-of-one-nas-old", "own-secret-of-one-nas-new"
+SWITCH, OTHER, LEGACY, OWN = "127.0.0.21", "127.0.0.22", "127.0.0.23", "127.0.0.25"
+
+
+@pytest.fixture(scope="module")
+def looking_up() -> Iterator[StandaloneCell]:
+    with running_cell(Plan(looking_up=("alpha",))) as cell:
+        yield cell
+
+
+def rotate(cell: StandaloneCell, *secrets: str, rotation: str) -> None:
+    def sealed(*texts: str) -> tuple[SecretRecord, ...]:
+        return tuple(SecretRecord(cell.sealer.seal(each.encode(), "of:tests"), "of:tests") for each in texts)
+
+    alpha = cell.alpha
+    with cell.replica.begin() as batch:
+        batch.put_slot(
+            alpha.slot, msgspec.structs.replace(alpha.slot_record(), secrets=sealed(*secrets), rotation=rotation)
+        )
+        legacy = NasRecord("n", "old switch", alpha.site_id, "", require_message_authenticator=False)
+        batch.put_nas(keys.by_address(alpha.number, packed_address(LEGACY)), legacy)
+        own = NasRecord("o", "own", alpha.site_id, "", secrets=sealed(OWN_OLD, OWN_NEW), rotation="own")
+        batch.put_nas(keys.by_address(alpha.number, packed_address(OWN)), own)
+
+
+@pytest.fixture
+def cell(looking_up: StandaloneCell) -> StandaloneCell:
+    looking_up.forget_records()
+    rotate(looking_up, looking_up.alpha.secret, NEW, rotation=os.urandom(4).hex())
+    next_second()
+    return looking_up
+
+
+def next_second() -> None:
+    """What was found of a source holds until the second is over."""
+    time.sleep(1.02 - time.time() % 1)
+
+
+def is_answered(cell: StandaloneCell, address: str, secret: str, *, tenant=None) -> bool:
+    tenant = tenant or cell.alpha
+    attributes, password = mab(tenant.mac(PRINTER))
+    authenticator, key = os.urandom(16), packet.Secret(secret.encode())
+    request = packet.access_request(1, authenticator, attributes, key, password)
+    reply = Nas(tenant, address, secret).exchange(request, seconds=2)
+    return reply is not None and reply[0] == ACCESS_ACCEPT and packet.reply_fault(reply, authenticator, key) == ""
+
+
+def unsigned(cell: StandaloneCell, secret: str, more: bytes = b"", *, hidden: bool = True) -> bytes | None:
+    attributes, password = mab(cell.alpha.mac(PRINTER))
+    authenticator, key = os.urandom(16), packet.Secret(secret.encode())
+    signed = packet.access_request(1, authenticator, attributes + more, key, password if hidden else None)
+    bare, at = bytearray(signed[:20]), 20
+    while at < len(signed):
+        if signed[at] != 80:
+            bare += signed[at : at + signed[at + 1]]
+        at += signed[at + 1]
+    bare[2:4] = len(bare).to_bytes(2)
+    reply = Nas(cell.alpha, LEGACY, secret).exchange(bytes(bare), seconds=2)
+    return reply if reply and packet.reply_fault(reply, authenticator, key) == "" else None
+
+
+def test_each_nas_is_answered_with_the_secret_that_it_proves(cell):
+    assert is_answered(cell, SWITCH, cell.alpha.secret)
+    assert is_answered(cell, OTHER, NEW)
+    assert not is_answered(cell, "127.0.0.24", WRONG)
+    assert is_answered(cell, OWN, OWN_OLD)
+    assert is_answered(cell, "127.0.0.24", cell.bravo.secret, tenant=cell.bravo)
+    assert not is_answered(cell, "127.0.0.24", NEW, tenant=cell.bravo)
+    next_second()
+    assert is_answered(cell, SWITCH, NEW)
+    # A switch that has restarted with what it had saved.
+    assert is_answered(cell, OTHER, cell.alpha.secret)
+    assert is_answered(cell, OWN, OWN_NEW)
+    assert not is_answered(cell, "127.0.0.26", OWN_NEW)
+    which = [(each.proof[1], each.proof[2]) for each in cell.decisions(tenant_id=cell.alpha.tenant_id)]
+    assert which == [
+        *[("old", SWITCH), ("new", OTHER), ("old", OWN)],
+        *[("new", SWITCH), ("old", OTHER), ("new", OWN)],
+    ]
+
+
+@pytest.mark.parametrize("which", ["old", "new"])
+def test_accounting_is_acknowledged_with_either(cell, which):
+    nas = Nas(cell.alpha, SWITCH, cell.alpha.secret if which == "old" else NEW)
+    told = packet.attribute(40, 1) + packet.attribute(44, os.urandom(4).hex())
+    assert nas.account(told) is not None
+    assert [each.proof[1] for each in cell.accounting()] == [which]
+
+
+def test_forged_packets_of_its_address_do_not_keep_a_nas_out(cell):
+    forger = Nas(cell.alpha, SWITCH, WRONG)
+    attributes, password = mab(cell.alpha.mac(PRINTER))
+    key = forger.key
+    for secret in (cell.alpha.secret, NEW, NEW):
+        with forger.socket() as sending:
+            for number in range(50):
+                sending.send(packet.access_request(number, os.urandom(16), attributes, key, password))
+        assert is_answered(cell, SWITCH, secret)
+        next_second()
+
+
+def test_recorded_packets_do_not_bring_the_old_secret_back(cell):
+    old = packet.Secret(cell.alpha.secret.encode())
+    attributes, password = mab(cell.alpha.mac(PRINTER))
+    recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
+    replayer = Nas(cell.alpha, SWITCH, cell.alpha.secret)
+    assert replayer.exchange(recorded) is not None
+    next_second()
+    assert is_answered(cell, SWITCH, NEW)
+    next_second()
+    # Once: until the second is over.
+    replayer.exchange(recorded, seconds=SILENCE_SECONDS)
+    for _ in range(2):
+        next_second()
+        assert replayer.exchange(recorded, seconds=SILENCE_SECONDS) is None
+        assert is_answered(cell, SWITCH, NEW)
+
+
+def test_who_has_changed_over_is_known_to_the_next_radiusd(cell):
+    old = packet.Secret(cell.alpha.secret.encode())
+    attributes, password = mab(cell.alpha.mac(PRINTER))
+    recorded = packet.access_request(9, os.urandom(16), attributes, old, password)
+    assert is_answered(cell, SWITCH, NEW)
+    assert any(SWITCH in line for line in (cell.paths.root / "changed-over").read_text().splitlines())
+    process.stop(cell.running)
+    cell.running = process.start(cell.running.config_directory, cell.paths.radiusd_log)
+    assert probe.serves(LOOPBACK, cell.config.status_port, STATUS_SECRET, seconds=20)
+    next_second()
+    Nas(cell.alpha, SWITCH, "").exchange(recorded, seconds=SILENCE_SECONDS)
+    next_second()
+    assert Nas(cell.alpha, SWITCH, "").exchange(recorded, seconds=SILENCE_SECONDS) is None
+    assert is_answered(cell, SWITCH, NEW)
+    assert is_answered(cell, OTHER, cell.alpha.secret)
+
+
+def test_request_without_signature_shows_its_secret_by_its_password(cell):
+    assert unsigned(cell, cell.alpha.secret)[0] == ACCESS_ACCEPT
+    next_second()
+    assert unsigned(cell, NEW)[0] == ACCESS_ACCEPT
+    next_second()
+    assert unsigned(cell, WRONG) is None
+    next_second()
+    # CHAP tells nothing: it is answered with the secret that was shown last.
+    chap = packet.attribute(CHAP_PASSWORD, bytes(17)) + packet.attribute(CHAP_CHALLENGE, bytes(16))
+    assert unsigned(cell, NEW, chap, hidden=False)[0] == ACCESS_REJECT
+
+
+def test_after_the_rotation_one_secret_is_left(cell):
+    assert is_answered(cell, SWITCH, NEW)
+    rotate(cell, NEW, rotation="")
+    next_second()
+    assert is_answered(cell, SWITCH, NEW)
+    assert not is_answered(cell, OTHER, cell.alpha.secret)
+    rotate(cell, cell.alpha.secret, rotation="")
+    next_second()
+    assert not is_answered(cell, SWITCH, NEW)
+    assert is_answered(cell, OTHER, cell.alpha.secret)
+    assert all(each.proof == () for each in cell.decisions()[-2:])
