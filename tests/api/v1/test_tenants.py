@@ -22,6 +22,8 @@ def test_new_tenant_of_an_msp_that_the_body_names_has_a_policy_that_decides(api:
     assert made.headers["admit-live"] == "false"
     assert made.headers["admit-position"].isdigit()
     assert made.json()["listeners"]["auth_port"] > 0
+    # Of the platform, where the cell has none of its own.
+    assert made.json()["listeners"]["address"] == "127.0.0.1"
     assert made.json() == api.get("/v1/tenants/hill-school").json()
     (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
     assert site["policy"] == "standard"
