@@ -91,7 +91,7 @@ def make_nas(
 
 
 def check_nas(nas: Nas) -> None:
-    """Name, identifier, address and vendor, which are then as they are stored. Raises InvalidInput or SeveralMistakes."""
+    """Name, identifier, address and vendor: they are then as they are stored. Raises InvalidInput, SeveralMistakes."""
     mistakes = Mistakes()
     with mistakes.noted():
         nas.name = require_name(nas.name)

@@ -1,9 +1,10 @@
-"""What a file says is looked at as the API looks at what people type: being in a file, signed even, proves nothing of it.
+"""What a file says is looked at as the API looks at what people type: being in a file, even signed, proves nothing.
 
 Rows that there may be very many of are looked at one by one as they come, the others when all of them are there.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from sqlalchemy import or_, select
@@ -53,7 +54,7 @@ def check_row(table: str, values: Mapping[str, Any]) -> None:
             case "users":
                 users.require_user_name(values["name"])
     except InvalidInput as error:
-        raise ValueError(f"{error.place}: {error}") from error
+        raise ValueError(f"{error}") from error
 
 
 def _check_endpoint(values: Mapping[str, Any]) -> None:
@@ -86,9 +87,9 @@ def _refusal(place: str, check: Check) -> TenantFileRefused | None:
     try:
         check()
     except SeveralMistakes as several:
-        said = " ".join(f"{each.place}: {each}" for each in several.mistakes)
+        said = " ".join(f"{each}" for each in several.mistakes)
     except InvalidInput as error:
-        said = f"{error.place}: {error}" if error.place else f"{error}"
+        said = f"{error}"
     else:
         return None
     return TenantFileRefused(said[:1000], place=place, remedy=_REMEDY)
@@ -97,39 +98,47 @@ def _refusal(place: str, check: Check) -> TenantFileRefused | None:
 def _checks(
     session: Session, actor: str, tenant_id: TenantId, tenant: Tenant, sealer: Sealer
 ) -> Iterator[tuple[str, Check]]:
-    for check in _of_settings(session, actor, tenant_id, tenant):
-        yield "settings", check
+    yield "settings", partial(_check_settings, session, actor, tenant_id, tenant)
     for group in (*_all(session, EndpointGroup, tenant_id), *_all(session, UserGroup, tenant_id)):
-        yield f"{group.__tablename__}/{group.name[:40]}", lambda name=group.name: _as_it_is(name, "name")
+        yield f"{group.__tablename__}/{group.name[:40]}", partial(_as_it_is, group.name, "name")
     for pool in _all(session, Pool, tenant_id):
-        yield f"pools/{pool.name[:40]}", lambda pool=pool: extent_of(pool)
+        yield f"pools/{pool.name[:40]}", partial(extent_of, pool)
     for source in _all(session, IdentitySource, tenant_id):
-        yield f"identity_sources/{source.name[:40]}", lambda source=source: identities.check_source(source)
+        yield f"identity_sources/{source.name[:40]}", partial(identities.check_source, source)
     for feed in _all(session, Feed, tenant_id):
-        yield f"feeds/{feed.slug[:40]}", lambda feed=feed: feeds.check_feed(feed, sealer)
+        yield f"feeds/{feed.slug[:40]}", partial(feeds.check_feed, feed, sealer)
     for hook in _all(session, ScepWebhook, tenant_id):
-        yield "scep_webhooks", lambda told=hook.settings: check_webhook(told)
+        yield "scep_webhooks", partial(check_webhook, hook.settings)
     for nas in _all(session, Nas, tenant_id):
-        yield f"nases/{nas.name[:40]}", lambda nas=nas: nases.check_nas(nas)
+        yield f"nases/{nas.name[:40]}", partial(nases.check_nas, nas)
     for slug, version in _live_versions(session, tenant_id):
-        yield (
-            f"policies/{slug[:40]} version {version.number}",
-            lambda slug=slug, version=version: _policy(session, slug, version),
-        )
+        yield f"policies/{slug[:40]} version {version.number}", partial(_check_policy, session, slug, version)
     for site in _all(session, Site, tenant_id):
-        yield f"sites/{site.slug[:40]}", lambda site=site: _site(session, site)
+        yield f"sites/{site.slug[:40]}", partial(_check_site, session, site)
 
 
-def _of_settings(session: Session, actor: str, tenant_id: TenantId, tenant: Tenant) -> Iterator[Check]:
+def _check_settings(session: Session, actor: str, tenant_id: TenantId, tenant: Tenant) -> None:
     """Set to what they are: nothing changes, but what cannot be is refused."""
-    given = {"session": session, "actor": actor, "tenant_id": tenant_id}
-    yield lambda: tenants.set_failures(
-        **given, limit=tenant.failure_limit, window_seconds=tenant.failure_window_seconds
-    )
-    yield lambda: tenants.set_replay_days(**given, days=tenant.replay_days)
-    yield lambda: tenants.set_nat_session(**given, seconds=tenant.nat_session_seconds)
-    yield lambda: tenants.set_silence(**given, reports=tenant.silent_reports, days=tenant.silent_days)
-    yield lambda: parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
+    mistakes = Mistakes()
+    with mistakes.noted():
+        tenants.set_failures(
+            session,
+            actor=actor,
+            tenant_id=tenant_id,
+            limit=tenant.failure_limit,
+            window_seconds=tenant.failure_window_seconds,
+        )
+    with mistakes.noted():
+        tenants.set_replay_days(session, actor=actor, tenant_id=tenant_id, days=tenant.replay_days)
+    with mistakes.noted():
+        tenants.set_nat_session(session, actor=actor, tenant_id=tenant_id, seconds=tenant.nat_session_seconds)
+    with mistakes.noted():
+        tenants.set_silence(
+            session, actor=actor, tenant_id=tenant_id, reports=tenant.silent_reports, days=tenant.silent_days
+        )
+    with mistakes.noted():
+        parse_offer(methods=",".join(tenant.methods), tls_versions=",".join(tenant.tls_versions))
+    mistakes.refuse()
 
 
 def _live_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str, PolicyVersion]]:
@@ -143,16 +152,16 @@ def _live_versions(session: Session, tenant_id: TenantId) -> Iterator[tuple[str,
         )
         .order_by(Policy.slug, PolicyVersion.number)
     )
-    for slug, version in session.execute(query):
-        yield slug, version
+    for row in session.execute(query):
+        yield row.slug, row.PolicyVersion
 
 
-def _policy(session: Session, slug: str, version: PolicyVersion) -> None:
+def _check_policy(session: Session, slug: str, version: PolicyVersion) -> None:
     require_slug(slug)
     check_document(session, tenant_id=version.tenant_id, document=version.document, refuse_unreachable=False)
 
 
-def _site(session: Session, site: Site) -> None:
+def _check_site(session: Session, site: Site) -> None:
     require_slug(site.slug)
     _as_it_is(site.name, "name")
     sites.require_time_zone(site.time_zone)

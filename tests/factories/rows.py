@@ -20,6 +20,7 @@ _BY_NAME: dict[str, Any] = {
     "certificate_settings.key_store": "sealed",
     "endpoints.status": "active",
     "policy_versions.status": "draft",
+    "sites.time_zone": "UTC",
     "policy_versions.document": {"rules": []},
     "enrolment_secrets.kind": "est",
     "identity_sources.name": "corp",

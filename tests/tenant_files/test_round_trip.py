@@ -179,8 +179,8 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
     wrong: dict[str, tuple[dict[str, Any], str]] = {
         "policy_versions": ({"document": document}, "policies/.* version .*endpoint.gruop"),
         "identity_sources": ({"settings": {"urls": ["ldap://10.0.0.1"], "base_dn": "dc=x"}}, "identity_sources/corp"),
-        "sites": ({"fallback": {"verdict": "perhaps"}}, "sites/main.*verdict"),
-        "nases": ({"vendor": "Nobody"}, "nases/.*Nobody"),
+        "sites": ({"fallback": {"verdict": "perhaps"}}, "sites/.*verdict"),
+        "nases": ({"address": "224.0.0.1"}, "nases/.*requests can come from"),
         "pools": ({"ranges": ["nowhere"]}, "pools/.*nowhere"),
         "feeds": ({"sources": ["usage_hours"]}, "feeds/.*sources"),
         "scep_webhooks": ({"settings": {"url": "http://mdm.corp.example"}}, "scep_webhooks.*url"),
@@ -205,7 +205,7 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
                 session.execute(update(table).where(*mine).values({column: rows[column] for column in values}))
                 session.commit()
         with pytest.raises(AdmitError) as refused:
-            imported(app_engine, platform, source)
+            pytest.fail(f"{name}: {imported(app_engine, platform, source)}")
         assert re.search(told, f"{refused.value.place}: {refused.value}"), (name, refused.value.place, refused.value)
         assert refused.value.remedy or name in ("endpoints", "users"), name
         with Session(owner_engine) as session:
