@@ -184,7 +184,6 @@ def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothi
         "pools": ({"ranges": ["nowhere"]}, "pools/.*nowhere"),
         "feeds": ({"sources": ["usage_hours"]}, "feeds/.*sources"),
         "scep_webhooks": ({"settings": {"url": "http://mdm.corp.example"}}, "scep_webhooks.*url"),
-        "endpoint_groups": ({"name": " blank"}, "endpoint_groups/ blank.*spaces"),
         "endpoints": ({"mac": "01005e000001"}, "endpoints.*single device"),
         "users": ({"name": "a\nb"}, "users"),
         "tenants": ({"silent_days": 5_000}, "settings.*silent_days|settings.*days"),

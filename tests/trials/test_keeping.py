@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
+from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.endpoints import files as endpoint_files
 from nac.endpoints import service as endpoints
 from nac.ids import TenantId
@@ -76,6 +77,9 @@ def test_a_trial_is_reminded_ended_and_removed(
         row = tenants.require(session, tenant_id=tenant_id)
         assert (row.status, row.purge_at) == ("deleting", over)
         row.purge_at = utc_now()
+        enter_tenant(session, tenant_id)
+        slot = cells.require_slot(session, tenant_id=tenant_id)
+        slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.secret_context(slot))
         session.flush()
     assert purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
     assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".key", ".zip"]

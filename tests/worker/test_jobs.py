@@ -97,7 +97,9 @@ def test_import_whose_worker_is_killed_is_done_once_by_the_next(
     job_id = put_endpoints(client, 10_000)
 
     def waits() -> bool:
-        waiting = "SELECT FROM pg_stat_activity WHERE query LIKE 'INSERT INTO endpoints%%' AND wait_event_type = 'Lock'"
+        waiting = (
+            "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO endpoints%%' AND wait_event_type = 'Lock'"
+        )
         return query(waiting) != []
 
     # Somebody is about to add one of the middle: there the import waits.
@@ -118,7 +120,7 @@ FROM endpoints e
     query("UPDATE jobs SET due_at = now() WHERE id = %s", job_id)
     with worker(database, redis_server, tmp_path):
         wait_for(
-            lambda: query("SELECT FROM jobs WHERE id = %s AND state = 'done'", job_id) != [],
+            lambda: query("SELECT 1 FROM jobs WHERE id = %s AND state = 'done'", job_id) != [],
             tmp_path,
             seconds=_PATIENCE,
         )
