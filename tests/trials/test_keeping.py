@@ -81,8 +81,8 @@ def test_a_trial_is_reminded_ended_and_removed(
         slot = cells.require_slot(session, tenant_id=tenant_id)
         slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.secret_context(slot))
         session.flush()
-    assert purge_due(folder=tmp_path, sealer=SEALER, now=utc_now(), engine=worker_engine)
-    assert [path.suffix for path in sorted(tmp_path.iterdir())] == [".key", ".zip"]
+    assert purge_due(folder=tmp_path / "files", sealer=SEALER, now=utc_now(), engine=worker_engine)
+    assert [path.suffix for path in sorted((tmp_path / "files").iterdir())] == [".key", ".zip"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.scalars(select(Tenant)).all() == []
         assert session.scalars(select(Trial)).all() == []
