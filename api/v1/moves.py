@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesPlatform, ReadsPlatform, ReadsTenant
 from api.change import Change
-from api.state import signing_of
+from api.state import settings_of, signing_of
 from api.v1.inputs import Input
 from nac.accounts.permissions import Permission
 from nac.db import enter_tenant
@@ -30,8 +30,7 @@ ReadsOwn = Annotated[Access, Depends(ReadsTenant(Permission.TENANT_READ))]
 class Place(BaseModel):
     """Where NASes send to."""
 
-    # "" for where the cell listens, as who runs the platform knows.
-    address: str
+    address: str = Field(description="Of that cell, or else of the platform.", examples=["radius.example"])
     auth_port: int
     acct_port: int
 
@@ -76,7 +75,7 @@ def get_own_move(access: ReadsOwn) -> OwnMove:
     with access.as_platform().read() as session:
         enter_tenant(session, access.tenant_id)
         status = moving.require_move(session, tenant_id=access.tenant_id)
-        return access.shown(OwnMove(**_shown(status)))
+        return access.shown(OwnMove(**_shown(access, status)))
 
 
 @router.get(_MOVE, operation_id="getMove")
@@ -84,7 +83,7 @@ def get_move(access: Reads, tenant: _Tenant) -> Move:
     """The last one of the tenant."""
     with access.read() as session:
         tenant_id = _enter(session, access)
-        return access.shown(_move(moving.require_move(session, tenant_id=tenant_id)))
+        return access.shown(_move(access, moving.require_move(session, tenant_id=tenant_id)))
 
 
 @router.post(_MOVE, status_code=201, operation_id="prepareMove")
@@ -96,7 +95,7 @@ def prepare_move(request: Request, access: Manages, tenant: _Tenant, body: NewMo
         status = moving.prepare_move(
             change.session, actor=access.actor, tenant_id=tenant_id, cell=body.cell, sealer=sealer
         )
-        return change.answer(_move(status))
+        return change.answer(_move(access, status))
 
 
 @router.post(f"{_MOVE}/switch", operation_id="switchMove")
@@ -106,7 +105,7 @@ def switch_move(request: Request, access: Manages, tenant: _Tenant) -> Move:
         sealer = signing_of(request).sealer
         tenant_id = _enter(change.session, access)
         status = moving.switch_move(change.session, actor=access.actor, tenant_id=tenant_id, sealer=sealer)
-        return _answer(change, tenant_id, status)
+        return _answer(access, change, tenant_id, status)
 
 
 @router.post(f"{_MOVE}/finish", operation_id="finishMove")
@@ -114,7 +113,8 @@ def finish_move(access: Manages, tenant: _Tenant) -> Move:
     """The slot of before goes back to its cell."""
     with access.change() as change:
         tenant_id = _enter(change.session, access)
-        return _answer(change, tenant_id, moving.finish_move(change.session, actor=access.actor, tenant_id=tenant_id))
+        status = moving.finish_move(change.session, actor=access.actor, tenant_id=tenant_id)
+        return _answer(access, change, tenant_id, status)
 
 
 @router.post(f"{_MOVE}/cancel", operation_id="cancelMove")
@@ -122,12 +122,13 @@ def cancel_move(access: Manages, tenant: _Tenant) -> Move:
     """As it was before: a tenant that was switched goes back at once."""
     with access.change() as change:
         tenant_id = _enter(change.session, access)
-        return _answer(change, tenant_id, moving.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id))
+        status = moving.cancel_move(change.session, actor=access.actor, tenant_id=tenant_id)
+        return _answer(access, change, tenant_id, status)
 
 
-def _answer(change: Change, tenant_id: TenantId, status: MoveStatus) -> Move:
+def _answer(access: Access, change: Change, tenant_id: TenantId, status: MoveStatus) -> Move:
     change.tenant_id = tenant_id
-    return change.answer(_move(status))
+    return change.answer(_move(access, status))
 
 
 def _enter(session: Session, access: Access) -> TenantId:
@@ -138,16 +139,18 @@ def _enter(session: Session, access: Access) -> TenantId:
     return place.tenant_id
 
 
-def _move(status: MoveStatus) -> Move:
-    return Move(**_shown(status), from_cell=status.before.cell, to_cell=status.after.cell, ready=status.is_ready)
+def _move(access: Access, status: MoveStatus) -> Move:
+    return Move(
+        **_shown(access, status), from_cell=status.before.cell, to_cell=status.after.cell, ready=status.is_ready
+    )
 
 
-def _shown(status: MoveStatus) -> dict[str, Any]:
-    move = status.move
+def _shown(access: Access, status: MoveStatus) -> dict[str, Any]:
+    move, usual = status.move, settings_of(access.asked.request).radius_host
     return {
         "state": move.state,
-        "before": _place(status.before),
-        "after": _place(status.after),
+        "before": _place(status.before, usual),
+        "after": _place(status.after, usual),
         "told": _TOLD[move.state],
         "created_at": move.created_at,
         "switched_at": move.switched_at,
@@ -155,8 +158,8 @@ def _shown(status: MoveStatus) -> dict[str, Any]:
     }
 
 
-def _place(place: moving.Place) -> Place | None:
+def _place(place: moving.Place, usual: str) -> Place | None:
     """None where its cell is no more."""
     if not place.cell:
         return None
-    return Place(address=place.address, auth_port=place.auth_port, acct_port=place.acct_port)
+    return Place(address=place.address or usual, auth_port=place.auth_port, acct_port=place.acct_port)

@@ -104,12 +104,15 @@ class NewRollout(Input):
     )
     # The roll-out stops where the share of devices that are rejected moves by more, up or down.
     most_moved: float = Field(0.05, gt=0, le=1)
+    back_when_moved: bool = Field(
+        False, description="Where it moves, the tenants get back at once what they had; else the roll-out stops there."
+    )
 
 
 class RolloutTenant(BaseModel):
     tenant: str
     stage: int
-    state: Literal["waiting", "applied", "failed", "rolled-back"]
+    state: Literal["waiting", "applied", "failed", "rolled-back", "left-out"]
     detail: str
     applied_at: datetime | None
     rejected_before: int | None
@@ -125,7 +128,9 @@ class Rollout(BaseModel):
     stage: int
     stages: list[int] = Field(description="Minutes that each is watched for.")
     most_moved: float
-    # Why it stopped.
+    back_when_moved: bool
+    job_id: UUID | None = Field(description="The job of the MSP that brings it on; if that ends, it is stopped.")
+    # Why it stopped, or goes back.
     detail: str
     asked_by: str
     created_at: datetime
@@ -263,6 +268,7 @@ def start_rollout(access: Changes, slug: str, body: NewRollout) -> WholeRollout:
             number=body.version,
             stages=stages,
             most_moved=body.most_moved,
+            back_when_moved=body.back_when_moved,
             seal=signing_of(access.asked.request).sealer.seal,
         )
         return change.answer(_whole(change.session, row))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from api.access import Access, ChangesMsp, ChangesNamedMsp, ChangesTenant, Naming, ReadsMsp, ReadsTenant
-from api.state import signing_of
+from api.state import settings_of, signing_of
 from api.v1.inputs import Input, Name, Slug
 from api.v1.paging import Page, Paging
 from nac.accounts.permissions import Permission
@@ -52,8 +52,7 @@ class Tenant(BaseModel):
 class Listeners(BaseModel):
     """Where the tenant's NASes send to."""
 
-    # "": where the cell listens, as who runs the platform knows.
-    address: str
+    address: str = Field(description="Of the tenant's cell, or else of the platform.", examples=["radius.example"])
     auth_port: int
     acct_port: int
 
@@ -155,13 +154,13 @@ def _create(request: Request, access: Access, body: NewTenant) -> WholeTenant:
             signing=signing_of(request),
         )
         change.tenant_id = row.id
-        return change.answer(_whole(change.session, row))
+        return change.answer(_whole(access, change.session, row))
 
 
 @router.get("/tenants/{tenant}", operation_id="getTenant")
 def get_tenant(access: Reads) -> WholeTenant:
     with access.read() as session:
-        return access.shown(_whole(session, tenants.require(session, tenant_id=access.tenant_id)))
+        return access.shown(_whole(access, session, tenants.require(session, tenant_id=access.tenant_id)))
 
 
 @router.patch("/tenants/{tenant}", operation_id="changeTenant")
@@ -170,10 +169,10 @@ def change_tenant(access: Manages, body: TenantChange) -> WholeTenant:
     with access.change() as change:
         row = tenants.require(change.session, tenant_id=access.tenant_id)
         change.session.refresh(row, with_for_update=True)
-        change.require_match(_whole(change.session, row))
+        change.require_match(_whole(access, change.session, row))
         _set(change.session, access, body.model_dump(exclude_unset=True, exclude_none=True))
         row = tenants.require(change.session, tenant_id=access.tenant_id)
-        return change.answer(_whole(change.session, row))
+        return change.answer(_whole(access, change.session, row))
 
 
 def _set(session: Session, access: Access, given: dict[str, Any]) -> None:
@@ -264,9 +263,9 @@ def _tenant(row: TenantRow) -> Tenant:
     )
 
 
-def _whole(session: Session, row: TenantRow) -> WholeTenant:
+def _whole(access: Access, session: Session, row: TenantRow) -> WholeTenant:
     slot = cells.require_slot(session, tenant_id=row.id)
-    address = cells.require_cell(session, cell_id=slot.cell_id).address
+    address = cells.told_address(session, slot=slot, usual=settings_of(access.asked.request).radius_host)
     settings = {name: getattr(row, name) for name in Settings.model_fields if name != "replay_days"}
     return WholeTenant(
         **_tenant(row).model_dump(),

@@ -2,7 +2,7 @@
 
 from nac.db.driver import driver_connection
 from nac.db.engine import make_engine, process_engine, use_engine
-from nac.db.places import by_place
+from nac.db.places import by_order, by_place
 from nac.db.schema import require_current_schema
 from nac.db.scope import (
     AuthorityScope,
@@ -28,6 +28,7 @@ __all__ = [
     "Scope",
     "TenantScope",
     "become_person",
+    "by_order",
     "by_place",
     "commit_intent",
     "driver_connection",

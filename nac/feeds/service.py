@@ -84,6 +84,27 @@ def add(
     return Added(feed, secret)
 
 
+def check_feed(feed: Feed, sealer: Sealer) -> None:
+    """One that somebody else has made. Raises InvalidFeed or SeveralMistakes."""
+    try:
+        settings = sealed.opened(feed, sealer)
+    except (KeyError, ValueError) as exc:
+        raise InvalidFeed(f"{exc}.", place="settings", remedy="docs/feeds.md says what it takes.") from exc
+    mistakes = Mistakes()
+    with mistakes.noted():
+        require_slug(feed.slug, place="name")
+    _noted(mistakes, settings, _client_key(feed, sealer))
+    mistakes.refuse()
+    if feed.sources != sources_of(settings.kinds, settings.outcomes):
+        raise InvalidFeed("They are not those of its kinds and outcomes.", place="sources")
+
+
+def _client_key(feed: Feed, sealer: Sealer) -> str:
+    if feed.kind == "webhook" or feed.secret_sealed is None:
+        return ""
+    return sealer.open(feed.secret_sealed, context_of(feed.tenant_id, feed.id)).decode()
+
+
 def _noted(mistakes: Mistakes, settings: Settings, client_key: str) -> None:
     for place, what in mistakes_of(settings, client_key=client_key):
         with mistakes.noted():
@@ -117,8 +138,7 @@ def change(
     feed = require(session, tenant_id=tenant_id, slug=slug, lock=True)
     before = sealed.opened(feed, sealer)
     settings, mistakes = _changed(before, changes, reset), Mistakes()
-    key = sealer.open(feed.secret_sealed, context_of(tenant_id, feed.id)).decode() if feed.secret_sealed else ""
-    _noted(mistakes, settings, "" if feed.kind == "webhook" else key)
+    _noted(mistakes, settings, _client_key(feed, sealer))
     if isinstance(settings, WebhookSettings) and isinstance(before, WebhookSettings):
         moves = sealed.short_url(settings.url).split("/")[:3] != sealed.short_url(before.url).split("/")[:3]
         if moves and settings.headers and "headers" not in changes:

@@ -56,10 +56,6 @@ def add_source(
     enabled: bool = True,
 ) -> IdentitySource:
     """`secret` is the password of bind_dn or the client's. Raises InvalidIdentitySource with every mistake."""
-    if kind not in KINDS:
-        raise InvalidIdentitySource(
-            f"{kind!r} is no kind of source.", place="kind", remedy=f"Use {' or '.join(KINDS)}."
-        )
     name = require_slug(name, place="name")
     if repository.get_by_name(session, tenant_id, name):
         raise AlreadyExists(f"There is an identity source {name!r} already.", place="name")
@@ -176,7 +172,19 @@ def _stored(kind: str, settings: Mapping[str, Any], reach: Reach) -> dict[str, A
     return {name: understood[name] for name in settings}
 
 
+def check_source(source: IdentitySource) -> None:
+    """One that somebody else has made, but for its secret and what may be reached, which each login looks at. Raises
+    InvalidInput."""
+    require_slug(source.name, place="name")
+    _require_position(source.position)
+    _read(source.kind, source.settings)
+
+
 def _read(kind: str, settings: Mapping[str, Any]) -> LdapSettings | OidcSettings:
+    if kind not in KINDS:
+        raise InvalidIdentitySource(
+            f"{kind!r} is no kind of source.", place="kind", remedy=f"Use {' or '.join(KINDS)}."
+        )
     try:
         return read_settings(kind, settings)
     except SettingsRefused as exc:

@@ -70,6 +70,7 @@ class Rollout(UuidKey, CreatedAt, Base):
             postgresql_where=text("state IN ('running', 'rolling-back')"),
         ),
         Index("ix_rollouts_template_id", "template_id", "created_at", "id"),
+        Index("ix_rollouts_job_id", "job_id"),
     )
 
     msp_id: Mapped[MspId]
@@ -87,6 +88,10 @@ class Rollout(UuidKey, CreatedAt, Base):
     detail: Mapped[str] = mapped_column(server_default="")
     asked_by: Mapped[str]
     ended_at: Mapped[datetime | None]
+    # That brings it on; another from each time on that it is gone on with. A trigger stops it where the job ends.
+    job_id: Mapped[UUID | None]
+    # Goes back by itself where devices fare otherwise.
+    back_when_moved: Mapped[bool] = mapped_column(server_default=text("false"))
 
 
 class RolloutTenant(Base):
@@ -100,7 +105,7 @@ class RolloutTenant(Base):
     tenant_id: Mapped[TenantId] = mapped_column(ForeignKey("tenants.id", ondelete="CASCADE"), primary_key=True)
     msp_id: Mapped[MspId]
     stage: Mapped[int]
-    # waiting | applied | failed | rolled-back
+    # waiting | applied | failed | rolled-back | left-out
     state: Mapped[str] = mapped_column(server_default="waiting")
     detail: Mapped[str] = mapped_column(server_default="")
     applied_at: Mapped[datetime | None]

@@ -6,6 +6,7 @@ belongs to the default site and uses the tenant's secret.
 
 import ipaddress
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 from uuid import UUID, uuid4
 
 from sqlalchemy.orm import Session
@@ -27,40 +28,26 @@ class NasNotFound(NotFound):
     """There is no such NAS."""
 
 
-def add_nas(
-    session: Session,
-    *,
-    actor: str,
-    tenant_id: TenantId,
-    site_id: UUID,
-    name: str,
-    seal: Seal,
-    identifier: str | None = None,
-    address: str | None = None,
-    vendor: str = "",
-    secret: str | None = None,
-    require_message_authenticator: bool = True,
-    behind_nat: bool = False,
-    signs_coa_answers: bool = False,
-) -> Nas:
-    """`secret` is the NAS's own in place of the tenant's; it and the Message-Authenticator exception need `address`.
+class Told(TypedDict, total=False):
+    """What may be said of a NAS beside its name and site."""
 
-    `behind_nat`: requests about sessions (RFC 5176) do not reach it. `signs_coa_answers`: its answers to them count
-    with a Message-Authenticator alone.
-    """
-    nas = make_nas(
-        tenant_id=tenant_id,
-        site_id=site_id,
-        name=name,
-        seal=seal,
-        identifier=identifier,
-        address=address,
-        vendor=vendor,
-        secret=secret,
-        require_message_authenticator=require_message_authenticator,
-        behind_nat=behind_nat,
-        signs_coa_answers=signs_coa_answers,
-    )
+    identifier: str | None
+    address: str | None
+    vendor: str
+    # Its own in place of the tenant's; it and the Message-Authenticator exception need `address`.
+    secret: str | None
+    require_message_authenticator: bool
+    # Requests about sessions (RFC 5176) do not reach it.
+    behind_nat: bool
+    # Its answers to them count with a Message-Authenticator alone.
+    signs_coa_answers: bool
+
+
+def add_nas(
+    session: Session, *, actor: str, tenant_id: TenantId, site_id: UUID, name: str, seal: Seal, **told: Unpack[Told]
+) -> Nas:
+    """Raises InvalidInput or SeveralMistakes, AlreadyExists where it could not be told from another."""
+    nas = make_nas(tenant_id=tenant_id, site_id=site_id, name=name, seal=seal, **told)
     _require_unused(session, nas)
     session.add(nas)
     session.flush()
@@ -74,38 +61,48 @@ def make_nas(
     site_id: UUID,
     name: str,
     seal: Seal,
-    identifier: str | None = None,
-    address: str | None = None,
-    vendor: str = "",
-    secret: str | None = None,
-    require_message_authenticator: bool = True,
-    behind_nat: bool = False,
-    signs_coa_answers: bool = False,
     kept_secret: bytes | None = None,
+    **told: Unpack[Told],
 ) -> Nas:
     """One that is not stored, nor compared with others. Raises InvalidInput or SeveralMistakes."""
+    secret = told.get("secret")
     nas = Nas(
         id=uuid4(),
         tenant_id=tenant_id,
         site_id=site_id,
-        require_message_authenticator=require_message_authenticator,
-        behind_nat=behind_nat,
-        signs_coa_answers=signs_coa_answers,
+        name=name,
+        identifier=told.get("identifier"),
+        address=told.get("address"),
+        vendor=told.get("vendor", ""),
+        secret_sealed=kept_secret,
+        require_message_authenticator=told.get("require_message_authenticator", True),
+        behind_nat=told.get("behind_nat", False),
+        signs_coa_answers=told.get("signs_coa_answers", False),
     )
     mistakes = Mistakes()
     with mistakes.noted():
-        nas.name = require_name(name)
-    with mistakes.noted():
-        nas.identifier = None if identifier is None else require_radius_text(identifier, place="identifier")
-    with mistakes.noted():
-        nas.address = None if address is None else _require_host(address)
-    with mistakes.noted():
-        nas.vendor = _require_vendor(vendor)
-    with mistakes.noted():
-        nas.secret_sealed = kept_secret if secret is None else sealed_secret(nas, secret, seal)
+        check_nas(nas)
+    if secret is not None:
+        with mistakes.noted():
+            nas.secret_sealed = sealed_secret(nas, secret, seal)
     mistakes.refuse()
     _require_consistent(nas)
     return nas
+
+
+def check_nas(nas: Nas) -> None:
+    """Name, identifier, address and vendor: they are then as they are stored. Raises InvalidInput, SeveralMistakes."""
+    mistakes = Mistakes()
+    with mistakes.noted():
+        nas.name = require_name(nas.name)
+    with mistakes.noted():
+        if nas.identifier is not None:
+            require_radius_text(nas.identifier, place="identifier")
+    with mistakes.noted():
+        nas.address = None if nas.address is None else _require_host(nas.address)
+    with mistakes.noted():
+        nas.vendor = _require_vendor(nas.vendor)
+    mistakes.refuse()
 
 
 def set_nas(

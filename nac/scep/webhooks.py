@@ -52,10 +52,7 @@ def set_webhook(
     session: Session, *, actor: str, tenant_id: TenantId, settings: WebhookSettings, sealer: Sealer, now: datetime
 ) -> str:
     """Set or changed; its secret, which is shown this once, is a new one each time. Raises InvalidScepWebhook."""
-    try:
-        check(settings)
-    except WebhookRefused as exc:
-        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="docs/scep.md says what each field takes.") from exc
+    _require(settings)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     document = msgspec.to_builtins(settings)
     sealed = sealer.seal(secret.encode(), _context(tenant_id))
@@ -68,6 +65,22 @@ def set_webhook(
     session.flush()
     _audit(session, actor, tenant_id, "set", before=before, after=document)
     return secret
+
+
+def check_webhook(document: dict[str, object]) -> None:
+    """As it is stored, by somebody else. Raises InvalidScepWebhook."""
+    try:
+        settings = msgspec.convert(document, WebhookSettings)
+    except msgspec.ValidationError as exc:
+        raise InvalidScepWebhook(f"{exc}.", place="webhook") from exc
+    _require(settings)
+
+
+def _require(settings: WebhookSettings) -> None:
+    try:
+        check(settings)
+    except WebhookRefused as exc:
+        raise InvalidScepWebhook(f"{exc}.", place="webhook", remedy="docs/scep.md says what each field takes.") from exc
 
 
 def remove_webhook(session: Session, *, actor: str, tenant_id: TenantId) -> None:

@@ -35,9 +35,7 @@ def add_site(
     require_slug(slug)
     if repository.get_by_slug(session, tenant_id, slug):
         raise AlreadyExists(f"There is a site {slug!r} already.", place="slug")
-    site = Site(
-        tenant_id=tenant_id, slug=slug, name=require_name(name or slug), time_zone=_require_time_zone(time_zone)
-    )
+    site = Site(tenant_id=tenant_id, slug=slug, name=require_name(name or slug), time_zone=require_time_zone(time_zone))
     session.add(site)
     session.flush()
     after = {"name": site.name, "time_zone": time_zone}
@@ -96,7 +94,7 @@ def set_site(
     if monitor is not None:
         site.monitor = monitor
     if time_zone is not None:
-        site.time_zone = _require_time_zone(time_zone)
+        site.time_zone = require_time_zone(time_zone)
     if fallback is not UNCHANGED:
         if fallback is not None:
             check_fallback(session, tenant_id=tenant_id, document=fallback)
@@ -201,7 +199,7 @@ def require_default(session: Session, *, tenant_id: TenantId) -> Site:
     return site
 
 
-def _require_time_zone(name: str) -> str:
+def require_time_zone(name: str) -> str:
     try:
         read_time_zone(name)
     except ValueError as exc:

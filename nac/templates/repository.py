@@ -81,8 +81,12 @@ def rollout_tenants(session: Session, rollout: Rollout) -> Sequence[Row[RolloutT
 
 
 def devices(session: Session, tenant_id: TenantId, since: datetime, until: datetime) -> Devices:
-    """Heard from `since` to before `until`. In a scope that sees the tenant's rows."""
+    """Heard from `since` to before `until`; that the tenant was suspended meanwhile says nothing of them.
+
+    In a scope that sees the tenant's rows.
+    """
     device = func.coalesce(func.cast(AuthLog.mac, AuthLog.identity.type), AuthLog.identity)
     query = select(func.count(distinct(case((~AuthLog.permitted, device)))), func.count(distinct(device)))
-    row = session.execute(query.where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.at < until)).one()
+    query = query.where(AuthLog.tenant_id == tenant_id, AuthLog.at >= since, AuthLog.at < until)
+    row = session.execute(query.where(AuthLog.reason != "tenant-suspended")).one()
     return Devices(int(row[0]), int(row[1]))

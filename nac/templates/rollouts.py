@@ -27,11 +27,14 @@ from nac.templates.document import names_of, parse_template, parts_of
 from nac.templates.parts import put_parts, read_parts
 from nac.templates.service import own_parts, require_template, require_version
 from nac.templates.watching import Devices, has_moved
+from nac.tenants import service as tenants
 
 KIND = "templates.roll-out"
 MOST_STAGES = 20
 LEAST_MINUTES, MOST_MINUTES = 1, 7 * 24 * 60
 _LOOKED_EVERY = timedelta(seconds=10)
+# Tenants that a turn of the job brings it to; others have their turn between.
+_AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,11 @@ def start(
     number: int,
     stages: Sequence[Stage],
     most_moved: float,
+    back_when_moved: bool = False,
     seal: Seal,
 ) -> Rollout:
-    """The last stage is all that are left. Raises Conflict where one is under way, or nobody is behind the version."""
+    """The last stage is all that are left. With `back_when_moved` it goes back by itself where devices fare otherwise,
+    else it stops there. Raises Conflict where one is under way, or nobody is behind the version."""
     template = require_template(session, msp_id=msp_id, slug=slug, lock=True)
     require_version(session, template=template, number=number)
     if not 0 < most_moved <= 1:
@@ -74,6 +79,7 @@ def start(
         version=number,
         stages=[stage.minutes for stage in stages],
         most_moved=most_moved,
+        back_when_moved=back_when_moved,
         asked_by=actor,
     )
     session.add(rollout)
@@ -90,7 +96,7 @@ def start(
 
 
 def _ask(session: Session, actor: str, rollout: Rollout, template: Template, seal: Seal) -> None:
-    jobs.start(
+    rollout.job_id = jobs.start(
         session,
         actor=actor,
         owner=Owner(rollout.msp_id),
@@ -98,7 +104,8 @@ def _ask(session: Session, actor: str, rollout: Rollout, template: Template, sea
         title=f"Template {template.slug}, version {rollout.version}",
         input={"rollout": str(rollout.id)},
         seal=seal,
-    )
+    ).id
+    session.flush()
 
 
 def _plan(template: Template, behind: Mapping[str, TemplateTenant], stages: Sequence[Stage]) -> dict[str, int]:
@@ -140,17 +147,17 @@ def stop(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID) -> Ro
 
 
 def go_on(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, seal: Seal) -> Rollout:
-    """One that was stopped: the stage that it is in is watched anew from now. Raises Conflict."""
+    """One that was stopped, by whatever: the stage that it is in is watched anew from now. Raises Conflict."""
     rollout, template = _stopped(session, msp_id, rollout_id)
     rollout.state, rollout.detail, rollout.ended_at = "running", "", None
     rollout.stage_applied_at = None
     now = utc_now()
     for row, _ in repository.rollout_tenants(session, rollout):
-        if row.state == "failed":
-            row.state = "waiting"
+        if row.state in ("failed", "left-out", "rolled-back"):
+            row.state, row.detail = "waiting", ""
         elif row.state == "applied":
             # What somebody looked at and goes on with is no reason to stop again.
-            row.applied_at = now
+            row.applied_at, row.detail = now, ""
     session.flush()
     _audit_rollout(session, actor, rollout, "go-on-with-rollout")
     _ask(session, actor, rollout, template, seal)
@@ -165,6 +172,9 @@ def roll_back(session: Session, *, actor: str, msp_id: MspId, rollout_id: UUID, 
     template = session.get_one(Template, rollout.template_id, with_for_update=True)
     _require_alone(session, template, rollout)
     rollout.state, rollout.ended_at = "rolling-back", None
+    for row, _ in repository.rollout_tenants(session, rollout):
+        if row.state == "applied":
+            row.detail = ""
     session.flush()
     _audit_rollout(session, actor, rollout, "roll-back")
     _ask(session, actor, rollout, template, seal)
@@ -216,36 +226,67 @@ def advance(work: Work) -> Mapping[str, Any] | GoOn:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id)
         rows = repository.rollout_tenants(session, rollout)
     back = rollout.state == "rolling-back"
-    if rollout.state != "running" and not back:
+    if not _is_brought_on(rollout, work):
         return _result(rollout, rows)
     todo = [
         (row, tenant)
         for row, tenant in rows
-        if (row.state == "applied" if back else row.state == "waiting" and row.stage <= rollout.stage)
+        if (_goes_back(row) if back else row.state == "waiting" and row.stage <= rollout.stage)
     ]
-    for number, (row, tenant) in enumerate(todo):
-        if not (_go_back(work, rollout, row, tenant) if back else _apply(work, rollout, row, tenant)):
+    for number, (row, tenant) in enumerate(todo[:_AT_ONCE]):
+        if not (_go_back if back else _apply)(work, row, tenant):
             return GoOn()
         work.tell(number + 1, len(todo))
+    if len(todo) > _AT_ONCE:
+        return GoOn()
     return GoOn(_finish_stage(work, rollout.id, msp_id))
 
 
-def _apply(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> bool:
+def _is_brought_on(rollout: Rollout, work: Work) -> bool:
+    """By this job: it was not stopped, nor gone on with by another."""
+    return rollout.state in ("running", "rolling-back") and rollout.job_id == work.id
+
+
+def _goes_back(row: RolloutTenant) -> bool:
+    """The detail says why one cannot."""
+    return row.state == "applied" and not row.detail
+
+
+def _lock_both(session: Session, work: Work, row: RolloutTenant, state: str) -> tuple[Rollout, RolloutTenant] | None:
+    """Where the roll-out and the tenant's row are still as this turn found them; whoever stops it waits for one tenant
+    at most."""
+    rollout = repository.get_rollout(session, row.msp_id, row.rollout_id, lock=True)
+    mine = session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
+    if rollout is None or mine is None or mine.state != state or not _is_brought_on(rollout, work):
+        return None
+    return rollout, mine
+
+
+def _leaves_out(follower: TemplateTenant | None, rollout: Rollout, tenant: Tenant) -> str:
+    """Why the tenant is none of the roll-out's any more, "" where it is."""
+    if follower is None or follower.template_id != rollout.template_id:
+        return "It does not follow the template any more."
+    return "It is deleted." if tenant.status == "deleting" else ""
+
+
+def _apply(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
     """Whether the roll-out goes on."""
     with work.transaction() as session:
+        locked = _lock_both(session, work, row, "waiting")
+        if locked is None:
+            return False
+        rollout, mine = locked
         template = session.get_one(Template, rollout.template_id)
         version = require_version(session, template=template, number=rollout.version)
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
-        mine = _lock(session, row)
-        if mine is None or mine.state != "waiting":
+        enter_tenant(session, row.tenant_id)
+        if why := _leaves_out(follower, rollout, tenants.require(session, tenant_id=row.tenant_id)):
+            mine.state, mine.detail = "left-out", why
             return True
-        if follower is None or follower.template_id != template.id:
-            mine.state, mine.detail = "failed", "It does not follow the template any more."
-            return True
+        assert follower is not None
         parsed = parse_template(version.document)
         now = utc_now()
         watched = timedelta(minutes=rollout.stages[mine.stage])
-        enter_tenant(session, row.tenant_id)
         heard = repository.devices(session, row.tenant_id, now - watched, now)
         mine.rejected_before, mine.devices_before = heard
         try:
@@ -261,8 +302,7 @@ def _apply(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> 
             raise
         except AdmitError as error:
             mine.state, mine.detail = "failed", str(error)[:2000]
-            failed = session.get_one(Rollout, rollout.id, with_for_update=True)
-            _end(failed, "stopped", f"Tenant {tenant.slug!r} cannot have it: {error}"[:2000])
+            _end(rollout, "stopped", f"Tenant {tenant.slug!r} cannot have it: {error}"[:2000])
             return False
         mine.state, mine.detail, mine.applied_at = "applied", "", now
         mine.before, mine.before_version = before, follower.version
@@ -270,13 +310,19 @@ def _apply(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> 
     return True
 
 
-def _go_back(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> bool:
+def _go_back(work: Work, row: RolloutTenant, tenant: Tenant) -> bool:
+    """One that cannot have back what it had says so and keeps the others from nothing."""
     with work.transaction() as session:
+        locked = _lock_both(session, work, row, "applied")
+        if locked is None:
+            return False
+        rollout, mine = locked
         follower = repository.lock_follower(session, rollout.msp_id, row.tenant_id)
-        mine = _lock(session, row)
-        if mine is None or mine.state != "applied":
-            return True
         enter_tenant(session, row.tenant_id)
+        if why := _leaves_out(follower, rollout, tenants.require(session, tenant_id=row.tenant_id)):
+            mine.state, mine.detail = "left-out", why
+            return True
+        assert follower is not None
         try:
             with session.begin_nested():
                 unchanged = _unchanged(session, rollout, mine)
@@ -284,13 +330,10 @@ def _go_back(work: Work, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -
         except Unavailable:
             raise
         except AdmitError as error:
-            mine.detail = str(error)[:2000]
-            failed = session.get_one(Rollout, rollout.id, with_for_update=True)
-            _end(failed, "stopped", f"Tenant {tenant.slug!r} cannot have back what it had: {error}"[:2000])
-            return False
+            mine.detail = f"Tenant {tenant.slug!r} cannot have back what it had: {error}"[:2000]
+            return True
         mine.state, mine.detail = "rolled-back", ""
-        if follower is not None and follower.template_id == rollout.template_id:
-            follower.version, follower.applied_at = mine.before_version, utc_now()
+        follower.version, follower.applied_at = mine.before_version, utc_now()
     return True
 
 
@@ -308,24 +351,18 @@ def _finish_stage(work: Work, rollout_id: UUID, msp_id: MspId) -> timedelta:
     """Looks at whom the stages so far have reached; the next one begins when this one was watched for its time."""
     with work.transaction() as session:
         rollout = require_rollout(session, msp_id=msp_id, rollout_id=rollout_id, lock=True)
-        if rollout.state == "rolling-back":
-            _end(rollout, "rolled-back", "")
+        if not _is_brought_on(rollout, work):
             return timedelta()
-        if rollout.state != "running":
+        rows = repository.rollout_tenants(session, rollout)
+        if rollout.state == "rolling-back":
+            left = next((row.detail for row, _ in rows if row.state == "applied"), "")
+            _end(rollout, "stopped" if left else "rolled-back", left or rollout.detail)
             return timedelta()
         now = utc_now()
         rollout.stage_applied_at = rollout.stage_applied_at or now
-        for row, tenant in repository.rollout_tenants(session, rollout):
+        for row, tenant in rows:
             if row.state == "applied" and _has_moved(session, rollout, row):
-                _end(rollout, "stopped", _told(tenant, row))
-                audit.append(
-                    session,
-                    actor="system:templates",
-                    action="template.stop-rollout",
-                    target=tenant.slug,
-                    msp_id=msp_id,
-                    after={"rollout": str(rollout.id), "detail": rollout.detail},
-                )
+                _stop_moved(session, rollout, row, tenant)
                 return timedelta()
         if now < rollout.stage_applied_at + timedelta(minutes=rollout.stages[rollout.stage]):
             return _LOOKED_EVERY
@@ -334,6 +371,25 @@ def _finish_stage(work: Work, rollout_id: UUID, msp_id: MspId) -> timedelta:
         else:
             rollout.stage, rollout.stage_applied_at = rollout.stage + 1, None
         return timedelta()
+
+
+def _stop_moved(session: Session, rollout: Rollout, row: RolloutTenant, tenant: Tenant) -> None:
+    detail = (
+        f"At tenant {tenant.slug!r} {row.rejected_since} of {row.devices_since} devices are rejected since, "
+        f"{row.rejected_before} of {row.devices_before} before."
+    )
+    if rollout.back_when_moved:
+        rollout.state, rollout.detail = "rolling-back", detail
+    else:
+        _end(rollout, "stopped", detail)
+    audit.append(
+        session,
+        actor="system:templates",
+        action="template.roll-back" if rollout.back_when_moved else "template.stop-rollout",
+        target=tenant.slug,
+        msp_id=rollout.msp_id,
+        after={"rollout": str(rollout.id), "detail": detail},
+    )
 
 
 def _has_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
@@ -345,17 +401,6 @@ def _has_moved(session: Session, rollout: Rollout, row: RolloutTenant) -> bool:
     row.rejected_since, row.devices_since = since
     before = Devices(row.rejected_before or 0, row.devices_before or 0)
     return has_moved(before, since, most=rollout.most_moved)
-
-
-def _told(tenant: Tenant, row: RolloutTenant) -> str:
-    return (
-        f"At tenant {tenant.slug!r} {row.rejected_since} of {row.devices_since} devices are rejected since, "
-        f"{row.rejected_before} of {row.devices_before} before."
-    )
-
-
-def _lock(session: Session, row: RolloutTenant) -> RolloutTenant | None:
-    return session.get(RolloutTenant, (row.rollout_id, row.tenant_id), with_for_update=True, populate_existing=True)
 
 
 def _result(rollout: Rollout, rows: Sequence[Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from nac.ids import MspId, TenantId
 from nac.models import Tenant
 from nac.secrets import Sealer
 from nac.tenant_files import tables
+from nac.tenant_files.checking import check_contents, check_row
 from nac.tenant_files.reading import Row, TenantFile, TenantFileRefused
 from nac.tenants import repository
 from nac.validation import RADIUS_SECRET, require_name, require_slug
@@ -75,6 +76,7 @@ def import_tenant(
         raise TenantFileRefused("It has no site.", place="sites")
     tenant.default_site_id = taker.new_id("sites", file.default_site_id)
     session.flush()
+    check_contents(session, actor=actor, tenant=tenant, sealer=signing.sealer)
     if not file.has_secrets:
         create_tenant_authorities(session, actor=actor, tenant_id=tenant.id, signing=signing, now=utc_now())
         done.notes.append(
@@ -191,6 +193,7 @@ def _check(table: Table, row: Row) -> None:
         _radius_secret(row.secrets["secret_sealed"].decode("ascii", "replace"))
     if table.name == _AUTHORITIES:
         _check_authority(row)
+    check_row(table.name, row.values)
 
 
 def _check_authority(row: Row) -> None:

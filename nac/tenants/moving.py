@@ -182,8 +182,10 @@ def _open_secret(sealer: Sealer, slot: Slot) -> bytes:
 
 
 def _hand(session: Session, tenant_id: TenantId, giver: Slot, taker: Slot) -> None:
-    """What the giver's cell is writing of the tenant is waited for: sessions have one writer at a time."""
-    session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, giver.cell_id)))
+    """What both cells are writing of the tenant is waited for: sessions have one writer at a time, and what is set
+    aside of it goes along (migration 0048, `take_records_along`)."""
+    for cell_id in sorted((giver.cell_id, taker.cell_id)):
+        session.execute(select(func.pg_advisory_xact_lock(cells.SHIPPING_LOCK, cell_id)))
     giver.tenant_id, giver.status = None, "retired"
     session.flush()
     taker.tenant_id, taker.reserved_for, taker.status = tenant_id, None, "assigned"

@@ -86,10 +86,9 @@ def keep(keeper: Keeper, tenant_id: TenantId, *, now: datetime, engine: Engine |
             kept.look_at_the_end()
         if trial.state == "running":
             kept.look_at_the_limit(counted)
-        if trial.state == "ended" and trial.purged_at <= now:
-            if tenant.status != "deleting":
-                tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id)
-            tenants.purge_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+        if trial.state == "ended" and trial.purged_at <= now and tenant.status != "deleting":
+            # Goes as any tenant does whose days are over: a file first (nac.tenant_files.purging).
+            tenants.delete_tenant(session, actor=ACTOR, tenant_id=tenant_id, purge_at=now)
 
 
 class _Kept:

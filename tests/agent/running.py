@@ -2,16 +2,18 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Engine
 
+from cli import procfs
 from cli.demo.tools import Server
 from nac.cells import service as cells
 from nac.certificates.signing import Signing
@@ -46,6 +48,42 @@ class RunningCell:
     folder: Path
     database: Database
     signing: Signing
+    environment: Mapping[str, str] = field(repr=False)
+    # The present one last.
+    agents: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Returns when its radiusd serves, or was adopted."""
+        with (self.folder / "agent.log").open("ab") as log:
+            known = self._beginnings()
+            agent = subprocess.Popen(
+                [sys.executable, "-m", "radius.agent"],
+                env=self.environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            self.agents.append(agent)
+        self.wait(lambda: agent.poll() is not None or self._beginnings() > known)
+        assert agent.poll() is None, self.log()
+
+    def _beginnings(self) -> int:
+        return len(re.findall(r"radiusd \d+ serves|took over radiusd", self.log()))
+
+    def kill(self, *, with_radiusd: bool) -> None:
+        """SIGKILL; radiusd alone goes on answering by what it knows."""
+        self.agents[-1].kill()
+        self.agents[-1].wait(20)
+        if with_radiusd:
+            pid = int(self.radiusds[-1])
+            os.kill(pid, signal.SIGKILL)
+            self.wait(lambda: not procfs.is_running(pid))
+
+    def stop(self) -> None:
+        if self.agents[-1].poll() is not None:
+            self.start()
+        self.agents[-1].terminate()
+        self.agents[-1].wait(20)
 
     @property
     def radiusds(self) -> list[str]:
@@ -90,18 +128,13 @@ def running_cell(database: Database, folder: Path, **settings: str) -> Iterator[
         "ADMIT_REJECT_DELAY_SECONDS": "0",
         **{f"ADMIT_{name}": value for name, value in settings.items()},
     }
-    cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"))
-    with (folder / "agent.log").open("wb") as log:
-        agent = subprocess.Popen(
-            [sys.executable, "-m", "radius.agent"], env=environment, stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            cell.wait(lambda: agent.poll() is not None or bool(cell.radiusds))
-            assert agent.poll() is None, cell.log()
-            yield cell
-        finally:
-            agent.terminate()
-            agent.wait(20)
+    cell = RunningCell(folder, database, Signing(Sealer(key), "http://status.admit.example"), environment)
+    (folder / "agent.log").touch()
+    try:
+        cell.start()
+        yield cell
+    finally:
+        cell.stop()
 
 
 def running_tenant(

@@ -11,12 +11,14 @@ import pytest
 from sqlalchemy import Engine, text, update
 from sqlalchemy.orm import Session
 
+from nac.accounts.owners import Owner
 from nac.cells import service as cells
 from nac.clock import utc_now
 from nac.db import CellScope, MspScope, TenantScope, session_scope
 from nac.dictionary import read_dictionary, to_json
 from nac.ids import MspId, TenantId
 from nac.jobs import running
+from nac.jobs import service as jobs
 from nac.models import Job, Rollout, RolloutTenant
 from nac.templates import repository, rollouts, service
 from nac.templates.rollouts import Stage
@@ -67,19 +69,23 @@ class Field:
         with self.msp() as session:
             return function(session, actor=ACTOR, msp_id=self.msp_id, **given)
 
-    def save(self, content: object) -> int:
-        number: int = self.call(service.save_version, slug="school", document=content).number
+    def save(self, content: object, *, slug: str = "school") -> int:
+        number: int = self.call(service.save_version, slug=slug, document=content).number
         return number
 
-    def roll_out(self, number: int, *stages: Stage, most_moved: float = 0.05) -> UUID:
-        given = {
-            "slug": "school",
-            "number": number,
-            "stages": stages or (Stage(1, share=100),),
-            "most_moved": most_moved,
-        }
-        rollout_id: UUID = self.call(rollouts.start, seal=lambda plain, _: plain, **given).id
+    def roll_out(self, number: int, *stages: Stage, slug: str = "school", **more: Any) -> UUID:
+        given = {"slug": slug, "number": number, "stages": stages or (Stage(1, share=100),), "most_moved": 0.05}
+        rollout_id: UUID = self.call(rollouts.start, seal=lambda plain, _: plain, **given | more).id
         return rollout_id
+
+    def go_on(self, rollout_id: UUID) -> None:
+        self.call(rollouts.go_on, rollout_id=rollout_id, seal=lambda plain, _: plain)
+
+    def job(self, rollout_id: UUID) -> Job:
+        with self.msp() as session:
+            job_id = rollouts.require_rollout(session, msp_id=self.msp_id, rollout_id=rollout_id).job_id
+            assert job_id is not None
+            return jobs.require(session, owner=Owner(self.msp_id), job_id=job_id)
 
     def work(self) -> None:
         """All that is due."""
@@ -97,23 +103,32 @@ class Field:
             connection.execute(update(RolloutTenant).values(applied_at=RolloutTenant.applied_at - past))
             connection.execute(text("UPDATE auth_log SET at = at - make_interval(mins => :m)"), {"m": minutes})
 
-    def hear(self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1) -> None:
+    def hear(self, slug: str, *, rejected: int, permitted: int, seconds_ago: float = 1, reason: str = "x") -> None:
         """Devices that try three times each."""
         with self.owner.begin() as connection:
             connection.execute(
                 text(
                     "INSERT INTO auth_log (at, tenant_id, cell_id, method, permitted, reason, mac)"
-                    " SELECT now() - make_interval(secs => :ago), :tenant, 1, 'mab', d > :rejected, 'x',"
+                    " SELECT now() - make_interval(secs => :ago), :tenant, 1, 'mab', d > :rejected, :reason,"
                     " ('0200000000' || lpad(to_hex(d), 2, '0'))::macaddr"
                     " FROM generate_series(1, :all) d, generate_series(1, 3)"
                 ),
-                {"ago": seconds_ago, "tenant": self.tenants[slug], "rejected": rejected, "all": rejected + permitted},
+                {
+                    "ago": seconds_ago,
+                    "tenant": self.tenants[slug],
+                    "rejected": rejected,
+                    "all": rejected + permitted,
+                    "reason": reason,
+                },
             )
 
     def rollout(self, rollout_id: UUID) -> tuple[Rollout, dict[str, RolloutTenant]]:
         with self.msp() as session:
             found = rollouts.require_rollout(session, msp_id=self.msp_id, rollout_id=rollout_id)
             return found, {tenant.slug: row for row, tenant in repository.rollout_tenants(session, found)}
+
+    def states(self, rollout_id: UUID) -> dict[str, str]:
+        return {slug: row.state for slug, row in self.rollout(rollout_id)[1].items()}
 
     def has(self, slug: str) -> set[str]:
         """VLANs of what is in force."""

@@ -3,7 +3,6 @@
 import pytest
 
 from nac.errors import Conflict, InvalidInput
-from nac.jobs import service as jobs
 from nac.policies import service as policies
 from nac.sites import service as sites
 from nac.templates import rollouts, service
@@ -12,24 +11,20 @@ from tests.factories.tenancy import ACTOR
 from tests.templates.conftest import SLUGS, Field, document, policy
 
 
-def states(field: Field, rollout_id) -> dict[str, str]:
-    return {slug: row.state for slug, row in field.rollout(rollout_id)[1].items()}
-
-
 def test_each_stage_waits_for_the_one_before(field: Field) -> None:
     number = field.save(document(10))
     rollout_id = field.roll_out(number, Stage(30, tenants=["t2"]), Stage(10, share=50), Stage(1, share=100))
     field.work()
-    assert [slug for slug, state in states(field, rollout_id).items() if state == "applied"] == ["t2"]
+    assert [slug for slug, state in field.states(rollout_id).items() if state == "applied"] == ["t2"]
     field.pass_minutes(29)
     field.work()
-    assert list(states(field, rollout_id).values()).count("applied") == 1
+    assert list(field.states(rollout_id).values()).count("applied") == 1
     field.pass_minutes(2)
     field.work()
-    assert list(states(field, rollout_id).values()).count("applied") == 2
+    assert list(field.states(rollout_id).values()).count("applied") == 2
     field.pass_minutes(11)
     field.work()
-    assert set(states(field, rollout_id).values()) == {"applied"}
+    assert set(field.states(rollout_id).values()) == {"applied"}
     assert field.rollout(rollout_id)[0].state == "running"
     field.pass_minutes(2)
     field.work()
@@ -88,7 +83,7 @@ def test_one_that_was_stopped_goes_on_or_back(field: Field) -> None:
     field.pass_minutes(60)
     field.work()
     assert [field.has(slug) for slug in SLUGS] == [{"20"}, {"20"}, {"10"}, {"10"}]
-    field.call(rollouts.go_on, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.go_on(rollout_id)
     for _ in range(3):
         field.work()
         field.pass_minutes(6)
@@ -151,23 +146,6 @@ def test_drift_is_told_with_what_is_wanted_and_what_is_found(field: Field) -> No
         *others, last = service.list_followers(session, template=template, with_drift=True)
     assert [each.drift for each in others] == [[]] * 3
     assert last.drift == [service.Difference("site:main.time_zone", "Europe/Berlin", "UTC")]
-
-
-def test_one_at_a_time_and_a_cancelled_job_is_taken_up_again(field: Field) -> None:
-    number = field.save(document(10))
-    rollout_id = field.roll_out(number, Stage(5, tenants=["t0"]), Stage(1, share=100))
-    with pytest.raises(Conflict):
-        field.roll_out(number)
-    with field.msp() as session:
-        owner = rollouts.Owner(field.msp_id)
-        (job,) = jobs.list_jobs(session, owner=owner)
-        jobs.cancel(session, actor=ACTOR, owner=owner, job_id=job.id)
-    field.work()
-    assert set(states(field, rollout_id).values()) == {"waiting"}
-    field.call(rollouts.stop, rollout_id=rollout_id)
-    field.call(rollouts.go_on, rollout_id=rollout_id, seal=lambda plain, _: plain)
-    field.work()
-    assert states(field, rollout_id)["t0"] == "applied"
 
 
 @pytest.mark.parametrize(

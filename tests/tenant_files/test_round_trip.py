@@ -1,6 +1,7 @@
 """What goes into a tenant's file comes out of it: held for every table that there is."""
 
 import io
+import re
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -22,6 +23,7 @@ from tests.factories.tenancy import ACTOR, Platform
 
 PASSPHRASE = "correct horse battery"
 SECRET = b"a-secret-of-sixteen"
+_PLAIN = {"private_sealed": b'{"url": "https://siem.corp.example/events", "headers": {"X-Key": "hush"}}'}
 
 
 def exported(app_engine: Engine, tenant_id: TenantId, **changes: Any) -> io.BytesIO:
@@ -39,7 +41,7 @@ def imported(app_engine: Engine, platform: Platform, source: io.BytesIO, **chang
 
 
 @pytest.fixture
-def full(alpha: Certified, owner_engine: Engine) -> TenantId:
+def full(dictionary, alpha: Certified, owner_engine: Engine) -> TenantId:
     """With a row in every table, as the services make them or as the schema asks for it."""
     with Session(owner_engine) as session, session.begin():
         for slot in session.execute(select(Base.metadata.tables["slots"])).mappings().all():
@@ -60,6 +62,9 @@ def _add_row(session: Session, table: Table, tenant_id: TenantId) -> None:
     elif table.name == "status_sources":
         of_others = select(authorities.c.id).where(authorities.c.kind == "external")
         make_row(session, table, tenant_id, authority_id=session.scalars(of_others).one())
+    elif table.name == "feeds":
+        settings = {"url": "https://siem.corp.example/", "kinds": ["audit"]}
+        make_row(session, table, tenant_id, kind="webhook", settings=settings, sources=["audit_log"])
     elif session.scalar(select(table.c.tenant_id).where(table.c.tenant_id == tenant_id).limit(1)) is None:
         make_row(session, table, tenant_id)
 
@@ -71,7 +76,7 @@ def _seal_rows(session: Session, table: Table, tenant_id: TenantId) -> None:
             if (row[name] is None or _opens(row[name], context(tenant_id, row.get("id")))) and table.name != "nases":
                 continue
             keys = [column == row[column.name] for column in table.primary_key.columns]
-            sealed = SEALER.seal(SECRET, context(tenant_id, row.get("id")))
+            sealed = SEALER.seal(_PLAIN.get(name, SECRET), context(tenant_id, row.get("id")))
             session.execute(update(table).where(*keys).values({name: sealed, **_beside(table)}))
 
 
@@ -163,6 +168,48 @@ def test_file_without_passphrase_has_no_secret_and_its_tenant_gets_authorities_o
     assert {row["kind"] for row in rows["certificate_authorities"]} == {"root", "issuing", "external"}
     assert {row["password_hash"] for row in rows["users"]} == {""}
     assert all(row["secret_sealed"] is None for name in ("nases", "identity_sources") for row in rows[name])
+
+
+def test_what_the_api_would_refuse_is_refused_of_a_file_with_its_place_and_nothing_stays(
+    app_engine: Engine, owner_engine: Engine, platform: Platform, full: TenantId
+) -> None:
+    """As whoever writes to the database, or an older version with fewer checks, may have left it."""
+    rule = {"id": "r", "name": "R", "when": {"attribute": "endpoint.gruop", "operator": "equals", "value": "x"}}
+    document = {"rules": [rule | {"then": {"verdict": "permit"}}]}
+    wrong: dict[str, tuple[dict[str, Any], str]] = {
+        "policy_versions": ({"document": document}, "policies/.* version .*endpoint.gruop"),
+        "identity_sources": ({"settings": {"urls": ["ldap://10.0.0.1"], "base_dn": "dc=x"}}, "identity_sources/corp"),
+        "sites": ({"fallback": {"verdict": "perhaps"}}, "sites/.*verdict"),
+        "nases": ({"address": "224.0.0.1"}, "nases/.*requests can come from"),
+        "pools": ({"ranges": ["nowhere"]}, "pools/.*nowhere"),
+        "feeds": ({"sources": ["usage_hours"]}, "feeds/.*sources"),
+        "scep_webhooks": ({"settings": {"url": "http://mdm.corp.example"}}, "scep_webhooks.*url"),
+        "endpoints": ({"mac": "01005e000001"}, "endpoints.*single device"),
+        "users": ({"name": "a\nb"}, "users"),
+        "tenants": ({"failure_limit": 2_000_000}, "settings.*failure_limit"),
+    }
+    for name, (values, told) in wrong.items():
+        table = Base.metadata.tables[name]
+        of_tenant = table.c.id == full if name == "tenants" else table.c.tenant_id == full
+        with Session(owner_engine) as session:
+            keys = [column.name for column in table.primary_key.columns]
+            rows = session.execute(select(table).where(of_tenant).limit(1)).mappings().one()
+            mine = [table.c[key] == rows[key] for key in keys]
+            session.execute(update(table).where(*mine).values(values))
+            session.commit()
+        try:
+            source = exported(app_engine, full)
+        finally:
+            with Session(owner_engine) as session:
+                session.execute(update(table).where(*mine).values({column: rows[column] for column in values}))
+                session.commit()
+        with pytest.raises(AdmitError) as refused:
+            pytest.fail(f"{name}: {imported(app_engine, platform, source)}")
+        assert re.search(told, f"{refused.value.place}: {refused.value}"), (name, refused.value.place, refused.value)
+        assert refused.value.remedy or name in ("endpoints", "users"), name
+        with Session(owner_engine) as session:
+            assert session.scalars(select(Tenant.slug)).all() == ["alpha"]
+    assert imported(app_engine, platform, exported(app_engine, full)).tenant.slug == "copy"
 
 
 def test_import_that_finds_no_slot_leaves_nothing(

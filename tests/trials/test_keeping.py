@@ -1,21 +1,25 @@
 """The life of a trial: reminders, limits, end, removal, conversion."""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
 
+from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import PlatformScope, TenantScope, session_scope
+from nac.db import PlatformScope, TenantScope, enter_tenant, session_scope
 from nac.endpoints import files as endpoint_files
 from nac.endpoints import service as endpoints
 from nac.ids import TenantId
 from nac.models import AuthLog, SignUp, Tenant, Trial
 from nac.msps import service as msps
+from nac.tenant_files.purging import purge_due
 from nac.tenants import service as tenants
 from nac.trials import keeping, service
 from nac.trials.keeping import Keeper
 from nac.trials.limits import TrialLimitReached
+from tests.factories.certificates import SEALER
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR
 from tests.trials.conftest import Mails
@@ -45,7 +49,7 @@ def _add(engine: Engine, tenant_id: TenantId, number: int) -> None:
 
 
 def test_a_trial_is_reminded_ended_and_removed(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine, tmp_path: Path
 ):
     ends_at = _ends_at(tenant_id, app_engine)
     told = len(mails.all())
@@ -66,7 +70,19 @@ def test_a_trial_is_reminded_ended_and_removed(
     ]
     assert mails.templates()[-1] == "trial-ended"
     assert _status(tenant_id, app_engine) == "suspended"
-    keeping.keep_all(keeper, now=ends_at + 14 * _DAY, engine=worker_engine)
+    over = ends_at + 14 * _DAY
+    keeping.keep_all(keeper, now=over, engine=worker_engine)
+    keeping.keep_all(keeper, now=over + _DAY, engine=worker_engine)
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        row = tenants.require(session, tenant_id=tenant_id)
+        assert (row.status, row.purge_at) == ("deleting", over)
+        row.purge_at = utc_now()
+        enter_tenant(session, tenant_id)
+        slot = cells.require_slot(session, tenant_id=tenant_id)
+        slot.secret_sealed = SEALER.seal(b"a-radius-secret-of-the-slot", cells.secret_context(slot))
+        session.flush()
+    assert purge_due(folder=tmp_path / "files", sealer=SEALER, now=utc_now(), engine=worker_engine)
+    assert [path.suffix for path in sorted((tmp_path / "files").iterdir())] == [".key", ".zip"]
     with session_scope(PlatformScope(), engine=app_engine) as session:
         assert session.scalars(select(Tenant)).all() == []
         assert session.scalars(select(Trial)).all() == []
@@ -137,7 +153,7 @@ def test_a_calm_day_ends_the_warning(
 
 
 def test_a_converted_trial_has_neither_end_nor_limits(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine, tmp_path: Path
 ):
     ends_at = _ends_at(tenant_id, app_engine)
     keeping.keep_all(keeper, now=ends_at, engine=worker_engine)
@@ -154,7 +170,7 @@ def test_a_converted_trial_has_neither_end_nor_limits(
 
 
 def test_an_extended_trial_goes_on(
-    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine
+    tenant_id: TenantId, keeper: Keeper, mails: Mails, app_engine: Engine, worker_engine: Engine, tmp_path: Path
 ):
     ends_at = _ends_at(tenant_id, app_engine)
     keeping.keep_all(keeper, now=ends_at, engine=worker_engine)

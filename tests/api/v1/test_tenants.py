@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
 from tests.api.v1.conftest import upload_dictionary
+from tests.factories.certificates import SEALER
 from tests.factories.tenancy import make_cell
 
 TENANT = "/v1/tenants/alpha"
@@ -22,6 +23,8 @@ def test_new_tenant_of_an_msp_that_the_body_names_has_a_policy_that_decides(api:
     assert made.headers["admit-live"] == "false"
     assert made.headers["admit-position"].isdigit()
     assert made.json()["listeners"]["auth_port"] > 0
+    # Of the platform, where the cell has none of its own.
+    assert made.json()["listeners"]["address"] == "127.0.0.1"
     assert made.json() == api.get("/v1/tenants/hill-school").json()
     (site,) = api.get("/v1/tenants/hill-school/sites").json()["items"]
     assert site["policy"] == "standard"
@@ -48,6 +51,26 @@ def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
     none = api.post("/v1/tenants", json={"msp": "acme", "slug": "charlie"})
     assert (none.status_code, none.json()["code"]) == (409, "no-free-slot")
     assert api.get("/v1/tenants/charlie").status_code == 404
+
+
+def test_move_tells_where_both_cells_are(api: httpx.Client, operator: dict[str, str], cell_engine: Engine) -> None:
+    """The address that each was given, or else that of the platform."""
+    for number, name in enumerate(("cell-2", "cell-3")):
+        made = make_cell(cell_engine, name=name, slots=1, first_port=20000 + 100 * number, seal_with=SEALER.seal)
+        upload_dictionary(cell_engine, made)
+        api.patch(f"/v1/cells/{name}", headers=operator, json={"labels": [name]})
+    api.patch("/v1/cells/cell-3", headers=operator, json={"address": "r3.example"})
+    assert api.post("/v1/tenants", json={"msp": "acme", "slug": "bravo", "place": "cell-2"}).status_code == 201
+    prepared = api.post("/v1/cells/moves/bravo", headers=operator, json={"cell": "cell-3"})
+    assert prepared.status_code == 201, prepared.text
+    assert (prepared.json()["state"], prepared.json()["ready"]) == ("prepared", False)
+    assert prepared.json()["before"] == {"address": "127.0.0.1", "auth_port": 20000, "acct_port": 20001}
+    assert prepared.json()["after"] == {"address": "r3.example", "auth_port": 20100, "acct_port": 20101}
+    early = api.post("/v1/cells/moves/bravo/switch", headers=operator)
+    assert (early.status_code, early.json()["code"]) == (409, "not-ready-yet")
+    own = api.get("/v1/tenants/bravo/move").json()
+    assert (own["after"], "second RADIUS server" in own["told"]) == (prepared.json()["after"], True)
+    assert api.post("/v1/cells/moves/bravo/cancel", headers=operator).json()["state"] == "cancelled"
 
 
 def test_cells_show_slots_ports_and_what_runs_there(api: httpx.Client, operator: dict[str, str]) -> None:

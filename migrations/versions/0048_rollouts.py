@@ -1,0 +1,14 @@
+"""Roll-outs whose job ends are stopped, and go back by themselves where that is wanted; what moves with a tenant."""
+
+from migrations.pieces import run_pieces
+
+revision = "0048"
+down_revision = "0043"
+
+
+def upgrade() -> None:
+    run_pieces(revision)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("restore the database from before the upgrade")

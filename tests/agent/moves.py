@@ -1,0 +1,79 @@
+"""Two real cells on one database, the steps of who moves a tenant between them, and what its NASes are answered."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from cli.demo.tools import Server, radclient
+from nac.db import PlatformScope, TenantScope, session_scope
+from nac.policies import service as policies
+from nac.tenants import moving
+from nac.tenants.standard_policy import DOCUMENT
+from tests.agent.running import RunningCell, RunningTenant, running_cell
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+from tests.waiting import until
+
+MAC = "00:00:5e:00:53:01"
+
+
+@contextmanager
+def two_cells(database: Database, folder) -> Iterator[tuple[RunningCell, RunningCell]]:
+    (first, second) = (folder / "first", folder / "second")
+    first.mkdir()
+    second.mkdir()
+    with running_cell(database, first, CELL_NAME="cell-1") as one:
+        key = str(first / "master.key")
+        with running_cell(database, second, CELL_NAME="cell-2", MASTER_KEY_FILE=key) as other:
+            yield one, other
+
+
+class Moving:
+    """The steps of an operator, and what NASes of the tenant are answered."""
+
+    def __init__(self, cell: RunningCell, tenant: RunningTenant) -> None:
+        self.tenant = tenant
+        self.sealer = cell.signing.sealer
+
+    def step(self, function, **arguments) -> moving.MoveStatus:
+        with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
+            return function(session, actor=ACTOR, tenant_id=self.tenant.id, **arguments)
+
+    def switch(self) -> None:
+        until(lambda: self.status().is_ready, "radiusd of the new cell answers with the secret")
+        self.step(moving.switch_move, sealer=self.sealer)
+
+    def status(self) -> moving.MoveStatus:
+        with session_scope(PlatformScope(), engine=self.tenant.engine) as session:
+            moving.enter_tenant(session, self.tenant.id)
+            return moving.require_move(session, tenant_id=self.tenant.id)
+
+    def at(self, place: moving.Place) -> Server:
+        return replace(self.tenant.server, auth_port=place.auth_port, acct_port=place.acct_port)
+
+    def is_admitted(self, server: Server) -> bool:
+        asked = (("User-Name", MAC), ("User-Password", MAC), ("Calling-Station-Id", MAC), ("NAS-Identifier", "sw"))
+        answer = radclient(server, "auth", asked, timeout_seconds=1)
+        assert answer is None or answer.code == "Access-Reject" or answer.code == "Access-Accept"
+        return answer is not None and answer.code == "Access-Accept"
+
+    def account(self, server: Server, status: str, session_id: str) -> bool:
+        told = (
+            ("User-Name", MAC),
+            ("Calling-Station-Id", MAC),
+            ("NAS-Identifier", "sw"),
+            ("Acct-Status-Type", status),
+            ("Acct-Session-Id", session_id),
+            ("Acct-Session-Time", "60"),
+        )
+        return radclient(server, "acct", told, timeout_seconds=1) is not None
+
+    def count(self, query) -> int:
+        with session_scope(TenantScope(self.tenant.id), engine=self.tenant.engine) as session:
+            return session.scalars(query).one()
+
+
+def permit_known(session, tenant_id) -> None:
+    named = {"actor": ACTOR, "tenant_id": tenant_id, "slug": "certificates"}
+    policies.save_draft(session, document=DOCUMENT, **named)
+    policies.publish_policy(session, **named)

@@ -1,0 +1,150 @@
+"""A tenant moves while cells are killed or cut off from the database: one answers, and all accounting is told."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import func, select
+
+from nac.db import TenantScope, session_scope
+from nac.endpoints import service as endpoints
+from nac.models import AccountingLog, QuarantinedRecord, RadiusSession
+from nac.tenants import moving
+from tests.agent.moves import MAC, Moving, permit_known, two_cells
+from tests.agent.running import RunningTenant, running_tenant
+from tests.factories.tenancy import ACTOR
+from tests.postgres import Database
+from tests.waiting import until
+
+_ACCOUNTED = select(func.count()).select_from(AccountingLog)
+_SESSIONS = select(func.count()).select_from(RadiusSession)
+
+
+@pytest.fixture
+def cells(database: Database, tmp_path):
+    with two_cells(database, tmp_path) as both:
+        yield both
+
+
+@pytest.fixture
+def tenant(cells, app_engine) -> RunningTenant:
+    tenant = running_tenant(cells[0], app_engine, "alpha")
+    with session_scope(TenantScope(tenant.id), engine=app_engine) as session:
+        endpoints.add_endpoint(session, actor=ACTOR, tenant_id=tenant.id, mac=MAC)
+        permit_known(session, tenant.id)
+    tenant.wait_live()
+    return tenant
+
+
+@pytest.fixture
+def subject(cells, tenant: RunningTenant) -> Moving:
+    return Moving(cells[0], tenant)
+
+
+@pytest.fixture
+def set_aside(owner_engine):
+    """How many records are, by cell and whether they were handed over."""
+
+    def count() -> dict[tuple[int, bool], int]:
+        query = select(QuarantinedRecord.cell_id, QuarantinedRecord.handed_over, func.count())
+        with owner_engine.connect() as connection:
+            rows = connection.execute(query.group_by(QuarantinedRecord.cell_id, QuarantinedRecord.handed_over))
+            return {(row[0], row[1]): row[2] for row in rows}
+
+    return count
+
+
+@contextmanager
+def cut_off(database: Database) -> Iterator[None]:
+    """No cell reaches PostgreSQL, all others do."""
+    name = sql.Identifier(database.name)
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("REVOKE CONNECT ON DATABASE {} FROM admit_cell").format(name))
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE usename = 'admit_cell' AND datname = current_database()"
+        )
+        try:
+            yield
+        finally:
+            connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO admit_cell").format(name))
+
+
+def test_what_the_old_cell_had_not_told_is_told_by_whoever_has_the_tenant(cells, subject, tenant, set_aside) -> None:
+    """The old cell's agent stopped shipping before the switch, and the new one's before it took what was handed over;
+    then the move is taken back, and made again with both of the old cell's processes killed."""
+    one, other = cells
+    before = tenant.server
+    prepared = subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer)
+    after = subject.at(prepared.after)
+    to_cell = prepared.move.to_cell_id
+    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    one.kill(with_radiusd=False)
+    for number in range(3):
+        assert subject.account(before, "Start", f"untold-{number}")
+    subject.switch()
+    tenant.wait_live()
+    assert subject.is_admitted(after)
+    # Told by the new cell before anybody knows how it began.
+    assert subject.account(after, "Stop", "untold-0")
+    until(lambda: subject.count(_ACCOUNTED) == 1, "the new cell ships")
+    other.kill(with_radiusd=False)
+    one.start()
+    until(lambda: set_aside() == {(to_cell, True): 3}, "the old cell hands over what it had not told")
+    assert not subject.is_admitted(before)
+
+    subject.step(moving.cancel_move)
+    tenant.wait_live()
+    assert subject.is_admitted(before)
+    until(lambda: subject.count(_ACCOUNTED) == 4 and not set_aside(), "all is told, by the cell that has the tenant")
+    other.start()
+    until(lambda: not subject.is_admitted(after), "the cell that was left answers no more")
+
+    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    one.kill(with_radiusd=False)
+    assert subject.account(before, "Stop", "untold-1")
+    one.kill(with_radiusd=True)
+    assert not subject.is_admitted(before)
+    subject.switch()
+    tenant.wait_live()
+    assert subject.is_admitted(after)
+    one.start()
+    assert not subject.is_admitted(before)
+    until(lambda: subject.count(_ACCOUNTED) == 5 and not set_aside(), "what it had is told after it is back")
+    one.kill(with_radiusd=True)
+    subject.step(moving.finish_move)
+    tenant.wait_live()
+    assert subject.is_admitted(after)
+    one.start()
+    assert not subject.is_admitted(before)
+    assert subject.count(_ACCOUNTED) == 5
+    assert subject.count(_SESSIONS) == 3
+    assert subject.count(_SESSIONS.where(RadiusSession.stopped_at.is_not(None))) == 2
+
+
+def test_cells_that_are_cut_off_meanwhile_never_both_answer(database, subject, tenant) -> None:
+    before = tenant.server
+    after = subject.at(subject.step(moving.prepare_move, cell="cell-2", sealer=subject.sealer).after)
+    until(lambda: subject.status().is_ready, "radiusd of the new cell answers with the secret")
+    with cut_off(database):
+        subject.switch()
+        # Neither has heard of it.
+        assert subject.is_admitted(before)
+        assert not subject.is_admitted(after)
+        assert subject.account(before, "Start", "cut")
+    tenant.wait_live()
+    until(lambda: not subject.is_admitted(before), "the cell before answers no more")
+    assert subject.is_admitted(after)
+    assert subject.account(after, "Stop", "cut")
+    until(lambda: subject.count(_ACCOUNTED) == 2, "both are told, once")
+    with cut_off(database):
+        subject.step(moving.cancel_move)
+        assert subject.is_admitted(after)
+        assert not subject.is_admitted(before)
+    tenant.wait_live()
+    until(lambda: not subject.is_admitted(after), "the cell that was left answers no more")
+    assert subject.is_admitted(before)
+    until(lambda: subject.count(_SESSIONS.where(RadiusSession.stopped_at.is_not(None))) == 1, "one session, ended")

@@ -1,0 +1,200 @@
+"""The audit log over the API: what is asked for is found, page by page, by who may see it and in its own chain."""
+
+import base64
+import json
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import Engine, text
+
+from nac.accounts.owners import Owner
+from nac.audit import repository
+from nac.clock import utc_now
+from nac.db import PlatformScope, session_scope
+from nac.ids import MspId, TenantId
+from nac.msps import service as msps
+from tests.factories.tenancy import ACTOR, Platform, make_tenant
+
+NOW = utc_now().replace(microsecond=0)
+WHERE = {"alpha": "/v1/tenants/alpha/audit", "msp": "/v1/msps/acme/audit", "platform": "/v1/platform/audit"}
+
+
+@pytest.fixture
+def owners(app_engine: Engine, platform: Platform, tenant_id: TenantId) -> dict[str, Owner]:
+    """Two tenants of one MSP, one of another, the MSPs, the platform."""
+    with session_scope(PlatformScope(), engine=app_engine) as session:
+        other = MspId(msps.create_msp(session, actor=ACTOR, slug="other", name="Other").id)
+    bravo = make_tenant(app_engine, platform, "bravo").id
+    foreign = make_tenant(app_engine, Platform(other, platform.cell_id), "foreign").id
+    return {
+        "alpha": Owner(tenant_id=tenant_id),
+        "bravo": Owner(tenant_id=TenantId(bravo)),
+        "foreign": Owner(tenant_id=TenantId(foreign)),
+        "msp": Owner(platform.msp_id),
+        "other": Owner(other),
+        "platform": Owner(),
+    }
+
+
+@pytest.fixture
+def write(owner_engine: Engine, owners: dict[str, Owner]):
+    """An entry of one of the owners, some minutes ago."""
+    with owner_engine.begin() as connection:
+        msp_of = dict(connection.execute(text("SELECT id, msp_id FROM tenants")).all())
+
+    def write(name: str, target: str, minutes_ago: int = 0, **told: str) -> None:
+        owner = owners[name]
+        values = {
+            "at": NOW - timedelta(minutes=minutes_ago),
+            "actor": "person:ann",
+            "action": "thing.set",
+            "target": target,
+            "tenant_id": owner.tenant_id,
+            "msp_id": owner.msp_id or msp_of.get(owner.tenant_id),
+            "request_id": None,
+            "address": None,
+        } | told
+        columns = ", ".join(values)
+        with owner_engine.begin() as connection:
+            places = ", ".join(f":{column}" for column in values)
+            connection.execute(text(f"INSERT INTO audit_log ({columns}) VALUES ({places})"), values)
+
+    return write
+
+
+@pytest.fixture
+def tokens(make_token, owners: dict[str, Owner]) -> dict[str, dict[str, str]]:
+    """Of auditors, who may read the audit log and nothing else."""
+    return {name: {"Authorization": f"Bearer {make_token(owner, 'audit.read')}"} for name, owner in owners.items()}
+
+
+def listed(api: httpx.Client, where: str, headers: dict[str, str], **wanted: object) -> str:
+    answer = api.get(where, params={"since": (NOW - timedelta(days=1)).isoformat()} | wanted, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return "".join(each["target"] for each in answer.json()["items"] if len(each["target"]) == 1)
+
+
+FILTERS = [
+    ({"actor": "person:bob"}, "b"),
+    ({"actor": "person:BOB"}, ""),
+    ({"action": "other.remove"}, "c"),
+    ({"target": "d"}, "d"),
+    ({"text": "D"}, "d"),
+    ({"text": "%"}, ""),
+    ({"request_id": "req-5"}, "e"),
+    ({"address": "192.0.2.7"}, "f"),
+    ({"address": "2001:db8:0:0::7"}, "g"),
+    ({"since": (NOW - timedelta(minutes=2)).isoformat(), "until": NOW.isoformat()}, "bc"),
+    ({"actor": "person:ann", "action": "other.remove"}, "c"),
+    ({"actor": "person:bob", "action": "other.remove"}, ""),
+    ({"actor": "person:bob", "request_id": "req-5"}, ""),
+    ({}, "abcdefg"),
+]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_filters_find_what_fits_in_each_chain(api: httpx.Client, write, tokens, where: str) -> None:
+    write(where, "a", 0)
+    write(where, "b", 1, actor="person:bob")
+    write(where, "c", 2, action="other.remove")
+    write(where, "d", 3)
+    write(where, "e", 4, request_id="req-5")
+    write(where, "f", 5, address="192.0.2.7")
+    write(where, "g", 6, address="2001:db8::7")
+    for wanted, found in FILTERS:
+        assert listed(api, WHERE[where], tokens[where], **wanted) == found, wanted
+
+
+def test_each_sees_its_own_and_what_is_below(api: httpx.Client, write, tokens) -> None:
+    """A tenant its entries alone, its MSP those of all its tenants besides, the platform all."""
+    for number, name in enumerate(("alpha", "bravo", "foreign", "msp", "other", "platform")):
+        write(name, "abfmop"[number], number)
+    assert listed(api, WHERE["alpha"], tokens["alpha"]) == "a"
+    assert listed(api, "/v1/tenants/bravo/audit", tokens["bravo"]) == "b"
+    assert listed(api, WHERE["msp"], tokens["msp"]) == "abm"
+    assert listed(api, "/v1/msps/other/audit", tokens["other"]) == "fo"
+    assert listed(api, WHERE["platform"], tokens["platform"]) == "abfmop"
+    # Whoever may read above may read a tenant's below.
+    assert listed(api, WHERE["alpha"], tokens["msp"]) == "a"
+    newest = {}
+    for name, where in (("alpha", WHERE["alpha"]), ("bravo", "/v1/tenants/bravo/audit"), ("msp", WHERE["msp"])):
+        rows = api.get(where, headers=tokens[name], params={"until": (NOW + timedelta(minutes=1)).isoformat()}).json()
+        newest[name] = next(each["id"] for each in rows["items"] if each["target"] == name[0])
+    for who, where, status in (
+        ("alpha", "/v1/tenants/bravo/audit", 404),
+        ("alpha", "/v1/tenants/foreign/audit", 404),
+        ("alpha", WHERE["msp"], 404),
+        ("alpha", WHERE["platform"], 403),
+        ("alpha", f"{WHERE['alpha']}/{newest['bravo']}", 404),
+        ("alpha", f"{WHERE['alpha']}/{newest['msp']}", 404),
+        ("alpha", f"{WHERE['alpha']}/{newest['alpha']}", 200),
+        ("msp", f"{WHERE['msp']}/{newest['bravo']}", 200),
+        ("msp", "/v1/tenants/foreign/audit", 404),
+        ("msp", "/v1/msps/other/audit", 404),
+        ("other", f"/v1/msps/other/audit/{newest['bravo']}", 404),
+    ):
+        assert api.get(where, headers=tokens[who]).status_code == status, (who, where)
+    # An auditor reads; that is all.
+    assert api.get("/v1/tenants/alpha/endpoints", headers=tokens["alpha"]).status_code == 403
+    assert api.post("/v1/tenants/alpha/endpoints", headers=tokens["alpha"], json={}).status_code == 403
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_pages_have_each_entry_once_also_those_of_one_moment(api: httpx.Client, write, tokens, where: str) -> None:
+    for number in range(7):
+        write(where, "abcdefg"[number], number // 3, actor="person:bob")
+    pages, after = [], ""
+    while after is not None:
+        wanted = {"actor": "person:bob", "limit": 2, "after": after}
+        answer = api.get(WHERE[where], params=wanted, headers=tokens[where])
+        assert answer.status_code == 200, answer.text
+        pages.append("".join(each["target"] for each in answer.json()["items"]))
+        after = answer.json()["next"]
+        if after:
+            # What is written meanwhile is newer, and on no later page.
+            write(where, "x", -1, actor="person:bob")
+    # Of one moment the last written comes first.
+    assert pages == ["cb", "af", "ed", "g"]
+
+
+@pytest.mark.parametrize("where", ["msp", "platform"])
+def test_rare_ones_are_looked_for_bit_by_bit(api: httpx.Client, write, tokens, monkeypatch, where: str) -> None:
+    monkeypatch.setattr(repository, "LOOKED_THROUGH", 3)
+    write(where, "r", 100, actor="person:rare")
+    for number in range(8):
+        write(where, "o", number)
+    found, pages, after = "", 0, ""
+    while after is not None:
+        wanted = {"actor": "person:rare", "after": after}
+        answer = api.get(WHERE[where], params=wanted, headers=tokens[where]).json()
+        found += "".join(each["target"] for each in answer["items"])
+        pages, after = pages + 1, answer["next"]
+        assert pages < 30
+    assert found == "r"
+    assert pages > 2
+
+
+def test_mistakes_are_told_with_their_place(api: httpx.Client, tokens) -> None:
+    def made_up(key: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+    for wanted in (
+        {"after": "%%%"},
+        {"after": made_up("yesterday|1")},
+        {"after": made_up("2026-01-01T00:00:00+00:00")},
+        {"after": made_up("0001-01-01T00:00:00+14:00|1")},
+        {"after": made_up(["2026", 1])},
+        {"address": "nowhere"},
+        {"since": "2026-01-01T00:00:00"},
+        {"limit": 0},
+        {"actor": "a\0b"},
+        {"text": "x" * 201},
+    ):
+        answer = api.get(WHERE["alpha"], params=wanted, headers=tokens["alpha"])
+        assert answer.status_code == 422, (wanted, answer.text)
+        (name,) = wanted
+        assert name in answer.text or "query" in answer.text
+    large = {"after": made_up(f"2026-01-01T00:00:00+00:00|{9 * 10**30}")}
+    assert api.get(WHERE["alpha"], params=large, headers=tokens["alpha"]).status_code in (200, 422)
+    assert api.get(f"{WHERE['alpha']}/{2**63}", headers=tokens["alpha"]).status_code == 422

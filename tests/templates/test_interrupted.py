@@ -1,0 +1,274 @@
+"""Roll-outs in whose middle something happens: to the job, to a tenant, or another roll-out beside."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from nac.accounts.owners import Owner
+from nac.clock import utc_now
+from nac.db import MspScope, PlatformScope, session_scope
+from nac.errors import Conflict, InvalidInput
+from nac.jobs import running
+from nac.jobs import service as jobs
+from nac.sites import service as sites
+from nac.templates import rollouts, service
+from nac.templates.rollouts import Stage
+from nac.tenants import service as tenants
+from tests.factories.tenancy import ACTOR
+from tests.templates.conftest import Field, document
+
+_STAGES = (Stage(5, tenants=["t0"]), Stage(5, tenants=["t1", "t2"]), Stage(1, share=100))
+
+
+def cancel_job(field: Field, rollout_id) -> None:
+    with field.msp() as session:
+        jobs.cancel(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
+
+
+def break_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], None]) -> None:
+    """`act` is called with the tenant's slug before anything is put to a tenant."""
+    put = rollouts.put_parts
+
+    def put_parts(session, **given):
+        act(tenants.require(session, tenant_id=given["tenant_id"]).slug)
+        return put(session, **given)
+
+    monkeypatch.setattr(rollouts, "put_parts", put_parts)
+
+
+def finish(field: Field, rollout_id) -> None:
+    for _ in range(4):
+        field.work()
+        field.pass_minutes(6)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "done"
+
+
+def test_one_whose_job_is_cancelled_is_stopped_and_goes_on(field: Field) -> None:
+    number = field.save(document(10))
+    rollout_id = field.roll_out(number, *_STAGES)
+    with pytest.raises(Conflict):
+        field.roll_out(number)
+    field.work()
+    cancel_job(field, rollout_id)
+    found, rows = field.rollout(rollout_id)
+    assert (found.state, found.detail) == ("stopped", "Its job was cancelled.")
+    assert [row.state for row in rows.values()] == ["applied", "waiting", "waiting", "waiting"]
+    field.go_on(rollout_id)
+    finish(field, rollout_id)
+    assert set(field.states(rollout_id).values()) == {"applied"}
+
+
+def test_one_that_is_cancelled_or_stopped_at_work_ends_at_the_tenant(field: Field, monkeypatch) -> None:
+    """One is at work when somebody says so; it gets all of it or nothing, and the next one gets nothing."""
+    rollout_id = field.roll_out(field.save(document(10)), Stage(5, tenants=["t0", "t1", "t2"]), Stage(1, share=100))
+    break_once(monkeypatch, lambda slug: cancel_job(field, rollout_id) if slug == "t1" else None)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "stopped"
+    assert [field.has(slug) for slug in ("t0", "t1", "t2")] == [{"10"}, set(), set()]
+    monkeypatch.undo()
+    field.go_on(rollout_id)
+    finish(field, rollout_id)
+
+
+def test_one_whose_job_fails_is_stopped_says_why_and_goes_on(field: Field, monkeypatch) -> None:
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+
+    def fail(_: str) -> None:
+        raise ZeroDivisionError
+
+    break_once(monkeypatch, fail)
+    for _ in range(4):
+        assert field.rollout(rollout_id)[0].state == "running"
+        field.work()
+        field.pass_minutes(10)
+    found, _ = field.rollout(rollout_id)
+    assert (found.state, found.detail) == ("stopped", "Its job failed: The error is in the worker's log.")
+    monkeypatch.undo()
+    # Its job, begun again, brings nothing on: the roll-out is stopped, and is gone on with as any other.
+    with field.msp() as session:
+        jobs.retry(session, actor=ACTOR, owner=Owner(field.msp_id), job_id=field.job(rollout_id).id)
+    field.work()
+    assert field.has("t0") == set()
+    field.go_on(rollout_id)
+    finish(field, rollout_id)
+
+
+def test_one_whose_worker_dies_goes_on_by_itself(field: Field, monkeypatch) -> None:
+    """Within the lease of its job, from the tenant that was at work."""
+    rollout_id = field.roll_out(field.save(document(10)), Stage(1, share=100))
+    died: list[str] = []
+
+    def die(slug: str) -> None:
+        if slug == "t2" and not died:
+            died.append(slug)
+            raise KeyboardInterrupt
+
+    break_once(monkeypatch, die)
+    with pytest.raises(KeyboardInterrupt):
+        field.work()
+    assert field.job(rollout_id).state == "running"
+    assert field.has("t2") == set()
+    field.pass_minutes(2)
+    finish(field, rollout_id)
+    assert set(field.states(rollout_id).values()) == {"applied"}
+
+
+def test_the_job_of_before_does_nothing_beside_that_which_goes_on(field: Field) -> None:
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+    field.work()
+    before = field.job(rollout_id).id
+    field.call(rollouts.stop, rollout_id=rollout_id)
+    field.go_on(rollout_id)
+    field.pass_minutes(0)
+    field.work()
+    with field.msp() as session:
+        states = {job.id: job.state for job in jobs.list_jobs(session, owner=Owner(field.msp_id))}
+    assert states == {before: "done", field.job(rollout_id).id: "queued"}
+    finish(field, rollout_id)
+
+
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_deleted_and_released_tenants_are_left_out_and_stop_nothing(field: Field, goes_back: bool) -> None:
+    stages = (Stage(5, tenants=["t0", "t1", "t2"]) if goes_back else Stage(5, tenants=["t0"]), Stage(5, share=100))
+    rollout_id = field.roll_out(field.save(document(10)), *stages)
+    field.work()
+    with field.tenant("t1") as (session, tenant_id):
+        tenants.delete_tenant(
+            session, actor=ACTOR, tenant_id=tenant_id, purge_at=None if goes_back else utc_now() + timedelta(days=1)
+        )
+    field.call(service.release, slug="school", tenant="t2")
+    if goes_back:
+        field.call(rollouts.stop, rollout_id=rollout_id)
+        field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+        field.work()
+        assert field.rollout(rollout_id)[0].state == "rolled-back"
+    else:
+        field.pass_minutes(6)
+        finish(field, rollout_id)
+    found = {slug: (row.state, row.detail) for slug, row in field.rollout(rollout_id)[1].items()}
+    assert found["t1"] == ("left-out", "It is deleted.")
+    assert found["t2"] == ("left-out", "It does not follow the template any more.")
+    assert found["t0"][0] == ("rolled-back" if goes_back else "applied")
+
+
+def test_purged_tenant_is_gone_from_it(field: Field) -> None:
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+    field.work()
+    for slug in ("t0", "t1"):
+        with session_scope(PlatformScope(), engine=field.app) as session:
+            given = {"actor": ACTOR, "tenant_id": field.tenants[slug]}
+            tenants.delete_tenant(session, **given)
+            tenants.purge_tenant(session, **given)
+    field.pass_minutes(6)
+    finish(field, rollout_id)
+    assert field.states(rollout_id) == {"t2": "applied", "t3": "applied"}
+
+
+def test_suspended_tenant_gets_it_and_its_rejects_prove_nothing(field: Field) -> None:
+    """Nothing of a suspended tenant is admitted; when it is resumed, it has what the others have."""
+    field.hear("t0", rejected=1, permitted=39, seconds_ago=60)
+    rollout_id = field.roll_out(field.save(document(10)), *_STAGES)
+    field.work()
+    for slug in ("t0", "t1"):
+        with field.tenant(slug) as (session, tenant_id):
+            tenants.suspend_tenant(session, actor=ACTOR, tenant_id=tenant_id)
+    field.pass_minutes(4)
+    field.hear("t0", rejected=40, permitted=0, reason="tenant-suspended")
+    field.work()
+    assert field.rollout(rollout_id)[1]["t0"].devices_since == 0
+    finish(field, rollout_id)
+    assert field.has("t1") == {"10"}
+
+
+def test_two_at_once_of_two_templates(field: Field) -> None:
+    """Turn by turn; each has its own tenants, and the one that stops does not stop the other."""
+    field.call(service.create_template, slug="shop")
+    for slug in ("t2", "t3"):
+        field.call(service.release, slug="school", tenant=slug)
+        field.call(service.follow, slug="shop", tenant=slug)
+    with pytest.raises(Conflict, match="another template"):
+        field.call(service.follow, slug="shop", tenant="t0")
+    field.save(document(30), slug="shop")
+    school = field.roll_out(field.save(document(10)), Stage(5, tenants=["t0"]), Stage(5, share=100))
+    shop = field.roll_out(1, Stage(5, tenants=["t2"]), Stage(5, share=100), slug="shop")
+    # The one waits for its stage while the other has its turn.
+    for rollout_id in (school, shop):
+        assert running.run_next(
+            {rollouts.KIND: rollouts.HANDLER},
+            unseal=lambda sealed, _: sealed,
+            app_engine=field.app,
+            engine=field.worker,
+        ), rollout_id
+    assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, set(), {"30"}, set()]
+    field.call(rollouts.stop, rollout_id=school)
+    field.pass_minutes(6)
+    field.work()
+    assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, set(), {"30"}, {"30"}]
+
+
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_one_that_moves_goes_back_by_itself_where_that_is_wanted(field: Field, goes_back: bool) -> None:
+    field.roll_out(field.save(document(10)))
+    field.work()
+    field.pass_minutes(2)
+    field.work()
+    field.hear("t2", rejected=2, permitted=38, seconds_ago=60)
+    second = field.save(document(20))
+    rollout_id = field.roll_out(second, Stage(30, tenants=["t2"]), Stage(1, share=100), back_when_moved=goes_back)
+    field.work()
+    assert field.has("t2") == {"20"}
+    field.pass_minutes(5)
+    field.hear("t2", rejected=30, permitted=10)
+    field.work()
+    found, rows = field.rollout(rollout_id)
+    assert found.detail == "At tenant 't2' 30 of 40 devices are rejected since, 2 of 40 before."
+    assert (found.state, rows["t2"].state, field.has("t2")) == (
+        ("rolled-back", "rolled-back", {"10"}) if goes_back else ("stopped", "applied", {"20"})
+    )
+
+
+def test_one_that_cannot_go_back_keeps_no_other_from_it(field: Field, monkeypatch) -> None:
+    first = field.save(document(10))
+    field.roll_out(first)
+    field.work()
+    field.pass_minutes(2)
+    field.work()
+    rollout_id = field.roll_out(field.save(document(20)))
+    field.work()
+    field.call(rollouts.stop, rollout_id=rollout_id)
+
+    def refuse(slug: str) -> None:
+        if slug == "t1":
+            raise InvalidInput("Its NASes cannot do it.")
+
+    break_once(monkeypatch, refuse)
+    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.work()
+    found, _ = field.rollout(rollout_id)
+    assert found.state == "stopped"
+    assert found.detail == "Tenant 't1' cannot have back what it had: Its NASes cannot do it."
+    assert [field.has(slug) for slug in ("t0", "t1", "t2", "t3")] == [{"10"}, {"20"}, {"10"}, {"10"}]
+    monkeypatch.undo()
+    field.call(rollouts.roll_back, rollout_id=rollout_id, seal=lambda plain, _: plain)
+    field.work()
+    assert field.rollout(rollout_id)[0].state == "rolled-back"
+    assert field.has("t1") == {"10"}
+    with field.msp() as session:
+        template = service.require_template(session, msp_id=field.msp_id, slug="school")
+        found_versions = [row.row.version for row in service.list_followers(session, template=template)]
+    assert found_versions == [first] * 4
+
+
+def test_names_are_no_drift(field: Field) -> None:
+    """Parts are named by slugs, which nobody can change: drift is of the same, whatever it is called."""
+    field.roll_out(field.save(document(10, sites=[{"slug": "main", "name": "Main", "time_zone": "Europe/Berlin"}])))
+    field.work()
+    with field.tenant("t3") as (session, tenant_id):
+        tenants.set_name(session, actor=ACTOR, tenant_id=tenant_id, name="Renamed")
+        sites.set_site(session, actor=ACTOR, tenant_id=tenant_id, slug="main", time_zone="UTC")
+    with session_scope(MspScope(field.msp_id), engine=field.app) as session:
+        template = service.require_template(session, msp_id=field.msp_id, slug="school")
+        *_, last = service.list_followers(session, template=template, with_drift=True)
+    assert last.drift == [service.Difference("site:main.time_zone", "Europe/Berlin", "UTC")]

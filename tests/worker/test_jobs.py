@@ -1,0 +1,132 @@
+"""What was asked for as a job is done once, whatever dies meanwhile: real worker, Redis and PostgreSQL."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+from api.main import create_app
+from nac.accounts.owners import Owner
+from nac.ids import TenantId
+from tests.api.served import served, settings_of_public
+from tests.api.v1.conftest import make_token as make_token
+from tests.factories.certificates import write_master_key
+from tests.factories.tenancy import Platform, make_tenant
+from tests.postgres import Database
+from tests.redis_server import RedisServer
+from tests.worker.test_worker import redis_server as redis_server
+from tests.worker.test_worker import wait_for, worker
+
+pytestmark = pytest.mark.early
+
+# The worker gives way to all else on the machine, other tests as well.
+_PATIENCE = 240
+Query = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def query(database: Database) -> Query:
+    def query(sql: str, *given: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+            cursor = connection.execute(sql.encode(), given)
+            return cursor.fetchall() if cursor.description else []
+
+    return query
+
+
+@pytest.fixture
+def client(
+    database: Database,
+    redis_server: RedisServer,
+    app_engine: Engine,
+    platform: Platform,
+    make_token,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[httpx.Client]:
+    tenant_id = TenantId(make_tenant(app_engine, platform, "alpha").id)
+    monkeypatch.setenv("ADMIT_MASTER_KEY_FILE", str(write_master_key(tmp_path)))
+    app = create_app(settings_of_public(database, tmp_path, ADMIT_REDIS_URL=redis_server.url))
+    with served(app) as client:
+        client.headers["Authorization"] = f"Bearer {make_token(Owner(tenant_id=tenant_id))}"
+        yield client
+
+
+def put_endpoints(client: httpx.Client, number: int) -> UUID:
+    """As a job."""
+    items = [{"mac": f"02f0{each:08x}", "name": f"device {each}"} for each in range(number)]
+    given = {"operation": "put", "items": items, "allow_random": True}
+    answer = client.post("/v1/tenants/alpha/endpoints/bulk", json=given, timeout=60)
+    assert answer.status_code == 202, answer.text
+    return UUID(answer.json()["id"])
+
+
+def test_job_waits_while_redis_is_away_and_is_done_after_it(
+    client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
+) -> None:
+    def state(job_id: UUID) -> str:
+        return client.get(f"/v1/tenants/alpha/jobs/{job_id}").json()["state"]
+
+    with worker(database, redis_server, tmp_path):
+        first = put_endpoints(client, 1_001)
+        wait_for(lambda: state(first) == "done", tmp_path, seconds=_PATIENCE)
+        os.kill(redis_server.pid, signal.SIGKILL)
+        redis_server.stop()
+        query("DELETE FROM endpoints")
+        second = put_endpoints(client, 1_002)
+        assert state(second) == "queued"
+        redis_server.start()
+        wait_for(lambda: state(second) == "done", tmp_path, seconds=_PATIENCE)
+    assert query("SELECT count(*) FROM endpoints") == [(1_002,)]
+    assert query("SELECT takes FROM jobs WHERE id = %s", second) == [(1,)]
+
+
+def test_import_whose_worker_is_killed_is_done_once_by_the_next(
+    client: httpx.Client, database: Database, redis_server: RedisServer, query: Query, tmp_path: Path
+) -> None:
+    """All its processes, in the middle of 10,000 rows: nothing of them stays, and then there are all of them."""
+    query("DELETE FROM endpoints")
+    assert client.post("/v1/tenants/alpha/endpoints", json={"mac": "00:00:5e:00:53:01"}).status_code == 201
+    job_id = put_endpoints(client, 10_000)
+
+    def waits() -> bool:
+        waiting = (
+            "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'INSERT INTO endpoints%%' AND wait_event_type = 'Lock'"
+        )
+        return query(waiting) != []
+
+    # Somebody is about to add one of the middle: there the import waits.
+    same = """
+INSERT INTO endpoints
+SELECT (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid(), 'mac', '02:f0:00:00:13:88'))).*
+FROM endpoints e
+"""
+    with psycopg.connect(database.superuser_url) as other, worker(database, redis_server, tmp_path) as process:
+        other.execute(same)
+        wait_for(waits, tmp_path, seconds=_PATIENCE)
+        os.killpg(process.pid, signal.SIGKILL)
+        other.rollback()
+    wait_for(lambda: not waits(), tmp_path)
+    assert query("SELECT count(*) FROM endpoints") == [(1,)]
+    assert query("SELECT state FROM jobs WHERE id = %s", job_id) == [("running",)]
+    # The lease of who died is over.
+    query("UPDATE jobs SET due_at = now() WHERE id = %s", job_id)
+    with worker(database, redis_server, tmp_path):
+        wait_for(
+            lambda: query("SELECT 1 FROM jobs WHERE id = %s AND state = 'done'", job_id) != [],
+            tmp_path,
+            seconds=_PATIENCE,
+        )
+    assert query("SELECT takes, result FROM jobs WHERE id = %s", job_id)[0][0] == 2
+    job = client.get(f"/v1/tenants/alpha/jobs/{job_id}").json()
+    assert (job["result"]["added"], job["done"], job["total"]) == (10_000, 10_000, 10_000)
+    assert query("SELECT count(*), count(DISTINCT mac) FROM endpoints") == [(10_001, 10_001)]
+    told = query("SELECT count(*), count(DISTINCT target) FROM audit_log WHERE action = 'endpoint.add'")
+    assert told == [(10_001, 10_001)]
