@@ -3,7 +3,7 @@
 from migrations.pieces import run_pieces
 
 revision = "0048"
-down_revision = "0043"
+down_revision = "0046"
 
 
 def upgrade() -> None:

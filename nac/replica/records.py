@@ -37,7 +37,7 @@ import msgspec
 
 from nac.methods import DEFAULT_METHODS, DEFAULT_TLS_VERSIONS
 
-FORMAT = 4
+FORMAT = 5
 DATABASES = (
     "meta",
     "slots",
