@@ -9,9 +9,10 @@ from api.description import describe
 from api.json_input import JsonInput, exceptions
 from api.rates import Rates
 from api.request_ids import RequestIds
+from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
 from api.state import prepare_enrolling
-from api.v1.routers import V1
+from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
 
@@ -19,9 +20,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
     app = make_application(settings, title="Admit", name="admit-api")
-    for router in V1:
-        app.include_router(router, prefix="/v1")
-    app.include_router(sign_up_pages.router)
+    add_routes(app, ROUTES)
+    add_routes(app, sign_up_pages.router.routes)
     describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)

@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
-from tests.api.v1.conftest import upload_dictionary
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 
 TENANT = "/v1/tenants/alpha"
@@ -37,7 +37,7 @@ def test_new_tenant_may_begin_without_policy(api: httpx.Client) -> None:
 def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
     api: httpx.Client, operator: dict[str, str], cell_engine: Engine
 ) -> None:
-    upload_dictionary(cell_engine, make_cell(cell_engine, name="cell-2", slots=1, first_port=20000))
+    give_dictionary(cell_engine, make_cell(cell_engine, name="cell-2", slots=1, first_port=20000))
     changed = api.patch("/v1/cells/cell-2", headers=operator, json={"labels": ["frankfurt"], "address": "r2.example"})
     assert changed.status_code == 200, changed.text
     made = api.post("/v1/tenants", json={"msp": "acme", "slug": "bravo", "place": "frankfurt"})
