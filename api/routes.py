@@ -21,6 +21,7 @@ def routes_below(prefix: str, *routers: APIRouter) -> list[BaseRoute]:
 
 def _below(prefix: str, route: BaseRoute) -> BaseRoute:
     assert isinstance(route, Route), "only what has a path can be placed below another"
+    assert "{" not in prefix, "what the path tells was decided when the route was made"
     placed = copy(route)
     placed.path = prefix + route.path
     placed.path_regex, placed.path_format, placed.param_convertors = compile_path(placed.path)

@@ -10,7 +10,7 @@ from api.enrolment import est
 from api.errors import retry_headers, told
 from api.limits import RateLimit
 from api.links import routes as links
-from api.routes import add_routes, routes_below
+from api.routes import add_routes
 from api.state import prepare_enrolling
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
@@ -23,7 +23,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or load_settings(required=REQUIRED)
     app = make_application(settings, title="Admit, enrolment", name="admit-enrolment", for_strangers=True)
     for prefix in (est.PREFIX, est.PREFIX_WITHOUT_LABEL):
-        add_routes(app, routes_below(prefix, est.router))
+        app.include_router(est.router, prefix=prefix)
     prepare_enrolling(app, settings)
     if settings.link_url == settings.enrolment_url:
         add_routes(app, links.router.routes)
