@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 
 from api import health
 from api.errors import install_error_handlers
+from api.routes import add_routes
 from nac.db import make_engine, use_engine
 from nac.settings import Settings
 
@@ -41,5 +42,5 @@ def make_application(
     app.state.beside = beside
     install_error_handlers(app)
     for router in (health.router, *routers):
-        app.include_router(router)
+        add_routes(app, router.routes)
     return app

@@ -12,24 +12,23 @@ from api.json_input import JsonInput, exceptions
 from api.new_password import routes as new_password_pages
 from api.rates import Rates
 from api.request_ids import RequestIds
+from api.routes import add_routes
 from api.sign_up import routes as sign_up_pages
 from api.start import routes as start_pages
 from api.state import prepare_enrolling
-from api.v1.routers import V1
+from api.v1.routers import ROUTES, V1
 from nac.settings import Settings, load_settings
 
-_PAGES = (sign_up_pages.router, new_password_pages.router, start_pages.router)
+_PAGES = (sign_up_pages.router, new_password_pages.router, start_pages.router, description_route.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
     """Settings come from the environment where none are given. Raises SettingsError."""
     settings = settings or load_settings(required=("DATABASE_URL", "REDIS_URL", "MASTER_KEY_FILE"))
     app = make_application(settings, title="Admit", name="admit-api")
-    for router in V1:
-        app.include_router(router, prefix="/v1")
+    add_routes(app, ROUTES)
     for router in _PAGES:
-        app.include_router(router)
-    app.include_router(description_route.router)
+        add_routes(app, router.routes)
     describe(app)
     prepare_enrolling(app, settings)
     app.add_exception_handler(DoneBefore, answer_again)

@@ -11,7 +11,8 @@ from typing import Any
 from fastapi import FastAPI
 
 from api.description import describe
-from api.v1.routers import V1
+from api.routes import add_routes
+from api.v1.routers import ROUTES
 from cli.openapi_changes import changes
 
 PROMISED = Path(__file__).resolve().parent.parent / "docs" / "openapi.json"
@@ -21,8 +22,7 @@ REMEDY = ".venv/bin/python -m cli.openapi --write, and --breaking where docs/api
 def description() -> dict[str, Any]:
     """As /openapi.json tells of /v1, without an installation."""
     app = FastAPI(title="Admit")
-    for router in V1:
-        app.include_router(router, prefix="/v1")
+    add_routes(app, ROUTES)
     describe(app)
     return app.openapi()
 

@@ -1,18 +1,47 @@
 """Fixtures that every test may use. PostgreSQL is real, private to the run, and made by migrating."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.factories.certificates import Certified, certify
 from tests.factories.tenancy import Platform, make_platform, make_tenant
+from tests.lasting import dispose_of_all
 from tests.postgres import Cluster, Database, Emptier, Engines
+
+# Nothing of what is imported and collected is garbage, and all of it stays: to look for some takes a fifth of the time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 # How long an example takes says on a busy machine nothing of what is tested.
 settings.register_profile("admit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("admit")
+
+
+# One installation serves all files of such a folder: it takes 15 seconds of a processor to start and to stop.
+_WITH_AN_INSTALLATION = ("tests/installed", "tests/wired")
+
+
+class WholeFiles(LoadFileScheduling):
+    """Each file in one process, and so each folder that has an installation."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.partition("::")[0].rpartition("/")[0]
+        return folder if folder in _WITH_AN_INSTALLATION else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WholeFiles | None:
+    return WholeFiles(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,8 +59,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def migrated_database(cluster: Cluster) -> Database:
-    return cluster.create_database()
+def migrated_database(cluster: Cluster) -> Iterator[Database]:
+    yield cluster.create_database()
+    dispose_of_all()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from cli.layout import CHECKOUT
 from cli.main import admit
 from cli.openapi import description
 from cli.remote.description import operations
-from nac.dictionary import read_dictionary
 from nac.endpoints.rules import compile_rule
 from nac.engine import compile_policy, read_request
 from nac.events.document import from_json, to_json
@@ -25,7 +24,7 @@ from nac.policies.schema import policy_schema
 from nac.policies.testing import run_tests
 from nac.scep.webhook import Answer, Enrolment
 from nac.templates.document import TemplateDocument, parse_template, parts_of
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import installed_dictionary
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs").glob("*.md"))]
 # Fenced, or indented by four.
@@ -67,7 +66,7 @@ def test_example_is_valid(page, example):
         # Sections by themselves speak of the example of their page.
         whole = next((each for each in examples(page) if "rules" in each), {}) | example
         assert [error.message for error in Draft202012Validator(policy_schema()).iter_errors(whole)] == []
-        policy = compile_policy(whole, replies=read_dictionary(FOLDER / "dictionary"))
+        policy = compile_policy(whole, replies=installed_dictionary())
         assert [str(result) for result in run_tests(policy, whole, {}) if not result.passed] == []
     elif first in ("all", "any", "not", "attribute"):
         compile_rule(example)

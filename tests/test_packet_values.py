@@ -4,16 +4,15 @@ import re
 
 import pytest
 
-from nac.dictionary import read_dictionary
 from nac.packet_values import is_recordable, is_visible
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import installed_dictionary
 
 _SUSPECT = re.compile(r"passw|(?<!by)pass$|psk|pmk|\bmsk|secret|eapol|\botp\b", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
 def dictionary():
-    return read_dictionary(FOLDER / "dictionary")
+    return installed_dictionary()
 
 
 def test_what_the_dictionaries_encrypt_is_kept_nowhere(dictionary):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from nac.certificates.expiry import WINDOWS
+from nac.certificates.windows import WINDOWS
 from nac.clock import utc_now
 from nac.files import Owner, write_private
 from nac.settings import Settings

@@ -10,6 +10,7 @@ from api.enrolment import est
 from api.errors import retry_headers, told
 from api.limits import RateLimit
 from api.links import routes as links
+from api.routes import add_routes
 from api.state import prepare_enrolling
 from nac.errors import AdmitError, InvalidInput
 from nac.settings import Settings, load_settings
@@ -25,7 +26,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(est.router, prefix=prefix)
     prepare_enrolling(app, settings)
     if settings.link_url == settings.enrolment_url:
-        app.include_router(links.router)
+        add_routes(app, links.router.routes)
     app.add_exception_handler(AdmitError, _in_words)
     app.add_middleware(
         RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source

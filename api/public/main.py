@@ -7,6 +7,7 @@ from api.limits import RateLimit
 from api.links import routes as links
 from api.public import authorities, crl, scep
 from api.public.ocsp import OcspEndpoint
+from api.routes import add_routes
 from api.state import prepare_enrolling
 from nac.certificates.responder import Responder
 from nac.settings import Settings, load_settings
@@ -27,5 +28,5 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         RateLimit, per_second=settings.public_requests_per_second, at_once=settings.connections_per_source
     )
     if settings.link_url == settings.public_url:
-        app.include_router(links.router)
+        add_routes(app, links.router.routes)
     return app

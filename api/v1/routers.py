@@ -4,6 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
+from api.routes import routes_below
 from api.v1 import (
     accounting,
     audit,
@@ -75,3 +76,5 @@ V1: Final[tuple[APIRouter, ...]] = (
     *(groups.of_endpoints, groups.of_users),
     *(noun.router for noun in (*_LOGS, audit, *_TRIALS, jobs, platform)),
 )
+
+ROUTES: Final = tuple(routes_below("/v1", *V1))

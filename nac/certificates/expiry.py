@@ -16,12 +16,11 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from nac.audit import service as audit
+from nac.certificates.windows import WINDOWS
 from nac.ids import TenantId
 
 Kind = Literal["authority", "server", "client"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-# Days before the end.
-WINDOWS = (60, 30, 14, 7, 1)
 _FIRST_NAMED = 20
 
 _LIST = text("""

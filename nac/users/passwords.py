@@ -2,7 +2,6 @@
 
 import os
 
-from Crypto.Hash import MD4
 from cryptography.exceptions import InvalidKey
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
@@ -32,4 +31,7 @@ def is_password(password: bytes, password_hash: str) -> bool:
 
 def nt_hash(password: str) -> str:
     """32 hex digits: MD4 of the password in UTF-16 (RFC 2759 8.3). OpenSSL 3 has MD4 no more by default."""
+    # Loads a parser of C, which takes a tenth of the start of a process, and few processes ever come here.
+    from Crypto.Hash import MD4
+
     return MD4.new(password.encode("utf-16-le")).hexdigest()  # noqa: S303 -- MS-CHAP knows no other

@@ -7,17 +7,14 @@ import socket
 import struct
 import threading
 from contextlib import contextmanager
-from functools import cache
 from hashlib import md5
-from pathlib import Path
 
-from nac.dictionary import read_dictionary
 from nac.outbound.reach import USUAL
 from radius.agent.alarms import Alarms
 from radius.agent.coa import CoaSender
 from radius.agent.coa_flight import Pacing
 from radius.agent.coa_queue import CoaQueue
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import installed_dictionary
 
 SECRET = b"a secret of the tenant"
 SOURCE = "127.0.0.1"
@@ -140,17 +137,12 @@ def outcome(owner, request, *columns):
     return row if len(row) > 1 else row[0]
 
 
-@cache
-def dictionary():
-    return read_dictionary(Path(FOLDER) / "dictionary")
-
-
 def make_sender(engine, cell_id, *, queue=None, pacing=QUICK, source=SOURCE, reach=USUAL) -> CoaSender:
     return CoaSender(
         queue or CoaQueue(engine, cell_id, OpenSealer()),
         engine,
         listen_address=source,
-        dictionary=dictionary(),
+        dictionary=installed_dictionary(),
         alarms=Alarms(),
         reach=reach,
         pacing=pacing,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from nac.vendors import Step, find_vendor
 from radius import wire
 from radius.agent.coa_packet import Answer, Facts, Ignored, read_answer, request_attributes, request_packet
-from tests.agent.coa import DISCONNECT_ACK, DISCONNECT_NAK, SECRET, answer, attributes_of, dictionary
+from tests.agent.coa import DISCONNECT_ACK, DISCONNECT_NAK, SECRET, answer, attributes_of
+from tests.factories.dictionary import installed_dictionary
 
 REQUEST = request_packet(Step("disconnect"), 7, b"", at=1_800_000_000, secret=SECRET)
 GOOD = answer(REQUEST, DISCONNECT_NAK, cause=503)
@@ -69,7 +70,8 @@ def facts(**values):
 
 
 def named(vendor="", **values):
-    packed = request_attributes(dictionary(), find_vendor(vendor).recipe, Step("disconnect"), facts(**values), ())
+    recipe = find_vendor(vendor).recipe
+    packed = request_attributes(installed_dictionary(), recipe, Step("disconnect"), facts(**values), ())
     return attributes_of(bytes(20) + packed)
 
 

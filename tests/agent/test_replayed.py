@@ -2,21 +2,17 @@
 
 import pytest
 
-from nac.cells import service as cells
 from nac.clock import epoch_microseconds
-from nac.db import CellScope, TenantScope, session_scope
-from nac.dictionary import read_dictionary, to_json
+from nac.db import TenantScope, session_scope
 from nac.policies.replaying import replay_policy
 from nac.sites import service as sites
 from tests.agent.journal import auth
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import give_dictionary
 
 
 @pytest.fixture
 def replay(app_engine, cell_engine, platform, alpha):
-    content = to_json(read_dictionary(FOLDER / "dictionary"))
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
+    give_dictionary(cell_engine, platform.cell_id)
 
     def replay(*conditions):
         rules = [

@@ -13,16 +13,19 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
+from api import application
 from api.connections import BoundedHttp, HttpWithFiles
 from nac.certificates import feed
 from nac.settings import Settings, load_settings
 from tests.factories.certificates import write_master_key
+from tests.lasting import lasting_engine
 from tests.postgres import Database
 
 _AS_SERVED: dict[str, Any] = {"http": BoundedHttp, "log_level": "critical", "lifespan": "on"}
 
 # So long an application may take to stop.
 feed._POLL_SECONDS = 0.02
+application.make_engine = lasting_engine
 
 
 def settings_of_public(database: Database, folder: Path, **variables: str) -> Settings:

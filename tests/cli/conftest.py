@@ -11,13 +11,11 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from cli.main import admit
-from nac.cells import service as cells
-from nac.db import CellScope, session_scope
-from nac.dictionary import read_dictionary, to_json
 from nac.models import Cell
 from nac.secrets import MasterKeyFile, Sealer
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
+from tests.lasting import lasting_engine
 from tests.postgres import Database
 
 
@@ -50,6 +48,7 @@ def cli(database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: py
     (tmp_path / "admit.env").touch()
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
+    monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
     make_cell(cell_engine, slots=2, seal_with=Sealer(key).seal)
     return Admit()
 
@@ -66,7 +65,5 @@ def with_dictionary(alpha: Admit, owner_engine: Engine, cell_engine: Engine) -> 
     """Alpha in a cell that has told what its radiusd knows, without which no reply is checked."""
     with Session(owner_engine) as session:
         cell_id = session.scalars(select(Cell.id)).one()
-    content = to_json(read_dictionary(FOLDER / "dictionary"))
-    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=cell_id, content=content, server_version="3.2.7")
+    give_dictionary(cell_engine, cell_id)
     return alpha

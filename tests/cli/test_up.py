@@ -262,7 +262,7 @@ def test_newer_database_is_refused(up: Installation):
     assert "Traceback" not in done.stderr
 
 
-def test_down_leaves_no_process_and_a_taken_port_is_named(up: Installation):
+def test_down_leaves_no_process_and_its_purge_no_file_and_a_taken_port_is_named(up: Installation):
     assert up.run("down").returncode == 0
     assert up.left_running() == []
     assert up.run("status").returncode == 1
@@ -272,14 +272,10 @@ def test_down_leaves_no_process_and_a_taken_port_is_named(up: Installation):
     assert done.returncode == 1
     assert f"UDP port {up.first_port + 3} of 127.0.0.1 is taken" in done.stderr
     assert up.left_running() == []
-
-
-def test_purge_leaves_nothing(up: Installation):
     places = [up.place("run"), up.place("postgres")]
     sessions = CellPaths(up.var / "cells" / "cell-1").sessions
     assert sessions.exists()
     assert up.run("down", "--purge", "--yes").returncode == 0
-    assert up.left_running() == []
     assert not up.var.exists()
     assert not sessions.exists()
     assert not any(place.exists() for place in places)

@@ -10,14 +10,13 @@ from nac.clock import utc_now
 from nac.coa_requests import queueing, service
 from nac.coa_requests.causes import CAUSES, explain
 from nac.db import CellScope, TenantScope, session_scope
-from nac.dictionary import read_dictionary, to_json
 from nac.endpoints import service as endpoints
 from nac.endpoints.files import MAX_ROWS, import_endpoints
 from nac.endpoints.inbox import Decision, classify
 from nac.endpoints.repository import Filter
 from nac.errors import Conflict, InvalidInput, NotFound, ScopeViolation, SeveralMistakes
 from nac.models import AuditEntry, CoaRequest, Endpoint, Nas, RadiusSession
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_tenant
 
@@ -182,9 +181,7 @@ def test_change_is_checked_against_what_the_cell_knows(asked, live, platform, ce
     good = [{"attribute": "Session-Timeout", "value": "600"}, {"attribute": "Filter-Id", "value": "guests"}]
     with pytest.raises(Conflict, match="has not told which attributes"):
         asked("change", user="anna", attributes=good)
-    content = to_json(read_dictionary(FOLDER / "dictionary"))
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
+    give_dictionary(cell_engine, platform.cell_id)
     with pytest.raises(InvalidInput, match="is no value of Session-Timeout") as caught:
         asked("change", user="anna", attributes=[good[1], good[0] | {"value": "soon"}])
     assert caught.value.place == "attributes[1]"

@@ -10,12 +10,10 @@ import pytest
 from sqlalchemy import Engine
 
 from cli.domain import Domain
-from nac.cells import service as cells
-from nac.db import CellScope, session_scope
-from nac.dictionary import read_dictionary, to_json
 from nac.secrets import MasterKeyFile, Sealer
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
+from tests.lasting import lasting_engine
 from tests.postgres import Database
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -26,14 +24,9 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text()
 
 
-@pytest.fixture(scope="session")
-def dictionary_json() -> bytes:
-    return to_json(read_dictionary(FOLDER / "dictionary"))
-
-
 @pytest.fixture
 def domain(
-    database: Database, cell_engine: Engine, dictionary_json: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, cell_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Domain]:
     """An installation whose cell has registered and died: nothing answers."""
     for name in [name for name in os.environ if name.startswith("ADMIT_")]:
@@ -52,8 +45,7 @@ def domain(
     (tmp_path / "admit.env").touch()
     # No cell confirms anything here; one look is enough.
     monkeypatch.setattr("cli.domain._LIVE_SECONDS", 0)
-    cell_id = make_cell(cell_engine, slots=4, seal_with=Sealer(key).seal)
-    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=cell_id, content=dictionary_json, server_version="3.2.7")
+    monkeypatch.setattr("cli.domain.make_engine", lasting_engine)
+    give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=Sealer(key).seal))
     with click.Context(click.Command("demo")):
         yield Domain()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nac.dictionary import read_dictionary
 from nac.dictionary.values import REPLY_TYPES
-from tests.dictionary.radiusd_library import FOLDER, Library
+from tests.dictionary.radiusd_library import Library
+from tests.factories.dictionary import installed_dictionary
 
 ACCEPTED = [
     ("Session-Timeout", "0", None),
@@ -140,7 +140,7 @@ def test_every_named_value_encodes_to_the_number_we_know(dictionary, radiusd):
     assert compared > 4000
 
 
-DICTIONARY = read_dictionary(FOLDER / "dictionary")
+DICTIONARY = installed_dictionary()
 RADIUSD = Library()
 
 

@@ -88,11 +88,16 @@ class Instance:
         """Ends every process and removes every file; AssertionError where a process is left."""
         if "installation" in vars(self):
             self.installation.close()
-        done = self.admit("down")
+        was_arranged = (self.var / "layout.json").exists()
+        # What is mounted can be removed by nobody.
+        done = self.admit("down") if self.mounts else self.admit("down", "--purge", "--yes")
         sessions = CellPaths(self.var / "cells" / "cell-1").sessions
         try:
             assert done.returncode == 0, f"./admit down: {done.stdout}{done.stderr}"
             assert self.processes() == []
+            if was_arranged and not self.mounts:
+                assert not self.var.exists()
+                assert not sessions.exists()
         finally:
             procfs.end(self.processes())
             for mount in self.mounts:

@@ -11,22 +11,15 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from cli.main import admit
-from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import CellScope, TenantScope, session_scope
-from nac.dictionary import read_dictionary, to_json
+from nac.db import TenantScope, session_scope
 from nac.groups import ENDPOINT_GROUPS, USER_GROUPS
 from nac.models import AuthLog, Tenant
 from nac.policies import service as policies
 from nac.sites import service as sites
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import give_dictionary
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
-
-
-@pytest.fixture(scope="session")
-def dictionary_json() -> bytes:
-    return to_json(read_dictionary(FOLDER / "dictionary"))
 
 
 @pytest.fixture
@@ -35,9 +28,8 @@ def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
 
 
 @pytest.fixture
-def upload(cell_engine: Engine, platform: Platform, dictionary_json: bytes) -> None:
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=dictionary_json, server_version="3.2.7")
+def upload(cell_engine: Engine, platform: Platform) -> None:
+    give_dictionary(cell_engine, platform.cell_id)
 
 
 @pytest.fixture

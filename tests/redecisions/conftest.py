@@ -25,7 +25,6 @@ from tests.agent.conftest import Replica, Tenant
 from tests.agent.rows import add_endpoint, add_nas, add_policy, add_site, add_user, publish
 from tests.factories.rows import make_row
 from tests.factories.tenancy import ACTOR, make_platform, make_tenant
-from tests.policies.conftest import dictionary_json as dictionary_json
 from tests.policies.conftest import upload as upload
 
 _OUTCOME = (

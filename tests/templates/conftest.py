@@ -12,17 +12,15 @@ from sqlalchemy import Engine, text, update
 from sqlalchemy.orm import Session
 
 from nac.accounts.owners import Owner
-from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import CellScope, MspScope, TenantScope, session_scope
-from nac.dictionary import read_dictionary, to_json
+from nac.db import MspScope, TenantScope, session_scope
 from nac.ids import MspId, TenantId
 from nac.jobs import running
 from nac.jobs import service as jobs
 from nac.models import Job, Rollout, RolloutTenant
 from nac.templates import repository, rollouts, service
 from nac.templates.rollouts import Stage
-from tests.dictionary.radiusd_library import FOLDER
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_platform, make_tenant
 
 SLUGS = ("t0", "t1", "t2", "t3")
@@ -143,16 +141,10 @@ class Field:
             return set(found)
 
 
-@pytest.fixture(scope="session")
-def dictionary_json() -> bytes:
-    return to_json(read_dictionary(FOLDER / "dictionary"))
-
-
 @pytest.fixture
-def platform(app_engine: Engine, cell_engine: Engine, dictionary_json: bytes) -> Platform:
+def platform(app_engine: Engine, cell_engine: Engine) -> Platform:
     platform = make_platform(app_engine, cell_engine, slots=6)
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=dictionary_json, server_version="3.2.7")
+    give_dictionary(cell_engine, platform.cell_id)
     return platform
 
 

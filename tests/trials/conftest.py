@@ -10,17 +10,15 @@ import pytest
 from sqlalchemy import Engine, select
 
 from api.main import create_app
-from nac.cells import service as cells
-from nac.db import CellScope, PlatformScope, session_scope
-from nac.dictionary import read_dictionary, to_json
+from nac.db import PlatformScope, session_scope
 from nac.models import Mail
 from nac.models.mail import mail_context
 from nac.settings import Settings
 from nac.trials.keeping import Keeper
 from nac.trials.service import Desk
 from tests.api.served import served, settings_of_public
-from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.certificates import SIGNING
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 from tests.postgres import Database
 
@@ -60,17 +58,10 @@ def mails(worker_engine: Engine) -> Mails:
     return Mails(worker_engine)
 
 
-@pytest.fixture(scope="session")
-def dictionary_json() -> bytes:
-    return to_json(read_dictionary(FOLDER / "dictionary"))
-
-
 @pytest.fixture
-def cell(cell_engine: Engine, dictionary_json: bytes) -> None:
+def cell(cell_engine: Engine) -> None:
     """One that has registered and died: policies can be written, nothing answers."""
-    cell_id = make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal)
-    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=cell_id, content=dictionary_json, server_version="3.2.7")
+    give_dictionary(cell_engine, make_cell(cell_engine, slots=4, seal_with=SIGNING.sealer.seal))
 
 
 @pytest.fixture

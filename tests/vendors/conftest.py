@@ -1,12 +1,13 @@
 import pytest
 
-from nac.dictionary import Dictionary, read_dictionary
-from tests.dictionary.radiusd_library import FOLDER, Library
+from nac.dictionary import Dictionary
+from tests.dictionary.radiusd_library import Library
+from tests.factories.dictionary import installed_dictionary
 
 
 @pytest.fixture(scope="session")
 def dictionary() -> Dictionary:
-    return read_dictionary(FOLDER / "dictionary")
+    return installed_dictionary()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 
 import httpx
@@ -14,14 +13,12 @@ from api.main import create_app
 from nac.accounts.owners import Owner
 from nac.accounts.permissions import permissions_at
 from nac.api_tokens import service as tokens
-from nac.cells import service as cells
 from nac.clock import utc_now
-from nac.db import CellScope, MspScope, PlatformScope, TenantScope, session_scope
-from nac.dictionary import read_dictionary, to_json
-from nac.ids import CellId, TenantId
+from nac.db import MspScope, PlatformScope, TenantScope, session_scope
+from nac.ids import TenantId
 from tests.api.served import served, settings_of_public
-from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.certificates import Certified, certify
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import ACTOR, Platform, make_tenant
 from tests.postgres import Database
 
@@ -61,17 +58,6 @@ def msp_token(make_token: MakeToken, platform: Platform) -> str:
     return make_token(Owner(platform.msp_id))
 
 
-def upload_dictionary(cell_engine: Engine, cell_id: CellId) -> None:
-    """Without what the cell's radiusd knows, no reply is checked and no policy published."""
-    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=cell_id, content=_dictionary(), server_version="3.2.7")
-
-
-@cache
-def _dictionary() -> bytes:
-    return to_json(read_dictionary(FOLDER / "dictionary"))
-
-
 @pytest.fixture
 def outbound_networks() -> str:
     """That the platform allows beside the usual ones."""
@@ -89,7 +75,7 @@ def api(
     outbound_networks: str,
 ) -> Iterator[httpx.Client]:
     """As the administrator of the MSP."""
-    upload_dictionary(cell_engine, platform.cell_id)
+    give_dictionary(cell_engine, platform.cell_id)
     own = {"ADMIT_EXPORT_DIR": str(tmp_path / "exports"), "ADMIT_OUTBOUND_NETWORKS": outbound_networks}
     with served(create_app(settings_of_public(database, tmp_path, **own)), http=HttpWithFiles) as client:
         client.headers["Authorization"] = f"Bearer {msp_token}"

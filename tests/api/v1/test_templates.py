@@ -3,12 +3,8 @@
 import httpx
 from sqlalchemy import Engine
 
-from nac.cells import service as cells
-from nac.db import CellScope, session_scope
-from nac.dictionary import read_dictionary, to_json
 from nac.jobs import running
 from nac.secrets import MasterKeyFile, Sealer
-from tests.dictionary.radiusd_library import FOLDER
 from tests.factories.tenancy import Platform
 from tests.templates.conftest import document
 from worker.handlers import HANDLERS
@@ -24,9 +20,6 @@ def test_a_version_is_brought_to_a_tenant_and_taken_back(
     cell_engine: Engine,
     worker_engine: Engine,
 ) -> None:
-    content = to_json(read_dictionary(FOLDER / "dictionary"))
-    with session_scope(CellScope(platform.cell_id), engine=cell_engine) as session:
-        cells.upload_dictionary(session, cell_id=platform.cell_id, content=content, server_version="3.2.7")
     sealer = Sealer(MasterKeyFile(next(tmp_path.rglob("*.key"))))
 
     def work() -> None:

@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import Engine
 
 from nac.accounts.owners import Owner
-from tests.api.v1.conftest import upload_dictionary
 from tests.factories.certificates import SEALER
+from tests.factories.dictionary import give_dictionary
 from tests.factories.tenancy import make_cell
 
 TENANT = "/v1/tenants/alpha"
@@ -40,7 +40,7 @@ def test_new_tenant_may_begin_without_policy(api: httpx.Client) -> None:
 def test_tenants_are_put_where_they_are_asked_for_and_draining_cells_take_none(
     api: httpx.Client, operator: dict[str, str], cell_engine: Engine
 ) -> None:
-    upload_dictionary(cell_engine, make_cell(cell_engine, name="cell-2", slots=1, first_port=20000))
+    give_dictionary(cell_engine, make_cell(cell_engine, name="cell-2", slots=1, first_port=20000))
     changed = api.patch("/v1/cells/cell-2", headers=operator, json={"labels": ["frankfurt"], "address": "r2.example"})
     assert changed.status_code == 200, changed.text
     made = api.post("/v1/tenants", json={"msp": "acme", "slug": "bravo", "place": "frankfurt"})
@@ -57,7 +57,7 @@ def test_move_tells_where_both_cells_are(api: httpx.Client, operator: dict[str, 
     """The address that each was given, or else that of the platform."""
     for number, name in enumerate(("cell-2", "cell-3")):
         made = make_cell(cell_engine, name=name, slots=1, first_port=20000 + 100 * number, seal_with=SEALER.seal)
-        upload_dictionary(cell_engine, made)
+        give_dictionary(cell_engine, made)
         api.patch(f"/v1/cells/{name}", headers=operator, json={"labels": [name]})
     api.patch("/v1/cells/cell-3", headers=operator, json={"address": "r3.example"})
     assert api.post("/v1/tenants", json={"msp": "acme", "slug": "bravo", "place": "cell-2"}).status_code == 201

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,16 +23,6 @@ pytestmark = pytest.mark.early
 
 # Interim-Update (RFC 2866 5.1).
 _INTERIM = 3
-
-
-@pytest.fixture(scope="module")
-def instance() -> Iterator[Instance]:
-    instance = Instance()
-    try:
-        instance.up()
-        yield instance
-    finally:
-        instance.close()
 
 
 @pytest.fixture(scope="module")

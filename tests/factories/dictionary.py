@@ -1,0 +1,39 @@
+"""What the cells of tests know of RADIUS: the dictionaries of the radiusd that is installed, read once by a process."""
+
+import hashlib
+import zlib
+from functools import cache
+
+from sqlalchemy import Engine, update
+from sqlalchemy.dialects.postgresql import insert
+
+from nac import models
+from nac.db import CellScope, session_scope
+from nac.dictionary import Dictionary, read_dictionary, to_json
+from nac.ids import CellId
+from tests.dictionary.radiusd_library import FOLDER
+
+
+@cache
+def installed_dictionary() -> Dictionary:
+    return read_dictionary(FOLDER / "dictionary")
+
+
+@cache
+def dictionary_json() -> bytes:
+    return to_json(installed_dictionary())
+
+
+@cache
+def _stored() -> dict[str, object]:
+    content = zlib.compress(dictionary_json())
+    return {"sha256": hashlib.sha256(content).digest(), "content": content, "server_version": "3.2.7"}
+
+
+def give_dictionary(cell_engine: Engine, cell_id: CellId) -> None:
+    """As the cell uploads it; without it no reply is checked and no policy published."""
+    with session_scope(CellScope(cell_id), engine=cell_engine) as session:
+        session.execute(insert(models.Dictionary).values(_stored()).on_conflict_do_nothing())
+        session.execute(
+            update(models.Cell).where(models.Cell.id == cell_id).values(dictionary_sha256=_stored()["sha256"])
+        )
