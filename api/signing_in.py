@@ -21,6 +21,7 @@ from nac.clock import utc_now
 from nac.db import CredentialScope, PersonScope, session_scope
 from nac.models import Passkey, Person, SignOn
 from nac.people import repository as people
+from nac.people import service as accounts
 from nac.sign_in import attempts, links, passkeys, passwords, recovery, sessions, totp
 from nac.sign_in.attempts import Attempt
 from nac.sign_in.challenges import Challenges, FactorsNeeded, KnownDevice, PasskeyAsked, PasskeyOffered
@@ -297,7 +298,7 @@ def _look_up(email: str) -> tuple[UUID, str]:
     """Whose address it is, and the hash of the password; of nobody, or of whoever may not sign in, "". The same
     statements for everybody."""
     with session_scope(_NOBODY) as session:
-        person_id = people.id_of_email(session, email.strip()) or uuid4()
+        person_id = accounts.find(session, email=email) or uuid4()
     with session_scope(PersonScope(person_id)) as session:
         person = people.get(session, person_id)
         return person_id, person.password_hash if person is not None and person.status == "active" else ""

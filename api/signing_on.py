@@ -10,14 +10,16 @@ from fastapi.responses import RedirectResponse
 from api import cookies
 from api.signing_in import Desk, require_active
 from nac.accounts.owners import Owner
+from nac.clock import utc_now
 from nac.db import CredentialScope, MspScope, Scope, TenantScope, session_scope
 from nac.models import SignOn
 from nac.settings import Settings
-from nac.sign_in import attempts
+from nac.sign_in import attempts, sessions
 from nac.sign_in.challenges import SignOnBegun
-from nac.sign_in.errors import SignInRefused
+from nac.sign_in.errors import AnotherIsSignedIn, SignInOver, SignInRefused
 from nac.sign_in.factors import Factor
 from nac.sign_in.sessions import Via
+from nac.sign_in.text import SignInText
 from nac.sign_ons import service as sign_ons
 from nac.sign_ons.flow import Identity, Provider, ProviderRefused, Returned
 
@@ -62,6 +64,7 @@ def finish(
     returned = Returned(code, issuer, kept.nonce, kept.code_verifier)
     identity = _provider(request, row).finish(returned, secret=desk.secret_of(row))
     person_id = _admit(desk, row, identity)
+    _require_nobody_else(request, person_id)
     with desk.as_person(person_id) as session:
         person = require_active(session, person_id)
         shown.spend(session)
@@ -74,6 +77,20 @@ def finish(
     return answer
 
 
+def _require_nobody_else(request: Request, person_id: UUID) -> None:
+    """Any page can send a browser to a provider that names whom its author wants. Raises AnotherIsSignedIn."""
+    text = SignInText.parse(cookies.read_cookie(request, cookies.SESSION))
+    if text is None:
+        return
+    try:
+        with session_scope(CredentialScope(text.public_id)) as session:
+            signed_in, _ = sessions.authenticate(session, text=text, now=utc_now())
+    except SignInOver:
+        return
+    if signed_in.person_id != person_id:
+        raise AnotherIsSignedIn(remedy="Sign out first, then begin again.")
+
+
 def _row(sign_on_id: UUID) -> SignOn:
     with session_scope(CredentialScope(str(sign_on_id))) as session:
         return sign_ons.require_by_id(session, sign_on_id=sign_on_id)
@@ -82,7 +99,8 @@ def _row(sign_on_id: UUID) -> SignOn:
 def _provider(request: Request, row: SignOn) -> Provider:
     settings: Settings = request.app.state.settings
     redirect_uri = callback_url(settings, row.id)
-    return Provider(sign_ons.settings_of(row), redirect_uri=redirect_uri, reach=settings.outbound_reach)
+    owner = str(row.msp_id or row.tenant_id)
+    return Provider(sign_ons.settings_of(row), owner=owner, redirect_uri=redirect_uri, reach=settings.outbound_reach)
 
 
 def _admit(desk: Desk, row: SignOn, identity: Identity) -> UUID:
