@@ -13,7 +13,7 @@ def get(session: Session, owner: Owner, *, lock: bool = False) -> SignOn | None:
 
 
 def lock_owner(session: Session, owner: Owner) -> None:
-    """Of two that set the first one up, the second waits and finds it."""
+    """Of two that set one up, the second waits, and finds the first one's."""
     session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"sign-on {owner}", 0))))
 
 

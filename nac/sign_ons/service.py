@@ -80,9 +80,9 @@ def set_up(
     every member, and so must have all that a member could have."""
     require_not_more(held, permissions_at(owner.level))
     settings = read_settings(document)
+    repository.lock_owner(session, owner)
     for join in settings.joins:
         members.require_role(session, owner=owner, role=join.role, tenants=join.tenants)
-    repository.lock_owner(session, owner)
     row = repository.get(session, owner, lock=True)
     before = settings_of(row) if row is not None else None
     if secret is None and (before is None or _differ(before, settings, SECRET_GOES_BY)):
