@@ -234,6 +234,8 @@ def test_provider_at_fault_signs_nobody_in(browser: MakeBrowser, set_up: SetUp, 
     mine = browser()
     for discovery in _WRONG_DISCOVERIES:
         flow._known.__init__()
+        # Nobody pauses here.
+        flow._places.__init__()
         hostile.discovery = discovery
         answer = mine.ask("GET", f"/sign-on/{sign_on['id']}/begin")
         if answer.status_code == 303:
